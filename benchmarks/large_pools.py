@@ -1,7 +1,8 @@
 """Measure the time to read and to check a large pool: 1,000 agents × 1,000 items, a million texts of about 300 bytes.
 
 The pool is made of a small vocabulary in a temporary folder. Each part runs in its own process and prints its seconds and peak
-memory as one JSON object per line: `read` (bar: 20 s), and `check` with reading (bar: 90 s and 4 GB).
+memory as one JSON object per line: `read` (bar: 20 CPU seconds), and `check` with reading (bar: 60 CPU seconds and 4 GB). CPU
+seconds hardly depend on other processes of the machine. The exit code is 1 if a bar is missed.
 
     python benchmarks/large_pools.py [n_agents] [n_items]
 """
@@ -21,7 +22,7 @@ import orjson
 
 WORDS_PER_TEXT = 45
 N_CLONES = 2
-MAX_READ_SECONDS, MAX_CHECK_SECONDS, MAX_CHECK_GB = 20, 90, 4
+MAX_READ_SECONDS, MAX_CHECK_SECONDS, MAX_CHECK_GB = 20, 60, 4
 
 
 def write_pool(folder: Path, n_agents: int, n_items: int) -> None:
@@ -86,6 +87,7 @@ def main(n_agents: int = 1000, n_items: int = 1000) -> None:
         write_pool(Path(folder), n_agents, n_items)
         megabytes = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
         print(json.dumps({"agents": n_agents, "items": n_items, "megabytes": round(megabytes)}))
+        missed = []
         for part in ("read", "check"):
             process = subprocess.run(
                 [sys.executable, __file__, part, folder], check=True, capture_output=True, text=True
@@ -93,10 +95,12 @@ def main(n_agents: int = 1000, n_items: int = 1000) -> None:
             print(process.stdout.strip())
             figures = json.loads(process.stdout)
             bar = MAX_READ_SECONDS if part == "read" else MAX_CHECK_SECONDS
-            is_met = figures["seconds"] <= bar and figures["peak_gb"] <= MAX_CHECK_GB
-            print(f"bars: {bar} s, {MAX_CHECK_GB} GB: {'met' if is_met else 'MISSED'}")
+            if figures["cpu_seconds"] > bar or figures["peak_gb"] > MAX_CHECK_GB:
+                missed.append(f"{part}: {bar} CPU seconds, {MAX_CHECK_GB} GB")
             if part == "check":
                 assert figures["findings"].get("clones") == N_CLONES + 1, figures
+    if missed:
+        sys.exit(f"missed bars: {'; '.join(missed)}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.stats.forecast import AgentVariances, half_widths
+from youden.stats.forecast import AgentVariances
 from youden.types.judging import AnswerKind
 from youden.types.pool import Floats
 

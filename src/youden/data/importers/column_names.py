@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 ROLES = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
 """Roles that `--column` accepts. A column `empty` marks responses that are empty on purpose."""
@@ -78,8 +79,11 @@ LAST_ANSWER = "[-1].content"
 """Suffix of the path to the last message of a conversation, which is a response."""
 PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
 """Names of columns that may hold the models of two responses in one row."""
+_MAX_CACHED_NAMES = 2**18
+"""Names whose normalized form and role are kept: the columns of a wide table are examined about ten times."""
 
 
+@lru_cache(_MAX_CACHED_NAMES)
 def normalize_name(column: str) -> str:
     """Convert a name to lower case with words joined by underscores.
 
@@ -107,6 +111,7 @@ def split_into_words(column: str) -> set[str]:
     return {name, *words, *(word.removesuffix("s") for word in words)}
 
 
+@lru_cache(_MAX_CACHED_NAMES)
 def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 

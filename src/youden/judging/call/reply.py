@@ -205,7 +205,9 @@ def validate_completion(reply: Completion) -> Completion:
     CallError
         Of kind `transient`, if the text or the log-probabilities are invalid.
     """
-    if _needs_no_cleaning(reply) and not has_secret(reply.text, reply.finish_reason, reply.model, reply.fingerprint or ""):
+    if _needs_no_cleaning(reply) and not has_secret(
+        reply.text, reply.finish_reason, reply.model, reply.fingerprint or ""
+    ):
         return reply
 
     if not isinstance(reply.text, str):
