@@ -259,14 +259,16 @@ def summarize(rows: list[dict[str, Figures]]) -> dict[str, Figures]:
 
 
 def list_draws(shared: Path, *, smoke: bool) -> dict[str, Callable[[], Draw]]:
-    """List the data by name, each with a function that reads it."""
+    """List the data by name that `shared` holds, each with a function that reads it."""
     n_models = 6 if smoke else None
     draws: dict[str, Callable[[], Draw]] = {}
-    for name, is_graded in (("graded", True), ("yes/no", False)):
+    answers = (("graded", True), ("yes/no", False)) if (shared / "alpaca-eval").is_dir() else ()
+    for name, is_graded in answers:
         draws[f"AlpacaEval, {name}"] = lambda is_graded=is_graded: make_lexical_draw(  # type: ignore[misc]
             shared, is_graded=is_graded, n_models=n_models
         )
-    for domain, (mean, sd) in product(["OPUS"] if smoke else DOMAINS, SPREADS):
+    domains = (["OPUS"] if smoke else list(DOMAINS)) if (shared / "peer-prediction").is_dir() else []
+    for domain, (mean, sd) in product(domains, SPREADS):
         draws[f"{domain}, FPR {mean} (SD {sd})"] = lambda domain=domain, mean=mean, sd=sd: make_domain_draw(  # type: ignore[misc]
             (read_answers(domain, shared) >= 0.5).astype(np.float64), mean, sd
         )

@@ -63,7 +63,7 @@ _NO_LOGPROBS = "decision: text or json; its answers have no log-probabilities"
 
 BACKENDS = {
     JURY: BackendRecord("youden.judging.backends.several:Jury", makes_calls=False),
-    LEXICAL: BackendRecord("youden.judging.backends.lexical:Lexical", makes_calls=False),
+    "lexical": BackendRecord("youden.judging.backends.lexical:Lexical", makes_calls=False),
     "litellm": BackendRecord(
         _LITELLM,
         makes_calls=True,
