@@ -1,18 +1,24 @@
 """Measure quality estimated from few labels: error, rank correlation, regret and coverage, against other estimates.
 
-Labels are Bernoulli with probability expit(1.15 · logit(win rate) + item effect with SD 1). Win rates are those that AlpacaEval
-and lmsys publish; abilities are the lexical judge's by the default plan with seed 0. "× labels" is the mean squared error of the
-direct estimate (labels alone) over that of the method. All methods of a row use the same labels. The priors of
-`stats/small_areas.py` are round numbers and were not fitted. Three choices (that every quality is an outlier with the same prior
-probability, the priors of τ, and the prior probability of a zero slope) were made among a few alternatives with the 37, 39 and 5
-models and the simulated relations below, on other seeds.
+Labels of two kinds are used. Real labels are the preferences that AlpacaEval publishes for 13 models on 200 prompts; an agent's
+truth is the mean of its preferences. Drawn labels are Bernoulli with probability expit(c · logit(win rate) + item effect), with
+c such that the mean over items is about the win rate that AlpacaEval or lmsys publishes. The item effects have SD 2, which gives
+the correlation of the real labels on one item (.19 to .24 for the models with preferences, whose real labels have .23 to .31);
+the parts "weak" have SD 1. Abilities are the lexical judge's by the default plan with seed 0. Agents are labelled on separate
+random items, or all on the same ("common") items.
+
+"× labels" is the mean squared error of the direct estimate (labels alone) over that of the method. All methods of a row use the
+same labels. `lower_covered` is the coverage among agents with a truth below the median. The priors of `stats/small_areas/` are
+round numbers. Choices among a few alternatives (outliers, the priors of τ, of a zero slope and of the curvature, the usual
+correlation of labels on one item) were made with these models and the simulated relations below, on other seeds; the priors of
+the curvature and the usual correlation were first chosen on the preferences of 43 other models.
 
 Methods: labels alone; shrunk to their mean; shrunk to a regression on ability (normal Fay–Herriot, EM, variance at the fitted
 mean); additive item effects if agents share items; prediction-powered inference with the cells' scores, power-tuned (Angelopoulos
 et al. 2023, Science 382; Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453); a regression on length.
 
-`python benchmarks/quality.py [--draws 200] [--only WORD] [--shared FOLDER] [--out FILE]` prints a table. `--only` selects the
-parts whose names contain WORD.
+`python benchmarks/quality.py [--draws 200] [--only WORD] [--counts 2,5,10,20] [--smoke] [--shared FOLDER] [--out FILE]` prints a
+table. `--only` selects the parts whose names contain WORD, `--counts` the numbers of labels per agent.
 """
 
 from __future__ import annotations
@@ -21,201 +27,40 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.special import expit, logit
 from scipy.stats import rankdata
 
-import youden
-from labels import GAMED, SHARED, read_alpaca_eval_pool, read_label_table, read_mt_bench_pool
+from labels import SHARED
+from quality_methods import (
+    Labels,
+    compute_label_means,
+    compute_prediction_powered_means,
+    fit_additive_items,
+    fit_normal_fay_herriot,
+)
+from quality_pools import (
+    N_ITEMS,
+    WEAK_ITEM_SD,
+    LabelledPool,
+    draw_labels,
+    draw_values,
+    load_pool,
+    permute_ability,
+    read_preferences,
+    simulate_pool,
+)
 from youden.stats.base.proportions import proportion
 from youden.stats.small_areas.quality_estimates import QualityEstimates, quality_from_labels
-from youden.text.words import mean_lengths
 from youden.workflows.quality import quality_difference
 
-N_ITEMS = 200
 LENGTH_AT = (2, 10)
 """Labels per agent at which a regression on length is measured too."""
 PAIRS = 6
 """Pairs of agents per draw whose difference is estimated, as `gate --by quality` does."""
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
-Labels = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Agent, item and value of each label, three arrays (n_labels,)."""
-
-
-@dataclass(frozen=True)
-class LabelledPool:
-    """Agents with their true win rates, from which labels are drawn, and estimated abilities.
-
-    Attributes
-    ----------
-    win, ability, std_error, length : float array (n_agents,)
-        Win rate in [0, 1], ability, its standard error, and mean length of the responses in words.
-    gamed : bool array (n_agents,)
-        Whether the agent games judges.
-    cells : float array (n_agents, n_items), optional
-        Scores, NaN if unobserved.
-    """
-
-    name: str
-    win: np.ndarray
-    ability: np.ndarray
-    std_error: np.ndarray
-    gamed: np.ndarray
-    length: np.ndarray | None = None
-    cells: np.ndarray | None = None
-
-    @property
-    def truth(self) -> np.ndarray:
-        """Expected label (n_agents,) over items of this kind."""
-        expected: np.ndarray = expit(1.15 * logit(self.win)[:, None] + _NODES) @ _WEIGHTS / _WEIGHTS.sum()
-        return expected
-
-    def select(self, mask: np.ndarray, name: str) -> LabelledPool:
-        """Return the pool of the agents in `mask`, under another name."""
-        names = ("win", "ability", "std_error", "gamed", "length", "cells")
-        return replace(
-            self,
-            name=name,
-            **{
-                name_of_array: getattr(self, name_of_array)[mask]
-                for name_of_array in names
-                if getattr(self, name_of_array) is not None
-            },
-        )
-
-
-def load_pool(shared: Path, folder: str) -> LabelledPool:
-    """Load a pool's published labels and its ranking by the lexical judge."""
-    pool = read_alpaca_eval_pool(shared / folder) if folder == "alpaca-eval" else read_mt_bench_pool(shared / folder)
-    file_name, column, max_label = (
-        ("leaderboard.csv", "win_rate", 100) if folder == "alpaca-eval" else ("scores.csv", "mt_bench_score", 10)
-    )
-    table = read_label_table(shared / folder / file_name)
-    ids = [agent.id for agent in pool.agents]
-    plan = youden.make_plan(pool, design="cyclic", seed=0)
-    verdicts = youden.judge(plan, judge="lexical")
-    rows = youden.rank(verdicts).set_index("agent").loc[ids]
-    scores = verdicts.rates().training_scores()
-    return LabelledPool(
-        folder,
-        np.array([float(table[agent][column]) for agent in ids]) / max_label,
-        rows.ability.to_numpy(),
-        rows.std_error.to_numpy(),
-        np.array([agent in GAMED for agent in ids]),
-        mean_lengths(pool.texts),
-        scores.value if scores.value.shape[1] == N_ITEMS else None,
-    )
-
-
-def simulate_pool(relation: str, n_agents: int, rng: np.random.Generator) -> LabelledPool:
-    """Simulate a pool whose quality depends on ability by `relation`, with residuals of SD .5 logits.
-
-    relation : "line", "useless" (no relation), "inverted" (a line with negative slope) or "curved" (a parabola)
-    """
-    z = rng.normal(size=n_agents)
-    signal = {"line": 1.2 * z, "useless": rng.normal(size=n_agents), "inverted": -1.2 * z, "curved": 0.8 * (z * z - 1)}[
-        relation
-    ]
-    win = expit(-0.8 + signal + 0.5 * rng.normal(size=n_agents))
-    ability = 0.4 + 0.05 * z
-    std_error = np.full(n_agents, 0.01)
-    return LabelledPool(
-        f"{relation}, K = {n_agents}",
-        win,
-        ability + 0.01 * rng.normal(size=n_agents),
-        std_error,
-        np.zeros(n_agents, dtype=bool),
-    )
-
-
-def draw_labels(
-    pool: LabelledPool, n: np.ndarray | int, rng: np.random.Generator, *, share_items: bool = False
-) -> Labels:
-    """Draw n labels per agent on random items; all agents get the same items if `share_items` is true."""
-    n_agents = len(pool.win)
-    counts = np.broadcast_to(n, n_agents)
-    item_effect = rng.normal(size=N_ITEMS)
-    shared_order = rng.permutation(N_ITEMS)
-    items = [(shared_order if share_items else rng.permutation(N_ITEMS))[:k] for k in counts]
-    agent, item = np.repeat(np.arange(n_agents), counts), np.concatenate(items)
-    return agent, item, draw_values(pool, agent, item, item_effect, rng)
-
-
-def draw_values(
-    pool: LabelledPool, agent: np.ndarray, item: np.ndarray, item_effect: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw the values (n_labels,) of labels from win rates and item effects (n_items,)."""
-    p_win = expit(1.15 * logit(pool.win)[agent] + item_effect[item])
-    return np.asarray(rng.random(len(agent)) < p_win, dtype=np.float64)
-
-
-def compute_label_means(labels: Labels, n_agents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the mean and the number of labels per agent, arrays (n_agents,)."""
-    agent, _, value = labels
-    n = np.bincount(agent, minlength=n_agents)
-    return np.bincount(agent, weights=value, minlength=n_agents) / np.maximum(n, 1), n
-
-
-def fit_normal_fay_herriot(mean: np.ndarray, n: np.ndarray, x: np.ndarray | None = None) -> np.ndarray:
-    """Fit the Fay–Herriot model with normal effects by EM, and return the estimates (n_agents,).
-
-    mean, n : float and int array (n_agents,)
-        Label means and counts, all positive.
-    x : float array (n_agents,), optional
-        Covariate.
-    """
-    n_agents = len(mean)
-    X = np.ones((n_agents, 1)) if x is None else np.c_[np.ones(n_agents), (x - x.mean()) / x.std()]
-    pooled_variance = max(mean.mean() * (1 - mean.mean()), 0.02)
-    sampling_variance, effect_variance, estimate = pooled_variance / n, 0.02, mean
-    for _ in range(50):
-        weight = 1 / (effect_variance + sampling_variance)
-        fitted = X @ np.linalg.lstsq((X.T * weight) @ X, (X.T * weight) @ mean, rcond=None)[0]
-        shrinkage = effect_variance / (effect_variance + sampling_variance)
-        effect = shrinkage * (mean - fitted)
-        effect_variance = max(float(np.mean(effect**2 + shrinkage * sampling_variance)), 1e-5)
-        estimate = fitted + effect
-        p_win = np.clip(estimate, 0.01, 0.99)
-        sampling_variance = p_win * (1 - p_win) / n
-    return estimate
-
-
-def compute_prediction_powered_means(labels: Labels, cells: np.ndarray) -> np.ndarray:
-    """Compute power-tuned prediction-powered means (n_agents,).
-
-    λ·(mean of all scores − mean of the labelled scores) + mean label, with λ = cov(y, f) / ((1 + n/N)·var f).
-    cells : float array (n_agents, n_items), NaN if unobserved
-    """
-    agent, item, value = labels
-    estimates = np.zeros(len(cells))
-    for row_number, scores in enumerate(cells):
-        is_own = agent == row_number
-        labels_of_agent, scores_of_agent = value[is_own], scores[item[is_own]]
-        is_observed = ~np.isnan(scores_of_agent)
-        y_mean = labels_of_agent.mean()
-        observed_scores = scores[~np.isnan(scores)]
-        if is_observed.sum() > 2 and (score_variance := observed_scores.var()) > 0:
-            weight = np.cov(labels_of_agent[is_observed], scores_of_agent[is_observed])[0, 1] / (
-                (1 + is_observed.sum() / len(observed_scores)) * score_variance
-            )
-            y_mean += np.clip(weight, 0, 1) * (observed_scores.mean() - scores_of_agent[is_observed].mean())
-        estimates[row_number] = y_mean
-    return estimates
-
-
-def fit_additive_items(labels: Labels, n_agents: int) -> np.ndarray:
-    """Estimate agents' means net of item effects (n_agents,) by least squares with a small ridge, on the scale of label means."""
-    agent, item, value = labels
-    _, item_index = np.unique(item, return_inverse=True)
-    design = np.zeros((len(value), n_agents + item_index.max() + 1))
-    design[np.arange(len(value)), agent] = 1
-    design[np.arange(len(value)), n_agents + item_index] = 1
-    ridge = np.r_[np.full(n_agents, 1e-6), np.full(item_index.max() + 1, 1e-3)]
-    return np.linalg.solve(design.T @ design + np.diag(ridge), design.T @ value)[:n_agents]
 
 
 def compute_spearman(a: np.ndarray, b: np.ndarray) -> float:
@@ -254,6 +99,8 @@ class FigureTable:
         direct_mse = np.mean(self.figures["labels alone"]["mse"])
         for method, figures in self.figures.items():
             mean = {name: float(np.nanmean(values)) for name, values in figures.items() if not np.isnan(values).all()}
+            if "covered" in mean:
+                mean["covered_se"] = float(np.std(figures["covered"]) / np.sqrt(len(figures["covered"])))
             yield {
                 "part": part,
                 "world": pool_name,
@@ -272,6 +119,7 @@ def add_coverage(table: FigureTable, pool: LabelledPool, estimates: QualityEstim
     low = np.array([interval.low for interval in proportions])
     high = np.array([interval.high for interval in proportions])
     is_covered = (estimates.low <= truth) & (truth <= estimates.high)
+    is_lower = truth < np.median(truth)
     is_covered_by_either = (np.minimum(low, estimates.low) <= truth) & (truth <= np.maximum(high, estimates.high))
     is_far_outlier = pool.gamed & (pool.win > 0.7)
     pairs = [
@@ -283,6 +131,7 @@ def add_coverage(table: FigureTable, pool: LabelledPool, estimates: QualityEstim
     table.add(
         "both",
         covered=float(is_covered.mean()),
+        lower_covered=float(is_covered[is_lower].mean()),
         width=float((estimates.high - estimates.low).mean()),
         width_to_alone=float((estimates.high - estimates.low).mean() / (high - low).mean()),
         fair_named=float(estimates.is_outlier[~is_far_outlier].mean()),
@@ -307,6 +156,7 @@ def iter_rows(
 ) -> Iterator[dict[str, object]]:
     """Yield a row per method: averages over `n_draws` draws of `n_labels` labels per agent.
 
+    part : name of the part; its characters and `n_labels` are the seed
     make_pool : callable
         Returns the pool of a draw.
     share_items : bool
@@ -314,7 +164,7 @@ def iter_rows(
     all_methods : bool
         Whether the regression on ability, prediction-powered inference and length are measured too.
     """
-    table, rng = FigureTable(), np.random.default_rng([len(part), n_labels])
+    table, rng = FigureTable(), np.random.default_rng([*part.encode(), n_labels])
     for _ in range(n_draws):
         pool = make_pool(rng)
         n_agents, truth = len(pool.win), pool.truth
@@ -337,19 +187,13 @@ def iter_rows(
     yield from table.iter_rows(part, pool.name, str(n_labels))
 
 
-def permute_ability(pool: LabelledPool, rng: np.random.Generator) -> LabelledPool:
-    """Permute abilities over agents, so that they are unrelated to quality."""
-    order = rng.permutation(len(pool.win))
-    return replace(pool, name="39, ability permuted", ability=pool.ability[order], std_error=pool.std_error[order])
-
-
 def iter_chosen_label_rows(pool: LabelledPool, total: int, n_rounds: int, n_draws: int) -> Iterator[dict[str, object]]:
     """Yield rows that compare `total` labels allocated in rounds to find the best agent with as many at random."""
     table = FigureTable()
     rng = np.random.default_rng([60, n_rounds])
     n_agents = len(pool.win)
     for _ in range(n_draws):
-        effect, order = rng.normal(size=N_ITEMS), rng.permutation(N_ITEMS)
+        effect, order = pool.item_sd * rng.normal(size=N_ITEMS), rng.permutation(N_ITEMS)
         cells = np.sort(rng.choice(n_agents * N_ITEMS, total, replace=False))
         labels = (cells // N_ITEMS, cells % N_ITEMS, draw_values(pool, cells // N_ITEMS, cells % N_ITEMS, effect, rng))
         mean, n = compute_label_means(labels, n_agents)
@@ -372,36 +216,6 @@ def iter_chosen_label_rows(pool: LabelledPool, total: int, n_rounds: int, n_draw
     yield from table.iter_rows("best", pool.name, f"{total} in {n_rounds} rounds")
 
 
-def iter_preference_rows(
-    pool: LabelledPool, shared: Path, ids: list[str], n: int, n_draws: int
-) -> Iterator[dict[str, object]]:
-    """Yield rows for the 13 models with 200 public preferences each: labels are n of them, and their mean is the truth."""
-    records = np.genfromtxt(
-        shared / "alpaca-eval" / "preferences.csv", delimiter=",", skip_header=1, dtype=None, encoding="utf-8"
-    )
-    preferences_by_agent: dict[str, np.ndarray] = defaultdict(lambda: np.full(N_ITEMS, np.nan))
-    for agent, item, value in records:
-        preferences_by_agent[agent][item] = value
-    positions = np.array([ids.index(agent) for agent in preferences_by_agent])
-    preferences = np.array(list(preferences_by_agent.values()))
-    table = FigureTable()
-    rng = np.random.default_rng([13, n])
-    truth, n_agents = np.nanmean(preferences, axis=1), len(positions)
-    assert pool.cells is not None
-    for _ in range(n_draws):
-        item = np.concatenate([rng.permutation(np.flatnonzero(~np.isnan(row)))[:n] for row in preferences])
-        agent = np.repeat(np.arange(n_agents), n)
-        labels = (agent, item, preferences[agent, item])
-        mean, counts = compute_label_means(labels, n_agents)
-        table.add_estimate("labels alone", mean, truth)
-        table.add_estimate("shrunk to the mean", fit_normal_fay_herriot(mean, counts), truth)
-        table.add_estimate("prediction-powered", compute_prediction_powered_means(labels, pool.cells[positions]), truth)
-        estimates = quality_from_labels(*labels, ability=pool.ability[positions], std_error=pool.std_error[positions])
-        table.add_estimate("both", estimates.quality, truth)
-        table.add("both", covered=float(((estimates.low <= truth) & (truth <= estimates.high)).mean()))
-    yield from table.iter_rows("preferences", "13 models, their own preferences", str(n))
-
-
 Rows = Iterator[dict[str, object]]
 COUNTS = (1, 2, 5, 10, 20, 50)
 
@@ -411,60 +225,69 @@ def make_constant(pool: LabelledPool) -> Callable[[np.random.Generator], Labelle
     return lambda _: pool
 
 
-def get_alpaca_eval_parts(shared: Path, n_draws: int) -> dict[str, Callable[[], Rows]]:
+def get_alpaca_eval_parts(shared: Path, counts: tuple[int, ...], n_draws: int) -> dict[str, Callable[[], Rows]]:
     """Return a function per part that yields its rows."""
-    pool = load_pool(shared, "alpaca-eval")
+    pool = replace(load_pool(shared, "alpaca-eval"), name="39 as published")
     ids = [path.parent.name for path in sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))]
     fair_pool = pool.select(~pool.gamed, "37 fair models")
     win = np.where(pool.gamed, pool.win.max(), pool.win)
     pool_with_two_winners = replace(pool, name="39, both gaming at NullModel's win rate", win=win)
     negated_pool = replace(pool, name="39, ability negated", ability=-pool.ability)
-    options = {"all_methods": False}
+    real_pool = read_preferences(shared, pool, ids)
+    real_fair_pool = real_pool.select(~real_pool.gamed, "11 fair models with preferences")
+    weak_items_pool = replace(pool, name="39, item effects of SD 1", item_sd=WEAK_ITEM_SD)
+    parts: dict[str, Callable[[], Rows]] = {}
 
-    def iter_counts(
-        part: str, make_pool: Callable[[np.random.Generator], LabelledPool], **options_of_part: bool
-    ) -> Rows:
-        for n in COUNTS:
-            yield from iter_rows(part, make_pool, n, n_draws, **options_of_part)
+    def iter_counts(iter_count: Callable[[int], Rows]) -> Rows:
+        return (row for n in counts for row in iter_count(n))
 
-    return {
-        "fair": lambda: iter_counts("fair", make_constant(fair_pool)),
-        "all": lambda: iter_counts("all", make_constant(pool_with_two_winners)),
-        "published": lambda: iter_counts("published", make_constant(replace(pool, name="39 as published"))),
-        "permuted": lambda: iter_counts("permuted", lambda rng: permute_ability(pool, rng), **options),
-        "negated": lambda: iter_counts("negated", make_constant(negated_pool), **options),
-        "shared": lambda: iter_counts(
-            "shared", make_constant(replace(pool, name="39, one set of items")), share_items=True
-        ),
-        "preferences": lambda: (row for n in COUNTS for row in iter_preference_rows(pool, shared, ids, n, n_draws)),
-        "best": lambda: (
-            row
-            for rounds in (2, 3, 6)
-            for candidate in (pool_with_two_winners, fair_pool)
-            for row in iter_chosen_label_rows(candidate, 60, rounds, n_draws)
-        ),
-    }
+    def add_part(
+        part: str, make_pool: Callable[[np.random.Generator], LabelledPool], *, all_methods: bool = True
+    ) -> None:
+        """Add a part with separate items and one with common items."""
+        for name, share_items in ((part, False), (f"{part}-common", True)):
+            iter_count = partial(
+                iter_rows, name, make_pool, n_draws=n_draws, share_items=share_items, all_methods=all_methods
+            )
+            parts[name] = partial(iter_counts, iter_count)
+
+    add_part("fair", make_constant(fair_pool))
+    add_part("all", make_constant(pool_with_two_winners))
+    add_part("published", make_constant(pool))
+    add_part("permuted", partial(permute_ability, pool), all_methods=False)
+    add_part("negated", make_constant(negated_pool), all_methods=False)
+    add_part("weak", make_constant(weak_items_pool), all_methods=False)
+    add_part("real", make_constant(real_pool))
+    add_part("real-fair", make_constant(real_fair_pool))
+    add_part("real-permuted", partial(permute_ability, real_pool), all_methods=False)
+    parts["best"] = lambda: (
+        row
+        for rounds in (2, 3, 6)
+        for candidate in (pool_with_two_winners, fair_pool)
+        for row in iter_chosen_label_rows(candidate, 60, rounds, n_draws)
+    )
+    return parts
 
 
-def iter_simulation_rows(n_draws: int) -> Rows:
+def iter_simulation_rows(counts: tuple[int, ...], n_draws: int) -> Rows:
     """Yield the rows of simulated pools."""
-    for relation in ("line", "useless", "inverted", "curved"):
+    for relation in ("line", "useless", "inverted", "convex", "parabola"):
         for n_agents in (5, 8, 12, 39, 100):
-            for n in COUNTS:
+            for n in counts:
                 yield from iter_rows(
                     "simulated", partial(simulate_pool, relation, n_agents), n, n_draws, all_methods=False
                 )
 
 
-def iter_part_rows(shared: Path, only: str, n_draws: int) -> Rows:
+def iter_part_rows(shared: Path, only: str, counts: tuple[int, ...], n_draws: int) -> Rows:
     """Yield the rows of the parts whose names contain `only`; parts without data are skipped."""
     parts: dict[str, Callable[[], Rows]] = {}
     if (shared / "alpaca-eval").is_dir():
-        parts |= get_alpaca_eval_parts(shared, n_draws)
+        parts |= get_alpaca_eval_parts(shared, counts, n_draws)
     if (shared / "mt-bench").is_dir():
         make_mt_bench = make_constant(load_pool(shared, "mt-bench"))
-        parts["mt-bench"] = lambda: (row for n in COUNTS for row in iter_rows("mt-bench", make_mt_bench, n, n_draws))
-    parts["simulated"] = lambda: iter_simulation_rows(n_draws)
+        parts["mt-bench"] = lambda: (row for n in counts for row in iter_rows("mt-bench", make_mt_bench, n, n_draws))
+    parts["simulated"] = lambda: iter_simulation_rows(counts, n_draws)
     for part, iter_part in parts.items():
         if only in part:
             yield from iter_part()
@@ -474,16 +297,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--only", default="")
+    parser.add_argument("--counts", default=",".join(map(str, COUNTS)))
+    parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.draws, arguments.counts, arguments.only = 2, "5", arguments.only or "simulated"
+    counts = tuple(int(count) for count in arguments.counts.split(","))
     rows = []
     print(
         "| part | world | labels | method | × labels | Spearman | regret | other figures |\n| --- " * 1
         + "| --- " * 7
         + "|"
     )
-    for row in iter_part_rows(arguments.shared, arguments.only, arguments.draws):
+    for row in iter_part_rows(arguments.shared, arguments.only, counts, arguments.draws):
         rows.append(row)
         columns = ("part", "world", "labels", "method", "times", "rho", "regret")
         other_figures = "; ".join(f"{name} {value:.3f}" for name, value in row.items() if name not in columns)

@@ -131,6 +131,9 @@ def compute_coverage(estimates: Estimates, covariance: CentredCovariance, truth:
             off_diagonal
         ].astype(float),
         "wrong_direction": float((differences.significantly_better & (true_difference < 0)).sum() / off_diagonal.sum()),
+        "any_wrong_direction": float((differences.significantly_better & (true_difference < 0)).any()),
+        "any_wrong_simultaneous": float((differences.simultaneously_better & (true_difference < 0)).any()),
+        "simultaneous_share": float(differences.simultaneously_better.sum() / (off_diagonal.sum() / 2)),
         "significant_share": float(differences.significantly_better.sum() / (off_diagonal.sum() / 2)),
         "rank_covered": ((marginal.low <= true_rank) & (true_rank <= marginal.high)).astype(np.float64),
         "rank_width": float((marginal.high - marginal.low + 1).mean()),

@@ -10,6 +10,7 @@ import pytest
 from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.trials.best_selection import (
     Choice,
+    _dunnett,
     expected_selection_bias,
     next_allocation,
     select_best,
@@ -58,6 +59,21 @@ def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correl
     # a share of .05 gives 13 of 120 or more in .008 of cases
     assert lost <= 12
     assert left_out <= 12
+
+
+@pytest.mark.slow
+def test_no_smaller_regret_bound_would_cover_in_the_least_favourable_case() -> None:
+    """One agent leads eleven equal ones by Dunnett's quantile times the standard error: the bound fails in 5 %."""
+    covariance = np.eye(12) * 0.02**2
+    (quantile,) = _dunnett(np.array([0.02]), np.full(12, 0.02), 0.95)
+    truth = np.append(quantile * np.sqrt(2) * 0.02, np.zeros(11))
+    rng, n = np.random.default_rng(5), 800
+    is_violated = []
+    for _ in range(n):
+        choice = chosen(truth + 0.02 * rng.standard_normal(12), covariance, freedom=1e6)
+        assert choice is not None
+        is_violated.append(truth.max() - truth[choice.agents[0]] > choice.regret_bound)
+    assert 0.03 < np.mean(is_violated) < 0.075
 
 
 @pytest.mark.parametrize("name", TRUTHS)

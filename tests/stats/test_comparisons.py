@@ -87,6 +87,22 @@ def test_places_hold_for_all_agents_at_once() -> None:
     assert np.mean(held) > 0.92
 
 
+def test_some_significant_difference_is_wrong_in_many_draws_but_rarely_a_simultaneous_one() -> None:
+    """Twelve nearly equal agents have 66 pairs, each of which is tested at 5 %."""
+    rng = np.random.default_rng(2)
+    theta = np.linspace(0, 0.01, 12)
+    is_wrong_direction = theta[:, None] < theta
+    has_wrong_pair, has_wrong_simultaneous_pair = [], []
+    for _ in range(400):
+        estimate = theta + rng.normal(size=12)
+        differences = pairwise_differences(estimate - estimate.mean(), centred(12))
+        has_wrong_pair.append((differences.significantly_better & is_wrong_direction).any())
+        has_wrong_simultaneous_pair.append((differences.simultaneously_better & is_wrong_direction).any())
+        assert not (differences.simultaneously_better & ~differences.significantly_better).any()
+    assert np.mean(has_wrong_pair) > 0.2
+    assert np.mean(has_wrong_simultaneous_pair) <= 0.05
+
+
 def test_stepping_down_finds_more_than_one_step_would() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
     told = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)

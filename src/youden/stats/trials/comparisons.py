@@ -139,7 +139,8 @@ class Differences(ReadOnly):
     significantly_better : bool array (n_agents, n_agents)
         Whether the interval is above 0. For each pair, the probability of a wrong direction is at most (1 − level)/2.
     level : float
-        Confidence level of each interval; there is no correction for the number of pairs.
+        Confidence level of each interval; there is no correction for the number of pairs. `simultaneously_better` has
+        one.
     """
 
     value: Floats
@@ -190,6 +191,25 @@ class Differences(ReadOnly):
         return np.where(is_estimated, stdtr(np.where(is_estimated, self.df, 1.0), -t), 1.0)
 
     @property
+    def simultaneously_better(self) -> Bools:
+        """Whether each agent is better than each other, for all pairs jointly: bool array (n_agents, n_agents).
+
+        The probability of any wrong direction is at most 1 − level.
+
+        Notes
+        -----
+        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, are rejected by Holm's rule.
+
+        References
+        ----------
+        Holm (1979), Scandinavian Journal of Statistics 6, 65–70.
+        """
+        is_estimated = ~np.isnan(self.half_width)
+        is_better = np.zeros(is_estimated.shape, dtype=np.bool_)
+        is_better[is_estimated] = holm(self.one_sided_p[is_estimated]) <= 1 - self.level
+        return is_better
+
+    @property
     def marginal_ranks(self) -> RankRange:
         """Confidence interval of each agent's rank, one agent at a time: int32 array (n_agents,) each.
 
@@ -213,7 +233,7 @@ class Differences(ReadOnly):
             shrunk = self.value * np.sqrt(max(0.0, 1 - error_square / total_square))
         else:
             shrunk = np.zeros(self.value.shape)
-        is_better = (shrunk > self.half_width) | _simultaneously_better(self)
+        is_better = (shrunk > self.half_width) | self.simultaneously_better
         if (best := self.unique_best) is not None:
             is_better[best] = np.arange(len(is_better)) != best
         return _ranks_from(is_better)
@@ -227,14 +247,14 @@ class Differences(ReadOnly):
 
         Notes
         -----
-        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, are rejected by Holm's rule. The lowest rank
-        is 1 + the number of agents shown to be better, the highest K − the number of agents shown to be worse.
+        The lowest rank is 1 + the number of agents that are simultaneously better, the highest K − the number of agents
+        that are simultaneously worse.
 
         References
         ----------
         Mogstad, Romano, Shaikh & Wilhelm (2024), Review of Economic Studies 91 (here with Holm's critical values).
         """
-        return _ranks_from(_simultaneously_better(self))
+        return _ranks_from(self.simultaneously_better)
 
     @property
     def unique_best(self) -> int | None:
@@ -316,14 +336,6 @@ def rank_with_ties(ability: Floats) -> Ids:
     filled = np.where(np.isnan(ability), -np.inf, ability)
     is_better = (filled > filled[:, None]) & ~are_equal(ability[:, None], ability)
     return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
-
-
-def _simultaneously_better(differences: Differences) -> Bools:
-    """Test θ_i ≤ θ_k for all ordered pairs with Holm's correction: bool (n_agents, n_agents), True if rejected."""
-    is_estimated = ~np.isnan(differences.half_width)
-    is_better = np.zeros(is_estimated.shape, dtype=np.bool_)
-    is_better[is_estimated] = holm(differences.one_sided_p[is_estimated]) <= 1 - differences.level
-    return is_better
 
 
 def _ranks_from(is_better: Bools) -> RankRange:
