@@ -166,6 +166,8 @@ class Abilities(NamedTuple):
         Influence of the items for the target "items-like-these"; None if it was not requested.
     search : SearchState or None
         State of the search for the best agents; None for other plans, and if partners are weighted.
+    reference : bool array (n_agents,) or None
+        Agents from whose mean abilities are measured; None for all that can be compared with an agent.
     """
 
     ability: Floats
@@ -178,6 +180,7 @@ class Abilities(NamedTuple):
     component: Ids
     item_influence: ItemInfluence | None = None
     search: SearchState | None = None
+    reference: Bools | None = None
 
     @property
     def low(self) -> Floats:
@@ -200,22 +203,17 @@ class Abilities(NamedTuple):
     @property
     def rate_variance(self) -> Floats:
         """Part of the variance of each ability that is due to false-positive rates: float array (n_agents,)."""
-        return np.diag(self.rates.centred_covariance(self.covariance))
+        return np.diag(self.rates.centred_covariance(self.covariance, reference=self.reference))
 
-    def with_rates_subtracted(self, *, reference: Bools | None = None) -> Abilities:
+    def with_rates_subtracted(self) -> Abilities:
         """Return the abilities of agents whose mean answers these are.
-
-        Parameters
-        ----------
-        reference : bool array (n_agents,), optional
-            Agents from whose mean abilities are measured. Default: all that can be compared with an agent.
 
         Returns
         -------
         Abilities
             Mean answers minus `rates`, with the errors of both.
         """
-        covariance = self.rates.add_to(self.covariance, reference=reference)
+        covariance = self.rates.add_to(self.covariance, reference=self.reference)
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
 
 

@@ -119,12 +119,13 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         f"{anchors.method}; added trials: mean on the scale of the first {n_anchors} agents, linking error included",
         anchors.target,
         find_components(trials),
+        reference=is_anchor,
     )
-    result = abilities.with_rates_subtracted(reference=is_anchor)
+    result = abilities.with_rates_subtracted()
     if len(focused):
         # further calls on some anchors must not change the intervals of other agents
         with_focused = abilities._replace(rates=link_rates(np.flatnonzero(~is_anchor | (n_linked > 0))))
-        with_focused = with_focused.with_rates_subtracted(reference=is_anchor)
+        with_focused = with_focused.with_rates_subtracted()
         result = with_focused._replace(covariance=_with_rows_from(result.covariance, with_focused.covariance, focused))
     return _keep_anchors(result, anchors, unchanged)
 
