@@ -184,6 +184,11 @@ Every match contains a trigger, and triggers are fast to search for.
 """
 
 
+_JUDGE_IN_PROMPT = regex.compile(
+    rf"\b({_JUDGE_WORDS}|jury|richter|gutachter|juror|prüfer|juge|juez|evaluador)|评委|评审|裁判|評審", regex.IGNORECASE
+)
+
+
 @lru_cache(maxsize=2**16)
 def addresses_a_judge(text: str) -> bool:
     """Return whether a text contains a phrase that instructs a judge.
@@ -202,9 +207,15 @@ def addresses_a_judge(text: str) -> bool:
 
 
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
-    """Yield one finding for all agents with responses that address a judge."""
+    """Yield one finding for all agents with responses that address a judge.
+
+    An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
+    """
     addresses = [[text is not None and addresses_a_judge(text) for text in row] for row in pool.texts]
     is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
+    mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
+    is_single = is_addressing.sum(axis=1, keepdims=True) == 1
+    is_addressing &= ~(is_single & mentions_judge)
     if not is_addressing.any():
         return
     n_responses = int(is_addressing.sum())

@@ -36,6 +36,7 @@ It is the number of characters, divided by the item's median. Honest agents, in 
 MIN_LENGTH_ITEMS = 8
 MIN_LENGTH_AGENTS = 4
 DAMAGED = ("\ufffd", "\x00")
+MAX_SELF_WRITTEN_SHARE = 0.01
 
 
 def response_lengths(pool: Pool) -> NDArray[np.int64]:
@@ -232,13 +233,16 @@ def _find_damaged(pool: Pool) -> Iterator[Finding]:
     n_damaged = np.zeros(pool.n_agents, dtype=np.int64)
     for k, row in enumerate(pool.texts):
         n_damaged[k] = sum(text is not None and any(mark in text for mark in DAMAGED) for text in row)
-    if not n_damaged.any():
+    # some models write U+FFFD themselves in a few responses, for example in pictures made of characters
+    is_reported = n_damaged > np.maximum(1, MAX_SELF_WRITTEN_SHARE * pool.present.sum(axis=1))
+    if not is_reported.any():
         return
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(n_damaged))
+    n_responses = int(n_damaged[is_reported].sum())
+    agents = tuple(pool.agents[k].id for k in np.flatnonzero(is_reported))
     yield Finding(
         "damaged",
-        f"{format_count(int(n_damaged.sum()), 'response', 'contains', 'contain')} a replacement character (U+FFFD) or a null, "
-        f"by {format_names(agents)}.",
+        f"{format_count(n_responses, 'response', 'contains', 'contain')} a replacement character (U+FFFD) or a null, by "
+        f"{format_names(agents)}.",
         "The file was read in a wrong encoding at some time. Damaged words do not match those of others, which lowers the "
         "scores of these agents.",
         "Import the original file again in the correct encoding.",
