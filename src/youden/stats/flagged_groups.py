@@ -1,9 +1,9 @@
 """Flag groups of agents that agree more than any honest group on record.
 
 Two good agents agree, and so do two agents of one style. The agreement of a group is therefore corrected for what the
-abilities of its agents predict, and compared with the largest value that honest groups of the same size reach in
-recorded runs. Honest styles form pairs and triples; a collusion ring is a clique, in which every pair agrees, so fewer
-answers prove a large group than a small one. The thresholds were chosen by `benchmarks/flagged_groups.py`.
+abilities of its agents predict, and compared with a bar above the values that honest groups of the same size reach in
+recorded runs. Honest styles form pairs and triples; a collusion ring is a clique, in which every pair agrees, so the bar
+of a large group is lower. The bars were chosen by `benchmarks/flagged_groups.py`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ error), and its corrected agreement exceeds .3."""
 MIN_EXPECTED = -0.9
 """Lower limit of the expected agreement of a pair: the additive model predicts negative values for weak agents."""
 GROUP_BARS = (0.8, 0.7, 0.6, 0.5)
-"""Corrected agreement that a flagged group of 2, 3, 4, and 5 or more agents exceeds. Honest groups reach .75, .56, .46
-and .39 in recorded runs."""
+"""Corrected agreement that a flagged group of 2, 3, 4, and 5 or more agents reaches. Honest groups of four recorded
+domains reach .63, .48, 0 and 0 (0: no group of candidates), and .71, .55, .43 and 0 in .98 of random halves."""
 ALPHA = 5e-4
 """Significance level of the test of a pair. A pair is tested at most twice, before and after its follow-up trials."""
 TOLERANCE, TOLERANCE_ERRORS = 0.05, 2.0
