@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from youden.data.importers.excel_files import read_excel_sheets
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_files import EXCEL, read_excel_sheets, read_rows
+from youden.data.importers.table_files import EXCEL, read_rows
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.regular_files import read_regular

@@ -18,7 +18,8 @@ from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import explode, flatten, is_list_of_objects
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
 from youden.data.importers.restarting_ids import split_composite
-from youden.data.importers.table_files import SPREADSHEETS, Note, Rows, fill_down
+from youden.data.importers.table_files import SPREADSHEETS
+from youden.data.importers.table_header import Note, Rows, fill_down
 from youden.types.pool import Json
 
 _RESPONSE_FOLDERS = {
