@@ -456,10 +456,10 @@ class Pool(ReadOnly):
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)
         extended = []
-        for own, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
-            own_texts = no_texts if own is None else own
+        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
+            old_texts = no_texts if old is None else old
             new_texts = no_new_texts if new is None else new
-            extended.append(np.concatenate([own_texts, new_texts], axis=axis))
+            extended.append(np.concatenate([old_texts, new_texts], axis=axis))
         return extended
 
     @cached_property

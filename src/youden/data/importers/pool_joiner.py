@@ -93,8 +93,8 @@ class PoolBuilder:
     name : str
         Name of the pool.
     merges : bool, default False
-        Whether ids of agents, or of items, that differ only by spaces or case become one id. Two ids of agents are kept
-        apart if both have a response to the same item; the same holds for ids of items and agents.
+        Whether ids of agents, or of items, that differ only by spaces or case become one id. Two ids of agents stay
+        different if both have a response to the same item; the same holds for ids of items and agents.
     replaced : Replacements
         Counter of the values that were replaced because a pool cannot hold them.
     """

@@ -251,7 +251,7 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
     """Return one value per file for the column of files and, if the files form a grid, for the column of folders.
 
-    In a grid, each folder contains files of the same names, apart from times in the names.
+    In a grid, each folder contains files of the same names; only times in the names may differ.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []

@@ -433,8 +433,8 @@ def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has."""
     present = {column for table in tables for column in table.columns}
-    for role, named in columns.items():
-        named_columns = named.split(",") if role == "text" else [named]
+    for role, text in columns.items():
+        named_columns = text.split(",") if role == "text" else [text]
         for column in named_columns:
             is_row_order = role == "repeat" and column == ROW_ORDER
             if column not in present and not is_row_order:
