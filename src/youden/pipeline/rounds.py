@@ -17,14 +17,9 @@ import numpy as np
 from youden.pipeline.abilities import Abilities, SearchState, select_best_agents
 from youden.pipeline.precision import estimate_variance_components
 from youden.protocol.blocks import with_round
-from youden.protocol.designs.adaptive import (
-    HALF_WIDTH_FRACTION,
-    FixedWidth,
-    NextRound,
-    get_adaptive_design,
-    get_width_design,
-)
+from youden.protocol.designs.adaptive import NextRound, get_adaptive_design
 from youden.protocol.designs.cyclic import number_blocks
+from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
 from youden.run_keys import Target
 from youden.stats.forecast import LEVEL, find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.stats.trials.best_selection import are_comparable, next_allocation

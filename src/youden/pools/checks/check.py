@@ -30,7 +30,7 @@ from youden.pools.checks.plain_facts import (
     response_lengths,
 )
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import FixedWidth
+from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.plan import PlanSize, make_plan
 from youden.stats.forecast import find_min_blocks, mean_prior_components
 from youden.types import Finding, Pool
