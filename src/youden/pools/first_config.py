@@ -24,10 +24,12 @@ from youden.data.folder.joined_pools import MergedPool, merge_pools
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
-from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, check_output_folder, write_imported_pool
+from youden.data.importers.output_folder import check_output_folder, write_imported_pool
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool
 from youden.data.importers.recognised_files import recognise_format
+from youden.data.importers.role_messages import unclear_columns_error
 from youden.data.importers.table_files import EXTENSIONS, read_rows
-from youden.data.importers.table_import import read_table, unclear_columns_error
+from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import find_local_judge, load_judge_config, report_judge_shadow

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
-from youden.data.folder.config_paths import make_relative, resolve_paths, find_nearby_judge
+from youden.data.folder.config_paths import find_nearby_judge, make_relative, resolve_paths
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.project_store import find_moved_store, project_store
