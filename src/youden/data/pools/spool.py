@@ -24,7 +24,8 @@ from youden.text.json_text import replace_surrogates
 from youden.text.printable import find_name_fault, printable
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.types.pool import SEPARATOR, Objects, Positions, TextsInFile, find_file_texts
+from youden.types.pool import Objects, Positions
+from youden.types.texts_in_file import SEPARATOR, TextsInFile, find_file_texts
 
 MAX_BYTES_IN_MEMORY = 200_000_000
 """Maximum size of a pool's texts in memory; larger ones go to an unnamed temporary file, deleted with the process."""
