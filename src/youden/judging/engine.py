@@ -183,9 +183,11 @@ class JudgedTrials:
 
     @property
     def _n_missing(self) -> int:
+        """Number of trials without an answer so far."""
         return self._counts.total() - self._counts["answered"]
 
     def _make_too_many_missing_error(self) -> TooManyMissingError:
+        """Return the error that more answers are missing than allowed."""
         return make_too_many_missing_error(
             self._n_missing,
             self._counts.total(),

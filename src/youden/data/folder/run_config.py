@@ -156,6 +156,7 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("independent")
     @classmethod
     def _check_independent(cls, value: str | None) -> str | None:
+        """Raise ValueError unless the value of `independent` is None or one of the allowed forms."""
         if value is not None and not INDEPENDENT.fullmatch(value):
             raise ValueError("it is not a rule for independent trials")
         return value
@@ -163,6 +164,7 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("name")
     @classmethod
     def _check_name(cls, value: str) -> str:
+        """Raise ValueError unless the name of a run can also be the name of its folder."""
         if not re.fullmatch(r"\w[\w .+-]{0,99}", value):
             raise ValueError(
                 "a name has up to 100 letters, digits, spaces and . + - _ and begins with a letter or digit"

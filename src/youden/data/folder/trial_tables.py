@@ -299,6 +299,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
 
 
 def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the ids of agents and of items by the name of the entity, as tables need them to decode columns."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 
@@ -366,6 +367,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
+        """Read a column of the chunk, with reasons for missing answers as codes."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
         (values,) = self._table.read([column], _id_names(self._plan)).values()
         return values + 1 if name == "missing_reason" else values

@@ -88,6 +88,7 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
 
 
 def _has_table(path: Path) -> bool:
+    """Return whether a path is a file, or a folder that contains a file of a table."""
     return not path.is_dir() or any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
 
 

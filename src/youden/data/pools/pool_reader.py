@@ -208,6 +208,7 @@ def _add_lines(
 
 
 def _to_int64(values: Iterable[int]) -> Positions:
+    """Convert whole numbers to an int64 array."""
     return np.fromiter(values, dtype=np.int64)
 
 
