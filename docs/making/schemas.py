@@ -12,10 +12,11 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
+from youden.data.folder.rate_tables import PairsMetadata, RatesMetadata
 from youden.data.folder.run_files import GATES_FILE, VERSION, GateLedger, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
-from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
+from youden.data.folder.trial_tables import PlanMetadata, VerdictsMetadata
 from youden.pools.first_config import SCHEMA_DIALECT, build_config_schema
 from youden.types.columns import TableColumn, columns_of
 from youden.types.facts import CHANCE, RankingRow, RunFacts

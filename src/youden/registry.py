@@ -42,8 +42,8 @@ def find_plugin(error: BaseException) -> str | None:
     plugins = {point.module.partition(".")[0] for point in points if point.group.startswith("youden.")}
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
     packages = {module.partition(".")[0] for module in modules}
-    found = (plugins & packages) - {"youden"}
-    return min(found, default=None)
+    plugins_in_traceback = (plugins & packages) - {"youden"}
+    return min(plugins_in_traceback, default=None)
 
 
 class Registry(Generic[T]):

@@ -17,7 +17,7 @@ from commands import Youden
 from importing import TOOLS, cells, load, tool, write
 from youden import make_plan, read_pool
 from youden.data.importers import IMPORTERS
-from youden.data.importers.pool_joiner import write_imported_pool
+from youden.data.importers.output_folder import write_imported_pool
 from youden.errors import ImportFormatError, YoudenError
 from youden.pools.pool_import import import_pool
 from youden.types import Agent, Pool

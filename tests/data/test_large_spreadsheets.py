@@ -12,7 +12,8 @@ import pytest
 
 from commands import Youden
 from youden.data.importers.column_roles import find_roles
-from youden.data.importers.table_files import Rows, read_excel_sheets
+from youden.data.importers.excel_files import read_excel_sheets
+from youden.data.importers.table_header import Rows
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, InputError
 

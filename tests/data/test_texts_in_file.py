@@ -23,7 +23,7 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
 from youden.text.words import mean_lengths, split_words
 from youden.types import Agent, Item, Pool
-from youden.types.pool import find_file_texts
+from youden.types.texts_in_file import find_file_texts
 
 TEXTS = st.one_of(
     st.none(),

@@ -26,8 +26,8 @@ from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
+from youden.judging.offline.answer_files import iter_result_rows
 from youden.judging.offline.exporting import RequestTable, hashes_to_bytes
-from youden.judging.offline.importing_answers import iter_result_rows
 from youden.judging.offline.lines import parse_outcome
 from youden.judging.store.answers import open_store
 from youden.types import Completion

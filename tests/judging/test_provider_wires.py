@@ -26,8 +26,8 @@ from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, list_judges, load_judge_config
+from youden.judging.connecting import connect
 from youden.judging.doctor import diagnose
-from youden.judging.engine import connect
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
 from youden.judging.store.leases import list_jobs

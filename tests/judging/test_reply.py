@@ -15,16 +15,9 @@ from hypothesis import strategies as st
 
 from youden.judging.backends.anthropic import from_anthropic
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import (
-    MAX_NAME_CHARACTERS,
-    MAX_TOKEN_BYTES,
-    MAX_TOKEN_COUNT,
-    MAX_USAGE_FACTOR,
-    check_usage_for,
-    parse_completion,
-    validate_completion,
-)
+from youden.judging.call.reply import MAX_USAGE_FACTOR, check_usage_for, parse_completion, validate_completion
 from youden.judging.call.reply_errors import find_reply_error
+from youden.judging.call.reply_fields import MAX_NAME_CHARACTERS, MAX_TOKEN_BYTES, MAX_TOKEN_COUNT
 from youden.judging.offline.lines import iter_results
 from youden.types import Completion, Message, Request
 

@@ -26,7 +26,7 @@ from youden.protocol.extension import add_calls, add_repeats
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
 from youden.types import Agent, Item, Plan, Pool
-from youden.types.pool import find_file_texts
+from youden.types.texts_in_file import find_file_texts
 
 WORDS = np.array([f"word{n}" for n in range(300)])
 

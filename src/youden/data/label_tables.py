@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from youden.data.importers.excel_files import read_excel_sheets
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_files import EXCEL, read_excel_sheets, read_rows
+from youden.data.importers.table_files import EXCEL, read_rows
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.regular_files import read_regular
@@ -95,39 +96,14 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message
         names the file and the line (Parquet: the row). Also if the file cannot be read.
     """
-    first_locations: dict[tuple[str, ...], str] = {}  # by agent, or by agent and item
-    keys: list[tuple[str, ...]] = []
-    locations: list[str] = []
-    rows: list[Mapping[str, object]] = []
-    for location, row in _read_rows(path):
-        if all(_is_blank(value) for value in row.values()):
-            continue
-        if "agent" not in row:
-            raise import_error(
-                location,
-                f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
-                "(for labels of "
-                "agents on items), and one of any name per label.",
-                slug="labels-columns",
-            )
-        if rows and ("item" in row) != ("item" in rows[0]):
-            raise import_error(
-                location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
-            )
-        key = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
-        if key in first_locations and not repeated:
-            raise import_error(
-                location,
-                f"{' on '.join(map(repr, key))} already has labels in {first_locations[key]}. Remove one of the rows.",
-                slug="labels-duplicate",
-            )
-        first_locations[key] = location
-        keys.append(key)
-        locations.append(location)
-        rows.append(row)
-    if not rows:
+    located_rows = [
+        (location, row) for location, row in _read_rows(path) if not all(_is_blank(value) for value in row.values())
+    ]
+    if not located_rows:
         raise import_error(path, "it has no rows. Add one row per agent, or per agent and item.", slug="labels-empty")
+    keys = _parse_keys(located_rows, repeated=repeated)
 
+    rows = [row for _, row in located_rows]
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
     labels = {name: values for name, values in candidates.items() if name.strip() and _has_number(values)}
@@ -140,10 +116,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
             slug="labels-columns",
         )
 
-    label_values = []
-    for name, values in labels.items():
-        located_values = zip(values, locations, strict=True)
-        label_values.append([_parse_label(value, name, location) for value, location in located_values])
+    label_values = [[_parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
     aliases = [row.get("alias") for row in rows]
     has_items = "item" in rows[0]
     return LabelTable(
@@ -156,6 +129,49 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         left_out=tuple(name for name in candidates if name not in labels),
         aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
     )
+
+
+def _parse_keys(located_rows: Sequence[tuple[str, Mapping[str, object]]], *, repeated: bool) -> list[tuple[str, ...]]:
+    """Return the ids of the agent and, if the table has items, of the item of each row.
+
+    Parameters
+    ----------
+    located_rows : sequence of (str, mapping)
+        Location and fields of each row.
+    repeated : bool
+        Whether an agent, or an agent on an item, may have several rows.
+
+    Raises
+    ------
+    ImportFormatError
+        [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
+        an id; [labels-duplicate]: if a row repeats another.
+    """
+    _, first_row = located_rows[0]
+    keys: list[tuple[str, ...]] = []
+    first_locations: dict[tuple[str, ...], str] = {}
+    for location, row in located_rows:
+        if "agent" not in row:
+            raise import_error(
+                location,
+                f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
+                "(for labels of agents on items), and one of any name per label.",
+                slug="labels-columns",
+            )
+        if ("item" in row) != ("item" in first_row):
+            raise import_error(
+                location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
+            )
+        key = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
+        if key in first_locations and not repeated:
+            raise import_error(
+                location,
+                f"{' on '.join(map(repr, key))} already has labels in {first_locations[key]}. Remove one of the rows.",
+                slug="labels-duplicate",
+            )
+        first_locations[key] = location
+        keys.append(key)
+    return keys
 
 
 def label_key_path(path: Path) -> Path:
@@ -248,6 +264,7 @@ def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
 
 
 def _has_number(values: Iterable[object]) -> bool:
+    """Return whether at least one of the values is a number."""
     return any(_to_number(value) is not None for value in values)
 
 
@@ -273,6 +290,7 @@ def _parse_label(value: object, name: str, location: str) -> float:
 
 
 def _is_blank(value: object) -> bool:
+    """Return whether a value is None, or a text of white space only."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

@@ -212,11 +212,11 @@ def infer_judge_keys(name: str) -> dict[str, Json] | None:
     >>> infer_judge_keys("o4-mini")["parameters"], infer_judge_keys("llama")
     ({'max_completion_tokens': 2048}, None)
     """
-    prefix, _, rest = name.partition("/")
-    if rest and prefix in BACKENDS["litellm"].hosts:
+    prefix, _, model_name = name.partition("/")
+    if model_name and prefix in BACKENDS["litellm"].hosts:
         backend, model = "litellm", name
-    elif rest and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
-        backend, model = prefix, rest
+    elif model_name and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
+        backend, model = prefix, model_name
     else:
         backend, model = _find_backend(name), name
     if not backend:

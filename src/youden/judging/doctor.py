@@ -138,6 +138,7 @@ async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Compl
 
 
 def _make_finding(step: str, severity: Severity, message: str) -> Finding:
+    """Return the result of one check of the judge."""
     return Finding(step, message, severity=severity)
 
 

@@ -1,32 +1,31 @@
 """Judge a plan: connect the judge, send the requests that the store has no answer to, and convert answers to verdicts.
 
-All kinds of judges are run here: single calls, batches, replays, juries, and judges that answer whole plans. Only this
-module makes backends for a run, so that an active cassette (a file of recorded answers) applies to all of them.
+All kinds of judges are run here: single calls, batches, replays, juries, and judges that answer whole plans.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 
 from youden.errors import BudgetError, ConfigError, JudgeError, ReplayMissError, TooManyMissingError
-from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, make_calling_judge, make_plan_judge
-from youden.judging.backends.several import Jury, RoundRobin
+from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, make_plan_judge
+from youden.judging.backends.several import Jury
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import Failure
 from youden.judging.call.retries import RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.connecting import check_trust, connect
 from youden.judging.offline.batch_providers import BatchProvider, FolderBatches
 from youden.judging.offline.in_batches import BatchRunner
-from youden.judging.offline.tape import is_replay_only, with_cassette
 from youden.judging.question.questions import Questions, RowKey, describe_trial
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.loop import RequestLoop, run_loops
@@ -184,72 +183,17 @@ class JudgedTrials:
 
     @property
     def _n_missing(self) -> int:
+        """Number of trials without an answer so far."""
         return self._counts.total() - self._counts["answered"]
 
     def _make_too_many_missing_error(self) -> TooManyMissingError:
+        """Return the error that more answers are missing than allowed."""
         return make_too_many_missing_error(
             self._n_missing,
             self._counts.total(),
             reasons=format_missing_reasons(self._counts),
             max_missing=self._options.max_missing,
         )
-
-
-def connect(
-    config: JudgeConfig, environment: Mapping[str, str], *, kind: Literal["judge", "model"] = "judge"
-) -> Backend:
-    """Make the backend of a judge or of a model that generates responses.
-
-    Parameters
-    ----------
-    config : JudgeConfig
-        Backend, model and servers. Requests are distributed over several servers.
-    environment : mapping
-        Environment variables, in which the API key is looked up when it is first needed.
-    kind : {"judge", "model"}, default "judge"
-        What the config describes; a cassette records the config of a judge only.
-
-    Returns
-    -------
-    Backend
-        Wrapped in the active cassette, if there is one.
-    """
-    return with_cassette(
-        Backend(lambda: _make_judge(config, environment)),
-        address=config.address,
-        description=f"the {kind} '{config.name}'",
-        judge=config.public() if kind == "judge" else None,
-    )
-
-
-def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) -> None:
-    """Check that the API keys of judges may be sent to their servers, unless a cassette answers all requests.
-
-    Parameters
-    ----------
-    configs : iterable of JudgeConfig
-        The judges.
-    environment : mapping
-        Environment variables with the keys.
-
-    Raises
-    ------
-    ConfigError
-        If a key may not be sent.
-    """
-    if not is_replay_only():
-        for config in configs:
-            config.check_trust(environment)
-
-
-def _make_judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
-    """Make the judge that sends requests to the server of a config, or to its several servers in turn."""
-    judges = {}
-    for server in config.servers:
-        judges[server.address] = make_calling_judge(server.backend, server.connection(environment))
-    if len(judges) > 1:
-        return RoundRobin(judges)
-    return judges[config.address]
 
 
 async def judge_plan(

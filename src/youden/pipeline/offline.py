@@ -17,8 +17,8 @@ from typing import Literal
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.data.importers.output_folder import check_output_folder, write_imported_pool
 from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.importers.pool_joiner import check_output_folder, write_imported_pool
 from youden.engines.ray import RayPlacement, run_on_ray
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run

@@ -23,7 +23,8 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive, FixedWidth
+from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
+from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.extension import add_agents, add_calls, add_items, add_repeats
 from youden.protocol.plan import make_plan
 from youden.protocol.pooled_trials import has_free_calls

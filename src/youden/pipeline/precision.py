@@ -18,13 +18,8 @@ from youden.errors import PlanError, StatisticsError
 from youden.pipeline.abilities import is_balanced
 from youden.pipeline.ranking import estimate_abilities
 from youden.protocol.blocks import get_extensions
-from youden.protocol.designs.adaptive import (
-    HALF_WIDTH_FRACTION,
-    Adaptive,
-    FixedWidth,
-    get_adaptive_design,
-    get_width_design,
-)
+from youden.protocol.designs.adaptive import Adaptive, get_adaptive_design
+from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import (
     AgentVariances,

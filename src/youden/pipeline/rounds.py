@@ -17,14 +17,9 @@ import numpy as np
 from youden.pipeline.abilities import Abilities, SearchState, select_best_agents
 from youden.pipeline.precision import estimate_variance_components
 from youden.protocol.blocks import with_round
-from youden.protocol.designs.adaptive import (
-    HALF_WIDTH_FRACTION,
-    FixedWidth,
-    NextRound,
-    get_adaptive_design,
-    get_width_design,
-)
+from youden.protocol.designs.adaptive import NextRound, get_adaptive_design
 from youden.protocol.designs.cyclic import number_blocks
+from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
 from youden.protocol.pooled_trials import (
     count_added_independent,
     draw_pooled_trials,

@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from youden.data.folder.config_paths import find_nearby_judge
 from youden.data.folder.joined_pools import MergedPool, merge_pools
-from youden.data.folder.run_config import RunConfig, find_nearby_judge, load_run_config
+from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
-from youden.data.importers.pool_joiner import ImportedPool, check_output_folder, write_imported_pool
+from youden.data.importers.output_folder import check_output_folder, write_imported_pool
+from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.recognised_files import recognise_format
 from youden.data.importers.table_files import EXTENSIONS
 from youden.data.importers.table_import import read_table

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from youden.data.importers import IMPORTERS
-from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, write_imported_pool
+from youden.data.importers.output_folder import write_imported_pool
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool
 from youden.data.importers.recognised_files import recognise_format
-from youden.data.importers.table_import import unclear_columns_error
+from youden.data.importers.role_messages import unclear_columns_error
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.sentences import format_count
 

@@ -21,7 +21,8 @@ import regex
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.types.pool import Floats, Ids, Objects, ReadOnly, find_file_texts
+from youden.types.pool import Floats, Ids, Objects, ReadOnly
+from youden.types.texts_in_file import find_file_texts
 
 MAX_SYNONYMS = 3
 """Largest number of synonyms that a word is given."""

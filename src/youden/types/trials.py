@@ -333,7 +333,7 @@ class Trials(ReadOnly):
         return np.asarray(as_first + as_second)
 
     def with_replicate_numbers(self) -> Trials:
-        """Compute the column `replicate` anew.
+        """Recompute the column `replicate`.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.pipeline.judged_run import PlannedRun
 from youden.pipeline.precision import read_variance_components
-from youden.protocol.designs.adaptive import HALF_WIDTH_FRACTION
+from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
 from youden.protocol.extension import MIN_BLOCKS_PER_AGENT
 from youden.protocol.pooled_trials import count_added_calls, has_default_number
 from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items, half_width_quantile, half_widths

@@ -324,6 +324,7 @@ def _parse_number(path: Path, field: str) -> float:
 
 @contextmanager
 def _open_csv(path: Path) -> Iterator[TextIO]:
+    """Open a CSV file for writing; it replaces the existing file when the block ends without an error."""
     # RFC 4180's line ends: with "\n" the csv module would not quote an id that contains a carriage return
     with atomic_write(path) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         yield file
@@ -341,6 +342,7 @@ def _format_numbers(values: Floats) -> list[str]:
 
 
 def _nan_to_none(value: Field) -> Field:
+    """Return None for NaN, and any other value unchanged."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

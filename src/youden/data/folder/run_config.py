@@ -6,7 +6,6 @@ relative to the folder.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,10 +17,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
+from youden.data.folder.config_paths import find_nearby_judge, make_relative, resolve_paths
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.project_store import find_moved_store, project_store
-from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
+from youden.resources import find_resource, find_shipped, report_shadow, report_shadow_at
 from youden.run_keys import INDEPENDENT, REPLACED_KEYS, CallBudget, FromOne, Key, RunKeys, Target, Text, declared_keys
 from youden.text.printable import format_command, is_device, is_local_file, redact_location, to_path
 from youden.text.yaml_text import YamlError, format_validation_error, read_yaml
@@ -156,6 +156,7 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("independent")
     @classmethod
     def _check_independent(cls, value: str | None) -> str | None:
+        """Raise ValueError unless the value of `independent` is None or one of the allowed forms."""
         if value is not None and not INDEPENDENT.fullmatch(value):
             raise ValueError("it is not a rule for independent trials")
         return value
@@ -163,6 +164,7 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("name")
     @classmethod
     def _check_name(cls, value: str) -> str:
+        """Raise ValueError unless the name of a run can also be the name of its folder."""
         if not re.fullmatch(r"\w[\w .+-]{0,99}", value):
             raise ValueError(
                 "a name has up to 100 letters, digits, spaces and . + - _ and begins with a letter or digit"
@@ -354,7 +356,7 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
     folder = path.parent
     file_keys = {"name": path.stem, **_read_keys(path)}
     _report_dataset(file_keys.get("pool"), folder)
-    keys = {key: _resolve(key, value, folder) for key, value in file_keys.items()}
+    keys = {key: resolve_paths(key, value, folder) for key, value in file_keys.items()}
     keys |= changes
 
     judge_name = None
@@ -496,11 +498,11 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     unfinished = data.get("unfinished", {})
     for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
-        step |= {key: _make_relative("pool", step[key], folder) for key in step.keys() & POOLS}
+        step |= {key: make_relative("pool", step[key], folder) for key in step.keys() & POOLS}
         if not step.get("focus", True):
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:
-        data[key] = _make_relative(key, data[key], folder)
+        data[key] = make_relative(key, data[key], folder)
     for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction"):
         if not data[key]:
             del data[key]
@@ -510,70 +512,3 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
-
-
-def _make_relative(key: str, value: object, folder: Path) -> object:
-    """Return the value of a key; a path of the user becomes relative to `folder`."""
-    if not _is_local_path(key, value, Path()):
-        return value
-    return Path(os.path.relpath(str(value), folder)).as_posix()
-
-
-def _resolve(key: str, value: object, folder: Path) -> object:
-    """Return the value of a key of a config; a path in it, which starts at `folder`, becomes one of the current directory.
-
-    `folder` is the folder of the config's file.
-    """
-    if key == "extensions" and isinstance(value, list):
-        return [_resolve("step", step, folder) for step in value]
-    if key in ("step", "unfinished") and isinstance(value, dict):
-        key_by_name = dict.fromkeys(POOLS, "pool") | {"step": "step"}
-        return {name: _resolve(key_by_name.get(name, ""), member, folder) for name, member in value.items()}
-    if key == "judge" and isinstance(value, dict):
-        prompt = value.get("prompt")
-        if isinstance(prompt, str) and prompt.endswith(".md"):
-            return value | {"prompt": os.path.normpath(folder / prompt)}
-    if not _is_local_path(key, value, folder):
-        return value
-    return os.path.normpath(folder / str(value))
-
-
-def _is_local_path(key: str, value: object, folder: Path) -> bool:
-    """Return whether the value of a key is a path of the user, and not the path of a shipped pool or judge."""
-    if not isinstance(value, str) or not value:
-        return False
-
-    folder_of_shipped = {"pool": "datasets", "judge": "configs"}.get(key)
-    if Path(value).parts[:1] == (folder_of_shipped,) and not (folder / value).exists():
-        return False
-    if key == "judge":
-        return value.endswith((".yaml", ".yml"))
-    if key == "store":
-        return "://" not in value
-    return key in ("pool", "out", "trials_from")
-
-
-def find_nearby_judge(name: str, folder: Path) -> Path | None:
-    """Find the file of a judge in the folders next to a config.
-
-    Parameters
-    ----------
-    name : str
-        Name of the judge.
-    folder : Path
-        Folder of the config. Its subfolders judges/ and configs/judges/, and then ../judges/, are searched.
-
-    Returns
-    -------
-    Path or None
-        None if there is no such file, or if it is shipped with youden; a shipped judge is found by its name.
-    """
-    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
-        return None
-
-    shipped_folders = [path.resolve() for path in find_resource_folders("configs", local=False)]
-    for judges_folder in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
-        file = judges_folder / f"{name}.yaml"
-        if file.is_file() and file.resolve().parent.parent not in shipped_folders:
-            return Path(os.path.normpath(file))
-    return None

@@ -410,7 +410,7 @@ class GateLedger(StrictFile):
         elif answers in pair.answers:
             return self
         extended = pair.model_copy(update={"answers": [*pair.answers, answers]})
-        others = [other for other in self.analyses if other is not pair]
+        others = [entry for entry in self.analyses if entry is not pair]
         return GateLedger(analyses=[*others, extended])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write, atomic_write_many
-from youden.data.folder import csv_tables, trial_tables
+from youden.data.folder import csv_tables, rate_tables, trial_tables
 from youden.data.folder.calibration_file import find_calibration
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
@@ -250,11 +250,11 @@ class RunFolder:
         template : Plan or Rates
             Object with the agents, items and split of the whole.
         """
-        trial_tables.write_rates(self.file("rates.parquet"), chunks, template)
+        rate_tables.write_rates(self.file("rates.parquet"), chunks, template)
 
     def read_rates(self) -> Rates:
         """Read rates.parquet, without `detail`."""
-        return trial_tables.read_rates(self.file("rates.parquet"))
+        return rate_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
         """Write the training scores of one kind."""
@@ -282,13 +282,13 @@ class RunFolder:
 
     def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
         """Write pairs.parquet, after the ranking of the same fit; `agents` are ids, by position in the pairs."""
-        trial_tables.write_pairs(
+        rate_tables.write_pairs(
             self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
 
     def read_pairs(self) -> Pairs:
         """Read pairs.parquet; raise RunFolderError [pairs-stale] if another fit wrote the ranking."""
-        return trial_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
+        return rate_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
 
     def _digest(self, *names: str) -> str:
         """Return the SHA-256 (hexadecimal) of the contents of files of the run, one after the other."""

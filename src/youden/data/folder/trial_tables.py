@@ -1,4 +1,4 @@
-"""Write and read the Parquet tables of a run: `plan.parquet`, `verdicts.parquet`, `rates.parquet` and `pairs.parquet`.
+"""Write and read the trials of a run as Parquet tables: `plan.parquet` and `verdicts.parquet`.
 
 Everything except a table's rows is stored as JSON in its metadata. Verdicts may not fit in memory, and can be read a
 chunk (consecutive rows) at a time.
@@ -7,38 +7,32 @@ chunk (consecutive rows) at a time.
 from __future__ import annotations
 
 import base64
-import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import JsonValue, create_model
 
-from youden.data.atomic import atomic_write
 from youden.data.folder.parquet_tables import (
     ParquetTable,
     TableMetadata,
     encode_table,
     read_table,
     read_table_metadata,
-    with_table_metadata,
     write_table,
 )
-from youden.data.folder.run_files import StrictFile, damaged_file_error, read_bytes
-from youden.data.folder.table_columns import ANSWERS, PAIRS, RATES, REPEATS, TRIALS, VOTE, vote_column
+from youden.data.folder.run_files import StrictFile, damaged_file_error
+from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS, VOTE, vote_column
 from youden.errors import RunFolderError
 from youden.run_keys import SplitRule
 from youden.types import Finding, Plan, Rounds, Trials, Verdicts
-from youden.types.cells import Pairs
 from youden.types.columns import TableColumn
-from youden.types.planning import IndependentRule, Split
+from youden.types.planning import Split
 from youden.types.pool import Bools, Positions
-from youden.types.results import Rates
 
 ROWS_PER_GROUP = 1 << 20
 """Maximum number of trials in a row group of a plan or of verdicts."""
@@ -48,7 +42,9 @@ _OPTIONAL_ANSWER_COLUMNS = ANSWERS[3:]
 _COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
 
 
-class _Split(StrictFile):
+class SplitFields(StrictFile):
+    """A split in the metadata of a table; the cells are packed as bits."""
+
     rule: SplitRule
     fraction: float
     seed: int
@@ -56,7 +52,8 @@ class _Split(StrictFile):
     holdout: str
 
     @classmethod
-    def from_split(cls, split: Split) -> _Split:
+    def from_split(cls, split: Split) -> SplitFields:
+        """Convert a split to its stored fields."""
         return cls(
             rule=split.rule,
             fraction=split.fraction,
@@ -66,12 +63,23 @@ class _Split(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Decode the split.
+        """Decode the stored fields.
 
-        path : file of the split, for errors
-        shape : (n_agents, n_items)
+        Parameters
+        ----------
+        path : Path
+            File of the fields, for error messages.
+        shape : (int, int)
+            Number of agents and of items.
 
-        Raises: RunFolderError [run-file-damaged] if the split has another size.
+        Returns
+        -------
+        Split
+
+        Raises
+        ------
+        RunFolderError
+            [run-file-damaged]: if the split has another number of cells.
         """
         train = _unpack(path, self.train, shape)
         holdout = _unpack(path, self.holdout, shape)
@@ -94,7 +102,7 @@ class _PlanMetadata(TableMetadata):
     rounds: _Rounds | None
     agents: tuple[str, ...]
     items: tuple[str, ...]
-    split: _Split
+    split: SplitFields
     digest: str
 
 
@@ -130,7 +138,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         rounds=None if rounds is None else _Rounds.model_validate(rounds.to_json, strict=False),
         agents=plan.agent_ids,
         items=plan.item_ids,
-        split=_Split.from_split(plan.split),
+        split=SplitFields.from_split(plan.split),
         digest=plan.digest,
     )
     columns = plan.trials.columns()
@@ -291,6 +299,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
 
 
 def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the ids of agents and of items by the name of the entity, as tables need them to decode columns."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 
@@ -358,6 +367,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
+        """Read a column of the chunk, with reasons for missing answers as codes."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
         (values,) = self._table.read([column], _id_names(self._plan)).values()
         return values + 1 if name == "missing_reason" else values
@@ -390,170 +400,3 @@ def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Se
         chunks.append(chunk)
         start += chunk.n_rows
     return chunks
-
-
-class RatesMetadata(TableMetadata):
-    """Metadata of rates.parquet."""
-
-    type: Literal["rates"] = "rates"
-    independent: IndependentRule
-    agents: tuple[str, ...]
-    items: tuple[str, ...]
-    split: _Split
-
-
-def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-    """Write rates without their `detail`, one row per ordered pair of agents and item.
-
-    Parameters
-    ----------
-    path : Path
-        File to write; an existing one is replaced.
-    chunks : iterable of (int, Rates)
-        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0.
-    template : Plan or Rates
-        Object with the agents, the items and the split of all chunks.
-    """
-    names = {"agents": template.agent_ids, "items": template.item_ids}
-    writer = None
-    with atomic_write(path) as tmp_path:
-        try:
-            for first_item, rates in chunks:
-                order = _find_row_order(rates)
-                values = {column.name: getattr(rates, column.name)[order] for column in RATES}
-                values["item"] = values["item"] + first_item
-                table = encode_table(RATES, values, names)
-                if writer is None:
-                    split = _Split.from_split(template.split)
-                    metadata = RatesMetadata(
-                        independent=template.independent,
-                        agents=template.agent_ids,
-                        items=template.item_ids,
-                        split=split,
-                    )
-                    writer = pq.ParquetWriter(tmp_path, with_table_metadata(table.schema, metadata), compression="zstd")
-                writer.write_table(table)
-        finally:
-            if writer is not None:
-                writer.close()
-
-
-def _find_row_order(rates: Rates) -> Positions | slice:
-    """Return the positions that sort the rows by item, first and second agent; a slice if they are sorted."""
-    shape = (rates.n_items, rates.n_agents, rates.n_agents)
-    sort_key = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
-    # rows are usually sorted already, and checking takes a tenth of the time of sorting
-    is_sorted = (sort_key[1:] >= sort_key[:-1]).all()
-    if is_sorted:
-        return slice(None)
-    return np.argsort(sort_key, kind="stable")
-
-
-def read_rates(path: Path) -> Rates:
-    """Read rates without `detail`; raise RunFolderError if the file is missing, damaged or of another version."""
-    table = read_table(path, RatesMetadata)
-    metadata = table.metadata
-    shape = len(metadata.agents), len(metadata.items)
-    return Rates(
-        **table.read(RATES, {"agents": metadata.agents, "items": metadata.items}),
-        split=metadata.split.to_split(path, shape),
-        independent=metadata.independent,
-        agent_ids=metadata.agents,
-        item_ids=metadata.items,
-        detail=None,
-    )
-
-
-_PAIR_MEASURES = PAIRS[2:]
-"""Columns of pairs.parquet other than the two agents."""
-
-
-class PairsMetadata(TableMetadata):
-    """Metadata of pairs.parquet.
-
-    `ability` is the ability of each agent in the additive fit. `ranking_digest` is the SHA-256 (hex) of the ranking.csv
-    of the same fit.
-    """
-
-    type: Literal["pairs"] = "pairs"
-    agents: tuple[str, ...]
-    ability: tuple[float | None, ...]
-    partners_seen: float | None
-    own_rates: bool
-    ranking_digest: str
-
-
-def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
-    """Write pairs of agents, one row per ordered pair; NaN becomes null.
-
-    Parameters
-    ----------
-    path : Path
-        File to write; an existing one is replaced.
-    pairs : Pairs
-        Measures of all pairs.
-    agents : tuple of str
-        Ids of the agents, by position in the pairs.
-    ranking_digest : str
-        SHA-256 (hex) of the file ranking.csv of the same fit.
-    """
-    first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
-    metadata = PairsMetadata(
-        agents=agents,
-        ability=tuple(None if np.isnan(value) else value for value in pairs.ability.tolist()),
-        partners_seen=pairs.partners_seen,
-        own_rates=pairs.own_rates,
-        ranking_digest=ranking_digest,
-    )
-    measures = {column.name: getattr(pairs, column.name)[first, second] for column in _PAIR_MEASURES}
-    table = encode_table(PAIRS, {"first": first, "second": second} | measures, {"agents": agents})
-    write_table(path, table, metadata)
-
-
-def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """Read the pairs of agents that a fit wrote together with its ranking.
-
-    Parameters
-    ----------
-    path : Path
-        File of the pairs.
-    ranking : Path
-        File ranking.csv of the run.
-
-    Returns
-    -------
-    Pairs
-
-    Raises
-    ------
-    RunFolderError
-        [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
-    """
-    table = read_table(path, PairsMetadata)
-    metadata = table.metadata
-    n_agents = len(metadata.agents)
-    if metadata.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
-        raise RunFolderError(
-            f"{path} belongs to another ranking than ranking.csv. Run `youden fit {path.parent}` to fit the run again.",
-            slug="pairs-stale",
-        )
-    if len(metadata.ability) != n_agents or len(table) != n_agents * (n_agents - 1):
-        raise damaged_file_error(
-            path, f"it contains {len(table)} pairs and {len(metadata.ability)} abilities for {n_agents} agents"
-        )
-
-    columns = table.read(PAIRS, {"agents": metadata.agents})
-    first = columns.pop("first")
-    second = columns.pop("second")
-    matrices = {}
-    for name, column in columns.items():
-        matrix = np.full((n_agents, n_agents), np.nan)
-        matrix[first, second] = column
-        matrices[name] = matrix
-    matrices["n"] = np.nan_to_num(matrices["n"])
-    return Pairs(
-        **matrices,
-        ability=np.array([np.nan if value is None else value for value in metadata.ability]),
-        partners_seen=metadata.partners_seen,
-        own_rates=metadata.own_rates,
-    )

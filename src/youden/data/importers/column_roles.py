@@ -245,11 +245,11 @@ class _RoleSearch:
         others = [name for name in others if self.table[name].is_text and self.table[name].question_fraction < 0.5]
         others.sort(key=lambda name: self.table[name].mean_words >= _MIN_WORDS)
 
-        named = [*candidates, *locations]
-        attempts = [(named, items_by_location), ([*self.get_candidates("group"), *others], items)]
+        likely_agents = [*candidates, *locations]
+        attempts = [(likely_agents, items_by_location), ([*self.get_candidates("group"), *others], items)]
         if len(locations) > 1:  # prompts show whether folders or files are the agents; ids may restart in each
             prompts = [name for name in self.prompt_columns if name in items]
-            attempts.insert(0, (named, prompts))
+            attempts.insert(0, (likely_agents, prompts))
 
         is_ambiguous = False
         for agents, ids in attempts:
@@ -403,21 +403,29 @@ class _RoleSearch:
         neither. Otherwise it differs if its texts have at most 0.75 or at least 1.33 times the mean length of the
         others, or if its words overlap with theirs less than 0.9 times as much as theirs overlap with each other.
 
-        name : column to be tested
-        prose : all columns of texts, including `name`
+        Parameters
+        ----------
+        name : str
+            Column to be tested.
+        prose : sequence of str
+            All columns of texts, including `name`.
+
+        Returns
+        -------
+        bool
         """
-        others = [other for other in prose if other != name]
-        common_words = set.intersection(*(_get_name_parts(other) for other in others))
+        other_names = [prose_name for prose_name in prose if prose_name != name]
+        common_words = set.intersection(*(_get_name_parts(other_name) for other_name in other_names))
         if common_words:
             return common_words.isdisjoint(_get_name_parts(name))
 
         column = self.table[name]
-        other_columns = [self.table[other] for other in others[:8]]
-        mean_other_length = sum(other.mean_length for other in other_columns) / len(other_columns)
+        other_columns = [self.table[other_name] for other_name in other_names[:8]]
+        mean_other_length = sum(other_column.mean_length for other_column in other_columns) / len(other_columns)
         if not 0.75 < column.mean_length / mean_other_length < 1.33:
             return True
 
-        overlaps = [mean_overlap(column, other) for other in other_columns]
+        overlaps = [mean_overlap(column, other_column) for other_column in other_columns]
         mutual_overlaps = [mean_overlap(a, b) for a, b in combinations(other_columns, 2)]
         return sum(overlaps) / len(overlaps) < 0.9 * sum(mutual_overlaps) / len(mutual_overlaps)
 
@@ -519,8 +527,8 @@ class _RoleSearch:
         def has_one_prompt_per_item(name: str) -> bool:
             return len(set(zip(ids, table[name].keys, strict=True))) == n_items
 
-        named = [name for name in self.prompt_columns if name not in used and table[name].is_text]
-        varied = [name for name in named if len(set(table[name].keys)) > 1]
+        unused_prompts = [name for name in self.prompt_columns if name not in used and table[name].is_text]
+        varied = [name for name in unused_prompts if len(set(table[name].keys)) > 1]
         for name in varied:
             if has_one_prompt_per_item(name):
                 return name

@@ -57,10 +57,12 @@ class _Log:
 
     @property
     def model(self) -> str:
+        """Name of the model, or of the file if the log does not state it."""
         return str(get_nested(self.header, "eval", "model") or self.path.stem)
 
     @property
     def task(self) -> str:
+        """Name of the task; empty if the log does not state it."""
         return str(get_nested(self.header, "eval", "task") or "")
 
 

@@ -5,19 +5,15 @@ A row is never lost silently: each unused row is counted by reason, and the firs
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from youden.data.atomic import remove_leftovers
 from youden.data.importers.foreign_files import group_spelling_variants
 from youden.data.importers.response_values import extract_responses
-from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
@@ -93,8 +89,8 @@ class PoolBuilder:
     name : str
         Name of the pool.
     merges : bool, default False
-        Whether ids of agents, or of items, that differ only by spaces or case become one id. Two ids of agents are kept
-        apart if both have a response to the same item; the same holds for ids of items and agents.
+        Whether ids of agents, or of items, that differ only by spaces or case become one id. Two ids of agents stay
+        different if both have a response to the same item; the same holds for ids of items and agents.
     replaced : Replacements
         Counter of the values that were replaced because a pool cannot hold them.
     """
@@ -479,56 +475,3 @@ def _to_label(repeat: object) -> str | None:
 def _text_or_none(value: object) -> str | None:
     """Return a value that is a text and not empty, and None for all others."""
     return value if isinstance(value, str) and value else None
-
-
-RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
-
-
-def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
-    """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, which need not exist.
-    run : sequence of str
-        Names of the files of a run. A folder that contains one of them is refused.
-    again : str
-        Name of the file that an import writes last. A folder that contains it may be overwritten.
-
-    Raises
-    ------
-    ImportFormatError
-        [out-not-empty] if `out` is a file, contains a run, or contains files that no import wrote.
-    """
-    if any((out / file).exists() for file in run):
-        raise ImportFormatError(
-            f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="out-not-empty"
-        )
-    remove_leftovers(out)
-    has_foreign_files = False
-    if out.is_dir() and not (out / again).exists():
-        has_foreign_files = not {AGENTS, ITEMS}.issuperset(os.listdir(out))
-    if out.is_file() or has_foreign_files:
-        raise ImportFormatError(
-            f"{out} exists, and no import wrote it. Set --out to a new or empty folder.",
-            slug="out-not-empty",
-        )
-
-
-def write_imported_pool(pool: Pool, out: Path) -> None:
-    """Write a pool into a folder, which may be new or empty, or contain the same pool.
-
-    Raises
-    ------
-    ImportFormatError
-        [out-not-empty] if the folder holds a run, another pool or other files.
-    """
-    check_output_folder(out)
-    if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
-        raise ImportFormatError(
-            f"{out} already holds another pool. Set --out to another folder, or remove this one. To add new agents to a judged "
-            "run, run `youden extend agents RUN OUT`.",
-            slug="out-not-empty",
-        )
-    write_pool(pool, out)

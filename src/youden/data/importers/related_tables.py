@@ -18,7 +18,8 @@ from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import explode, flatten, is_list_of_objects
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
 from youden.data.importers.restarting_ids import split_composite
-from youden.data.importers.table_files import SPREADSHEETS, Note, Rows, fill_down
+from youden.data.importers.table_files import SPREADSHEETS
+from youden.data.importers.table_header import Note, Rows, fill_down
 from youden.types.pool import Json
 
 _RESPONSE_FOLDERS = {
@@ -250,7 +251,7 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
     """Return one value per file for the column of files and, if the files form a grid, for the column of folders.
 
-    In a grid, each folder contains files of the same names, apart from times in the names.
+    In a grid, each folder contains files of the same names; only times in the names may differ.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []

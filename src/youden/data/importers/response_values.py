@@ -80,4 +80,5 @@ def unwrap_single(value: Json) -> Json:
 
 
 def _are_texts(values: list[Json]) -> bool:
+    """Return whether a list contains texts only, at least one."""
     return bool(values) and all(isinstance(value, str) for value in values)

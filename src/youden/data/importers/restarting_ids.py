@@ -264,16 +264,16 @@ def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], 
     """Return the unused columns that may separate items: those named like groups of items, and all others."""
     # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
-    named, others = [], []
+    groups, others = [], []
     for name in roles.unused:
         words = split_into_words(name)
         if words & REPEATS:
             continue
         if words & GROUPS and name not in unreliable:
-            named.append(name)
+            groups.append(name)
         else:
             others.append(name)
-    return named, others
+    return groups, others
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import IO, Any
 
 import pyarrow as pa
 
 from youden.data.importers.column_names import infer_role
+from youden.data.importers.excel_files import read_excel_sheets
 from youden.data.importers.foreign_files import (
     find_files,
     get_nested,
@@ -35,22 +34,21 @@ from youden.data.importers.foreign_files import (
     require_object,
 )
 from youden.data.importers.nested_rows import extract_rows
+from youden.data.importers.table_header import (
+    Note,
+    Records,
+    Row,
+    Rows,
+    describe_length,
+    find_rows_below_header,
+)
 from youden.data.pools.tidy_reader import allow_long_csv_fields
-from youden.decompression import UnpackLimit, iter_unpacked, open_parquet
-from youden.errors import ImportFormatError, InputError
+from youden.decompression import iter_unpacked, open_parquet
+from youden.errors import ImportFormatError
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.text.sentences import format_count
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types.pool import Json
-
-Note = Callable[[str, str], None]
-"""Function that receives an assumption, as a sentence without a full stop, and its location."""
-Row = dict[str, Json]
-Rows = list[tuple[str, Row]]
-"""Location and values by column of each row."""
-Records = list[tuple[str, list[Json]]]
-"""Location and cells of each line; an empty cell is None."""
 
 EXCEL = (".xlsx", ".xlsm")
 PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
@@ -58,11 +56,6 @@ SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")
 _FALLBACK_ENCODING = "cp1252"
-_MIN_EMPTY_FRACTION = 0.3
-"""Minimum fraction of empty cells from which a column is taken for one with merged cells."""
-_MERGED_CELL = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?\bref="\$?([A-Z]+)\$?(\d+):\$?\1\$?(\d+)"')
-_CHUNK_BYTES, _MAX_TAG_BYTES = 1 << 20, 256
-"""Number of bytes of XML that are searched at a time, and maximum length of the tag of a merged range."""
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
@@ -95,6 +88,7 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
 
 
 def _has_table(path: Path) -> bool:
+    """Return whether a path is a file, or a folder that contains a file of a table."""
     return not path.is_dir() or any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
 
 
@@ -281,7 +275,7 @@ def _read_separated_rows(
         return _read_exact_rows(file, header, records)
     lines: Records = [(location, _replace_blanks(header))]
     lines += [(location, _replace_blanks(record)) for location, record in records]
-    return iter(_find_rows_below_header(lines, file, note))
+    return iter(find_rows_below_header(lines, file, note))
 
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
@@ -323,15 +317,11 @@ def _read_exact_rows(
 
     for location, record in records:
         if record and len(record) != len(header):
-            raise import_error(location, _describe_length(record, header), slug="import-csv")
+            raise import_error(location, describe_length(record, header), slug="import-csv")
         row: Row = dict(zip(header, record, strict=True)) if record else dict.fromkeys(header)
         if GUARDED in row:
             row = remove_guards(row)
         yield location, row
-
-
-def _describe_length(record: Sequence[object], header: Sequence[object]) -> str:
-    return f"it has {len(record)} fields, but the header has {len(header)}. Put texts with separators in double quotes."
 
 
 def _detect_separator(text: str, default: str) -> str:
@@ -353,208 +343,6 @@ def _detect_separator(text: str, default: str) -> str:
         return n_lines, n_fields, separator == default
 
     return max(",;\t|", key=compute_score)
-
-
-def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the sheets of an Excel file that have the same columns as its first sheet.
-
-    Sheets without at least two rows of several cells are skipped.
-
-    Parameters
-    ----------
-    file : Path
-        Excel file (.xlsx or .xlsm).
-    note : callable
-        Function that is called with each assumption about the file, and its location.
-
-    Yields
-    ------
-    title : str
-        Title of the sheet.
-    rows : list of (str, dict)
-        Location and values by column of each row.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-format] if the file cannot be read; [import-empty] if a sheet has a header and no rows.
-    """
-    first_header: list[str] | None = None
-    for title, records in _read_sheets(file):
-        n_rows_of_several_cells = sum(_count_cells(record) > 1 for _, record in records)
-        if n_rows_of_several_cells < 2:
-            continue
-        rows = _find_rows_below_header(records, file, note, ragged=True)
-        header = list(rows[0][1])
-        first_header = first_header or header
-        if header == first_header:
-            yield title, rows
-        else:
-            note("sheets with other columns not read", repr(title))
-
-
-def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
-    """Yield the title and the rows of each sheet, without blank rows and with merged cells filled.
-
-    Raises: ImportFormatError [import-format]; InputError [unpacked-too-large].
-    """
-    import openpyxl
-
-    try:
-        check_regular(file)
-        with zipfile.ZipFile(file) as archive:
-            UnpackLimit(file).add(sum(member.file_size for member in archive.infolist()))
-        book: Any = openpyxl.load_workbook(file, data_only=True, read_only=True)
-        try:
-            for sheet in book.worksheets:
-                sheet.reset_dimensions()  # the size that the file states may be wrong
-                with book._archive.open(sheet._worksheet_path) as source:
-                    merged = _find_merged_cells(source)
-                location = f"{file.name}, sheet {sheet.title}"
-                yield sheet.title, _fill_merged_cells(sheet.iter_rows(values_only=True), merged, location)
-        finally:
-            book.close()
-    except InputError:
-        raise
-    except Exception as error:  # damaged archives raise errors of many types
-        raise import_error(
-            file, f"it cannot be opened as .xlsx ({error}). Save it again, or as CSV.", slug="import-format"
-        ) from error
-
-
-def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
-    """Find the merged ranges of one column in the XML of a sheet.
-
-    Returns the last row of each range by (first row, column). Rows and columns are numbered from 1.
-    """
-    from openpyxl.utils import column_index_from_string
-
-    last_rows: dict[tuple[int, int], int] = {}
-    overlap = b""  # a tag may be split between two chunks
-    while chunk := source.read(_CHUNK_BYTES):
-        for column, first, last in _MERGED_CELL.findall(overlap + chunk):
-            last_rows[int(first), column_index_from_string(column.decode())] = int(last)
-        overlap = chunk[-_MAX_TAG_BYTES:]
-    return last_rows
-
-
-def _fill_merged_cells(
-    rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
-) -> Records:
-    """Return the rows that are not blank, with the value of a merged range copied into each of its rows.
-
-    merged : last row of each merged range, by its first row and its column, numbered from 1
-    location : file and sheet, for error messages
-    """
-    merged_columns = sorted({column for _, column in merged})
-    current_ranges: dict[int, tuple[int, Json]] = {}  # by column: last row and value of the range that was begun last
-    records: Records = []
-    for row_number, values in enumerate(rows, 1):
-        record = [_convert_cell(value) for value in values]
-        if all(cell is None for cell in record):
-            continue
-
-        for column in merged_columns:
-            cell = record[column - 1] if column <= len(record) else None
-            if (row_number, column) in merged:
-                current_ranges[column] = merged[row_number, column], cell
-            last_row, value = current_ranges.get(column, (0, None))
-            if cell is None and value is not None and row_number <= last_row:
-                record += [None] * (column - len(record))
-                record[column - 1] = value
-        records.append((f"{location}, line {row_number}", record))
-    return records
-
-
-def _count_cells(record: Sequence[Json]) -> int:
-    return sum(cell is not None for cell in record)
-
-
-def _convert_cell(value: object) -> Json:
-    """Convert dates and other values to text, and blank texts to None; numbers are kept."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = str(value)
-    return text if text.strip() else None
-
-
-def _find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Return the location and the values by column of each row below the header, the first line with several cells.
-
-    Columns without name and values are left out. With `ragged`, rows may be longer than the header, and the additional
-    columns get names.
-
-    Raises: ImportFormatError [import-empty] if there is no row below a header; [import-csv] if a row is longer than the
-        header, unless `ragged` is True.
-    """
-    lines = [(location, record) for location, record in records if _count_cells(record) > 0]
-    header_positions = [position for position, (_, record) in enumerate(lines) if _count_cells(record) > 1]
-    if not header_positions or header_positions[0] + 1 == len(lines):
-        raise import_error(
-            file, "it has no header with rows below. Pass a table with a column of responses.", slug="import-empty"
-        )
-    n_above = header_positions[0]
-    if n_above > 0:
-        first_location, _ = lines[0]
-        note(f"{format_count(n_above, 'line')} above the header not read", first_location)
-
-    _, header = lines[n_above]
-    body = lines[n_above + 1 :]
-    used_positions = {position for position, cell in enumerate(header) if cell is not None}
-    for location, record in body:
-        if not ragged and _count_cells(record[len(header) :]) > 0:
-            raise import_error(location, _describe_length(record, header), slug="import-csv")
-        used_positions.update(position for position, cell in enumerate(record) if cell is not None)
-
-    positions = _name_columns(header, sorted(used_positions))
-    rows: Rows = []
-    for location, record in body:
-        row: Row = {}
-        for name, position in positions.items():
-            row[name] = record[position] if position < len(record) else None
-        if GUARDED in row:
-            row = remove_guards(row)
-        rows.append((location, row))
-    return rows
-
-
-def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
-    """Return the position of each column by a unique name.
-
-    A column without a name is called "column 3", and the second column `name` is called "name (3)", with its number.
-
-    header : cells of the header, which may be shorter than the table
-    positions : positions of the columns, from 0, in ascending order
-    """
-    position_by_name: dict[str, int] = {}
-    for position in positions:
-        cell = header[position] if position < len(header) else None
-        name = f"column {position + 1}" if cell is None else " ".join(str(cell).split())
-        while name in position_by_name:
-            name = f"{name} ({position + 1})"
-        position_by_name[name] = position
-    return position_by_name
-
-
-def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells of a column in place, each with the value above it, as in a column with merged cells.
-
-    Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
-
-    rows : location and values by column of each row
-    note : function that is called with a sentence about the filled cells, and the location of the first row
-    """
-    n_empty = sum(row.get(column) is None for _, row in rows)
-    has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)
-    if not has_merged_cells or rows[0][1].get(column) is None:
-        return
-
-    value: Json = None
-    for _, row in rows:
-        if row.get(column) is not None:
-            value = row[column]
-        row[column] = value
-    note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", rows[0][0])
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_roles import Roles, UnclearColumnsError, find_roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, get_value
+from youden.data.importers.column_values import FILE, FOLDER, get_value
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
 from youden.data.importers.nested_rows import flatten
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, PoolBuilder, PromptItemIds
@@ -35,6 +35,7 @@ from youden.data.importers.response_columns import (
     parse_column_paths,
 )
 from youden.data.importers.restarting_ids import split_composite, with_unique_items
+from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import (
     PLAIN,
     find_tables,
@@ -44,14 +45,9 @@ from youden.data.importers.table_files import (
     read_text_folder,
 )
 from youden.data.pools.spool import format_excerpt
-from youden.errors import ImportFormatError
-from youden.text.printable import format_command
 from youden.text.sentences import format_count
 from youden.types import Pool
 from youden.types.pool import Json
-
-_MAX_LISTED = 250
-"""Maximum number of characters of column names that an error lists."""
 
 
 def read_table(
@@ -433,8 +429,8 @@ def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has."""
     present = {column for table in tables for column in table.columns}
-    for role, named in columns.items():
-        named_columns = named.split(",") if role == "text" else [named]
+    for role, text in columns.items():
+        named_columns = text.split(",") if role == "text" else [text]
         for column in named_columns:
             is_row_order = role == "repeat" and column == ROW_ORDER
             if column not in present and not is_row_order:
@@ -471,81 +467,3 @@ def _check_files_share_items(
         names = ", ".join(map(repr, lone[:3]))
         verb = "shares" if len(lone) == 1 else "share"
         raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)
-
-
-def unclear_columns_error(
-    path: Path, problem: str, columns: Sequence[str], options: Mapping[str, str] | None = None
-) -> ImportFormatError:
-    """Return the error that the roles of columns are unclear.
-
-    Parameters
-    ----------
-    path : Path
-        File or folder.
-    problem : str
-        What is unclear, without a full stop.
-    columns : sequence of str
-        Names of the columns; the message lists the first of them.
-    options : mapping of str to str, optional
-        Column by role that resolves the ambiguity; the message contains the command.
-
-    Returns
-    -------
-    ImportFormatError
-        [import-columns]
-    """
-    listed = ", ".join(name for name in columns if name not in (FOLDER, FILE))
-    ellipsis = " …" if len(listed) > _MAX_LISTED else ""
-    got = f": got the columns {listed[:_MAX_LISTED]}{ellipsis}" if listed else ""
-    remedy = (
-        "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
-        "lists the formats of tools."
-    )
-    if options:
-        words = chain.from_iterable(("--column", f"{role}={column}") for role, column in options.items())
-        remedy = f"Name the columns: `{format_command(['youden', 'init', str(path), *words])}`."
-    return import_error(path, f"{problem}{got}. {remedy}", slug="import-columns")
-
-
-def describe_roles(roles: Roles, name: str) -> str:
-    """Describe which column is used for what, for display.
-
-    Parameters
-    ----------
-    roles : Roles
-        Columns by role.
-    name : str
-        Name of the agent if neither columns nor files name agents.
-
-    Returns
-    -------
-    str
-        Such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
-    """
-    locations = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names of files"}
-    if roles.agents:
-        agents = " and ".join(locations.get(column, repr(column)) for column in roles.agents)
-    elif roles.agent_columns:
-        agents = "each of " + ", ".join(map(repr, roles.agent_columns))
-    else:
-        agents = repr(name)
-
-    prompt = roles.columns.get("prompt")
-    if not roles.has_generated_ids:
-        item_columns = str(roles.columns.get("item")).split(" + ")
-        items = " and ".join(map(repr, item_columns))
-        if prompt:
-            items += f", prompts in {prompt!r}"
-    elif prompt is None:
-        items = "row"
-    else:
-        items = f"{prompt!r} (ids made from it)"
-
-    parts = [f"agents by {agents}", f"items by {items}"]
-    if "text" in roles.columns:
-        parts.append(f"texts in {roles.columns['text']!r}")
-    for role in ("group", "empty", "repeat"):
-        column = roles.columns.get(role)
-        if column:
-            parts.append(f"{role} in {locations.get(column, repr(column))}")
-    return ", ".join(parts)

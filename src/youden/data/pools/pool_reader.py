@@ -25,7 +25,8 @@ from youden.resources import find_resource, report_shadow_at
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
 from youden.text.printable import format_command
 from youden.types import Agent, Item, Pool
-from youden.types.pool import SEPARATOR, Json, Positions
+from youden.types.pool import Json, Positions
+from youden.types.texts_in_file import SEPARATOR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,6 +208,7 @@ def _add_lines(
 
 
 def _to_int64(values: Iterable[int]) -> Positions:
+    """Convert whole numbers to an int64 array."""
     return np.fromiter(values, dtype=np.int64)
 
 

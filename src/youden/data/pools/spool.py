@@ -24,7 +24,8 @@ from youden.text.json_text import replace_surrogates
 from youden.text.printable import find_name_fault, printable
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.types.pool import SEPARATOR, Objects, Positions, TextsInFile, find_file_texts
+from youden.types.pool import Objects, Positions
+from youden.types.texts_in_file import SEPARATOR, TextsInFile, find_file_texts
 
 MAX_BYTES_IN_MEMORY = 200_000_000
 """Maximum size of a pool's texts in memory; larger ones go to an unnamed temporary file, deleted with the process."""
@@ -113,10 +114,12 @@ class Spool:
 
 
 def _open_temporary_file() -> BinaryIO:
+    """Open a new file that is deleted when it is closed."""
     return cast(BinaryIO, tempfile.TemporaryFile(buffering=_BUFFER_BYTES))
 
 
 def _close(file: BinaryIO) -> None:
+    """Close a file, whether or not its buffer can be written."""
     with suppress(OSError):  # the buffer may not fit on the disk
         file.close()
 
@@ -331,6 +334,20 @@ class PoolCells:
             column.frombytes(values.astype(np.int64).tobytes())
         return self._texts
 
+    def _check_size(self, source: Source, n_agents: int, n_items: int) -> None:
+        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells."""
+        if len(self._texts) == 0:
+            raise source.make_error(None, "it has no rows. Add one row per response.", slug="pool-empty")
+        n_cells = n_agents * n_items
+        if n_cells > MAX_CELLS:
+            raise source.make_error(
+                None,
+                f"the pool is too large: got {n_agents} agents × {n_items} items, {n_cells:.0e} cells, for "
+                f"{len(self._texts)} rows. Check that the ids of agents and items are not different in every row, or split the "
+                "pool.",
+                slug="pool-size",
+            )
+
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
         """Arrange the responses by agent and item.
 
@@ -355,18 +372,9 @@ class PoolCells:
             the pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
-        if len(self._texts) == 0:
-            raise source.make_error(None, "it has no rows. Add one row per response.", slug="pool-empty")
-        if n_agents * n_items > MAX_CELLS:
-            raise source.make_error(
-                None,
-                f"the pool is too large: got {n_agents} agents × {n_items} items, {n_agents * n_items:.0e} cells, for "
-                f"{len(self._texts)} rows. Check that the ids of agents and items are not different in every row, or split the "
-                "pool.",
-                slug="pool-size",
-            )
+        self._check_size(source, n_agents, n_items)
 
-        # Sort the rows by cell and repeat, so that rows of one cell are adjacent.
+        # sort the rows by cell and repeat, so that rows of one cell are adjacent
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat:
@@ -374,7 +382,8 @@ class PoolCells:
             order = np.lexsort((repeat, cell))
         else:
             order = np.argsort(cell, kind="stable")
-        sorted_cell, sorted_repeat = cell[order], repeat[order]
+        sorted_cell = cell[order]
+        sorted_repeat = repeat[order]
         is_same_cell = sorted_cell[1:] == sorted_cell[:-1]  # as the previous row
         is_duplicate = is_same_cell & (sorted_repeat[1:] == sorted_repeat[:-1])
 
@@ -382,10 +391,11 @@ class PoolCells:
         if len(duplicates) > 0:
             earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
+            agent = format_excerpt(agents[self._agent[second]])
+            item = format_excerpt(items[self._item[second]])
             raise source.make_error(
                 self._number[second],
-                f"agent {format_excerpt(agents[self._agent[second]])} already has a response to item "
-                f"{format_excerpt(items[self._item[second]])} "
+                f"agent {agent} already has a response to item {item} "
                 f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
                 "them in `repeat`.",
                 slug="pool-duplicate",

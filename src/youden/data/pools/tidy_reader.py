@@ -23,7 +23,8 @@ from youden.decompression import iter_unpacked, open_parquet
 from youden.text.printable import find_name_fault
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types import Agent, Item, Pool
-from youden.types.pool import SEPARATOR, Positions
+from youden.types.pool import Positions
+from youden.types.texts_in_file import SEPARATOR
 
 if TYPE_CHECKING:
     import pandas as pd

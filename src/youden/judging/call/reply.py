@@ -12,17 +12,27 @@ which some gateways send, is an error.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 from youden.judging.call.failures import CallError
+from youden.judging.call.logprobs import find_first_alternatives, validate_logprobs
 from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
+from youden.judging.call.reply_fields import (
+    MAX_NAME_CHARACTERS,
+    MAX_TOKEN_BYTES,
+    MAX_TOKEN_COUNT,
+    clean_name,
+    describe_type,
+    is_number,
+    make_invalid_error,
+    parse_count,
+    require_object,
+)
 from youden.judging.call.secrets import has_secret, mask_secrets
 from youden.text.printable import to_encodable
-from youden.text.reasoning import split_reasoning
 from youden.types import Completion, Request
 
 MAX_REPLY_BYTES = 16_000_000
@@ -74,9 +84,6 @@ async def read_response(response: Any) -> Any:
     return type(response)(response.status_code, headers=headers, content=body, request=response.request)
 
 
-MAX_TOKEN_BYTES = 128
-"""Length of the longest token of any known tokenizer: a text of n bytes has at least n / 128 tokens."""
-
 MAX_BYTES_PER_TOKEN, EXTRA_BYTES = 64, 4096
 """Longest answer: this many bytes per token of the requested limit, plus the extra bytes. The server of a longer answer
 ignored the limit. The tokens with log-probabilities may have `EXTRA_BYTES` in all."""
@@ -86,13 +93,6 @@ MIN_ANSWER_LIMIT_TOKENS = 1024
 
 MAX_USAGE_FACTOR = 4
 """Accepted multiple of the largest possible usage: a provider may add a template, or reason beyond a limit."""
-
-MAX_TOKEN_COUNT = 10_000_000
-"""Largest accepted number of tokens. No context window is longer, and sums of such numbers fit every column."""
-
-MAX_NAME_CHARACTERS = 200
-ROUNDING_TOLERANCE = 1e-3
-"""A log-probability above 0 by at most this much is a rounding error and is set to 0."""
 
 
 def parse_completion(reply: object, *, seconds: float) -> Completion:
@@ -120,9 +120,9 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     if error is not None:
         raise error
 
-    body = _require_object(reply, "the reply")
-    choice = _require_object(_first_choice(body.get("choices")), "choices[0]")
-    message = _require_object(choice.get("message"), "the message")
+    body = require_object(reply, "the reply")
+    choice = require_object(_first_choice(body.get("choices")), "choices[0]")
+    message = require_object(choice.get("message"), "the message")
     provider_fields = object_or_empty(message.get("provider_specific_fields"))
     text, refusal = _join_content(message.get("content"))
     usage = object_or_empty(body.get("usage"))
@@ -137,7 +137,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         seconds=seconds,
         fingerprint=body.get("system_fingerprint"),
         refusal=message.get("refusal") or provider_fields.get("refusal") or refusal,
-        top_logprobs=_find_first_alternatives(choice.get("logprobs"), text, message),
+        top_logprobs=find_first_alternatives(choice.get("logprobs"), text, message),
     )
     completion = validate_completion(completion)
 
@@ -171,14 +171,14 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
     int or None
         None if the number of tokens of the request or of the answer is invalid.
     """
-    n_in = _parse_count(usage.get("prompt_tokens", 0))
-    n_out = _parse_count(usage.get("completion_tokens", 0))
+    n_in = parse_count(usage.get("prompt_tokens", 0))
+    n_out = parse_count(usage.get("completion_tokens", 0))
     if n_in is None or n_out is None:
         return None
 
     details = object_or_empty(usage.get("completion_tokens_details"))
-    n_reasoning = _parse_count(details.get("reasoning_tokens")) or _parse_count(usage.get("reasoning_tokens")) or 0
-    n_total = _parse_count(usage.get("total_tokens")) or 0
+    n_reasoning = parse_count(details.get("reasoning_tokens")) or parse_count(usage.get("reasoning_tokens")) or 0
+    n_total = parse_count(usage.get("total_tokens")) or 0
 
     n_with_reasoning = n_out
     if n_reasoning > n_out:  # the tokens of the answer cannot include those of the reasoning
@@ -211,24 +211,24 @@ def validate_completion(reply: Completion) -> Completion:
         return reply
 
     if not isinstance(reply.text, str):
-        raise _make_invalid_error(f"the content is {_describe_type(reply.text)}")
-    tokens_in, tokens_out = _parse_count(reply.tokens_in), _parse_count(reply.tokens_out)
+        raise make_invalid_error(f"the content is {describe_type(reply.text)}")
+    tokens_in, tokens_out = parse_count(reply.tokens_in), parse_count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
-    has_valid_duration = _is_number(reply.seconds) and 0 <= reply.seconds < math.inf
+    has_valid_duration = is_number(reply.seconds) and 0 <= reply.seconds < math.inf
     refusal = None
     if isinstance(reply.refusal, str):
         refusal = mask_secrets(to_encodable(reply.refusal))
     return Completion(
         text=mask_secrets(to_encodable(reply.text)),
-        finish_reason=_clean_name(reply.finish_reason) or "unknown",
-        model=_clean_name(reply.model) or "",
+        finish_reason=clean_name(reply.finish_reason) or "unknown",
+        model=clean_name(reply.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         seconds=reply.seconds if has_valid_duration else 0.0,
-        fingerprint=_clean_name(reply.fingerprint),
+        fingerprint=clean_name(reply.fingerprint),
         refusal=refusal,
-        top_logprobs=_validate_logprobs(reply.top_logprobs),
+        top_logprobs=validate_logprobs(reply.top_logprobs),
     )
 
 
@@ -421,117 +421,10 @@ _TEXT_PARTS = ("text", "output_text", None)
 def _first_choice(choices: object) -> object:
     """Return the first element of `choices`. Raises: CallError (transient) if it is not a list, or empty."""
     if not isinstance(choices, list):
-        raise _make_invalid_error(f"choices is {_describe_type(choices)}")
+        raise make_invalid_error(f"choices is {describe_type(choices)}")
     if not choices:
-        raise _make_invalid_error("choices is an empty list")
+        raise make_invalid_error("choices is an empty list")
     return choices[0]
-
-
-def _require_object(value: object, name: str) -> dict[str, Any]:
-    """Return a JSON object. Raises: CallError (transient) if the value is of another type; `name` is for the message."""
-    if not isinstance(value, dict):
-        raise _make_invalid_error(f"{name} is {_describe_type(value)}")
-    return value
-
-
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message in which servers return reasoning. The log-probabilities may include the tokens of reasoning."""
-
-
-def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
-    """Return the text of a message without its reasoning; None if neither the text nor another field has reasoning."""
-    answer, has_inline_reasoning = split_reasoning(text) if isinstance(text, str) else ("", False)
-    has_reasoning_part = isinstance(message.get("content"), list)
-    has_reasoning_field = any(message.get(name) for name in _REASONING_FIELDS)
-    if has_inline_reasoning or has_reasoning_part or has_reasoning_field:
-        return answer or ""
-    return None
-
-
-def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the last entries whose tokens spell the answer, and all after them; an empty list if none do.
-
-    entries : elements of the log-probabilities, one per token of the reply
-    """
-    tokens = [_get_token(entry) for entry in entries]
-    end = len(tokens)
-    while end > 0 and _END_TOKEN.fullmatch(tokens[end - 1]):
-        end -= 1
-
-    stripped_answer = answer.strip()
-    spelled = ""
-    for position in range(end - 1, -1, -1):
-        spelled = tokens[position] + spelled
-        if spelled.strip() == stripped_answer:
-            return entries[position:]
-        if len(spelled) > len(answer) + MAX_TOKEN_BYTES:
-            break
-    return []
-
-
-def _get_token(entry: object) -> str:
-    """Return the token of an entry; empty if it has none."""
-    token = object_or_empty(entry).get("token")
-    return token if isinstance(token, str) else ""
-
-
-_END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
-
-
-def _find_first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """Return the tokens that the model considered for the first token of its answer that is not blank.
-
-    They are returned as pairs (token, log-probability), which are not validated; empty without log-probabilities.
-
-    logprobs : log-probabilities of the tokens of the reply
-    text : text of the message
-    message : the message, whose other fields may contain reasoning
-
-    Raises: CallError (transient) if the log-probabilities are invalid.
-    """
-    if logprobs is None:
-        return ()
-    entries = _require_object(logprobs, "logprobs").get("content")
-    if entries is None:
-        return ()
-    if not isinstance(entries, list):
-        raise _make_invalid_error(f"the content of logprobs is {_describe_type(entries)}")
-
-    answer = _remove_reasoning(text, message)
-    if answer is not None:
-        entries = _find_answer_tokens(answer, entries)
-    for value in entries:
-        entry = _require_object(value, "a token of logprobs")
-        token = entry.get("token")
-        if not isinstance(token, str):
-            raise _make_invalid_error(f"a token of logprobs is {_describe_type(token)}")
-        if not token.strip():
-            continue
-        alternatives = entry.get("top_logprobs") or []
-        if not isinstance(alternatives, list):
-            raise _make_invalid_error(f"top_logprobs is {_describe_type(alternatives)}")
-        objects = [_require_object(alternative, "an alternative") for alternative in alternatives]
-        return tuple((alternative.get("token"), alternative.get("logprob")) for alternative in objects)
-    return ()
-
-
-def _validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
-    """Return valid pairs (token, log-probability); pairs with a log-probability of −∞ are left out.
-
-    Raises: CallError (transient) if a value is not such a pair, or a log-probability is greater than 0.
-    """
-    if not isinstance(alternatives, list | tuple):
-        raise _make_invalid_error(f"top_logprobs is {_describe_type(alternatives)}")
-    valid = []
-    for pair in alternatives:
-        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise _make_invalid_error("an alternative is not a token with its log-probability")
-        token, logprob = pair
-        if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING_TOLERANCE:
-            raise _make_invalid_error(f"a log-probability is {_describe_number(logprob)}")
-        if logprob > -math.inf:
-            valid.append((mask_secrets(to_encodable(token)), min(float(logprob), 0.0)))
-    return tuple(valid)
 
 
 def _needs_no_cleaning(completion: Completion) -> bool:
@@ -554,46 +447,3 @@ def _needs_no_cleaning(completion: Completion) -> bool:
         and type(completion.seconds) is float
         and 0 <= completion.seconds < math.inf
     )
-
-
-def _is_number(value: object) -> bool:
-    """Return whether a value is a float, or an integer that a float represents exactly; a bool is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return isinstance(value, float) or abs(value) <= 2**53
-
-
-def _parse_count(value: object) -> int | None:
-    """Parse a number of tokens; None if it is invalid. A string of digits is valid, as in providers' own libraries."""
-    if value is None:
-        return None
-    if type(value) is int:  # as most are
-        return value if 0 <= value <= MAX_TOKEN_COUNT else None
-    max_digits = len(str(MAX_TOKEN_COUNT))
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= max_digits:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not 0 <= value <= MAX_TOKEN_COUNT or value != int(value):
-        return None
-    return int(value)
-
-
-def _clean_name(value: object) -> str | None:
-    """Return a text without secrets, cut to `MAX_NAME_CHARACTERS`; None if the value is not a text."""
-    if not isinstance(value, str):
-        return None
-    return mask_secrets(to_encodable(value))[:MAX_NAME_CHARACTERS]
-
-
-def _make_invalid_error(fault: str) -> CallError:
-    """Make the error for a reply that is not a chat completion; `fault` describes why."""
-    return CallError(f"The reply is not a valid chat completion ({fault}).", kind="transient")
-
-
-def _describe_type(value: object) -> str:
-    return "missing" if value is None else f"of type {type(value).__name__}"
-
-
-def _describe_number(value: object) -> str:
-    return repr(value)[:40] if _is_number(value) else _describe_type(value)

@@ -31,6 +31,7 @@ MAX_THROTTLED_SECONDS = 300.0
 
 
 def _is_transient(error: BaseException) -> bool:
+    """Return whether an error is a failed call that may succeed if it is sent again."""
     return isinstance(error, CallError) and error.kind == "transient"
 
 

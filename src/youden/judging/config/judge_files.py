@@ -90,6 +90,7 @@ def _load_table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _read_table(file: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Read a JSON file that maps each name to a mapping."""
     table: Mapping[str, Mapping[str, Any]] = orjson.loads(file.read_bytes())
     return table
 

@@ -372,6 +372,7 @@ def _line_fields(entry: Entry) -> dict[str, Any]:
 
 
 def _to_json(value: object) -> bytes:
+    """Encode a value as a line of JSON with sorted keys."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -400,8 +401,10 @@ def _redact_completion(
 
 
 def _sha256(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hash_text(text: str) -> str:
+    """Return the hash that replaces a text in a cassette, such as `sha256:9f86…`."""
     return f"sha256:{_sha256(text)}"

@@ -126,6 +126,7 @@ def hashes_to_bytes(keys: Sequence[object]) -> np.ndarray:
 
 
 def _hash_to_bytes(key: object) -> bytes:
+    """Convert a request hash in hexadecimal to bytes; return no bytes if it is not a valid hash."""
     if not isinstance(key, str) or len(key) != 2 * KEY_BYTES:
         return b""
     try:
@@ -173,6 +174,7 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
 
 
 def _message_fields(request: Request) -> list[dict[str, str]]:
+    """Return the messages of a request as mappings of role and content."""
     return [{"role": message.role, "content": message.content} for message in request.messages]
 
 

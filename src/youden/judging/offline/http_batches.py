@@ -216,6 +216,7 @@ class OpenAIBatches(_HttpBatches):
         return await self._policy.call(lambda: self._send("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
 
     def _make_start_body(self, file: str) -> dict[str, Any]:
+        """Return the body of the request that starts a batch with an uploaded file."""
         return {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
 
     async def _find_batch(self, file: str) -> str | None:
@@ -349,6 +350,7 @@ class AnthropicBatches(_HttpBatches):
         return BatchState(final_status, ended=True, n_done=n_done, files=(batch,))
 
     async def _fetch_results(self, batch: str) -> bytes:
+        """Download the results of a finished batch."""
         return await self._send("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
 
 

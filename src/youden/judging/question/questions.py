@@ -167,6 +167,7 @@ class Questions:
 
     @cached_property
     def _readings(self) -> dict[tuple[str, str, str | None], Reading]:
+        """Interpretations of answers by their text, refusal and finish reason, so that each is parsed only once."""
         return {}
 
     def truncated_rows(self, plan: Plan) -> Bools:

@@ -410,10 +410,12 @@ class Store:
 
 
 def _to_text(config: dict[str, Json]) -> str:
+    """Encode the config of a judge as JSON with sorted keys."""
     return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _failure_row(key: str, failure: Failure) -> FailureRow:
+    """Convert a failure to a row of the table of failures."""
     return key, failure.kind, failure.status, _storable(failure.reason)
 
 

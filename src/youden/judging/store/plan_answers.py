@@ -171,6 +171,7 @@ class Costs:
         return booked
 
     def _set(self, row: int, payment: Payment) -> None:
+        """Set cost, duration and tokens of a row."""
         self.usd[row], self.seconds[row] = payment.usd, payment.seconds
         self.tokens_in[row], self.tokens_out[row] = payment.tokens_in, payment.tokens_out
 
@@ -421,4 +422,5 @@ class ServedModels:
 
 
 def _model_name(model: str, fingerprint: str | None) -> str:
+    """Return the name of a model with the fingerprint of the server, if it sent one."""
     return model if fingerprint is None else f"{model} ({fingerprint})"

@@ -125,17 +125,22 @@ class PostgresBackend(SqlBackend):
             raise
 
     def write(self, batch: PendingWrites) -> None:
+        """Write answers, failures and payments in one transaction, which is numbered to be written only once."""
         with self._lock:
             self._n_writes += 1
             super().write(batch)
 
     def _is_new(self, db: Session) -> bool:
+        """Return whether this write has not been stored yet; a lost connection can hide that it was."""
         return bool(db.rows(_COUNT_WRITE, self._writer, self._n_writes))
 
     def _lock_name(self, db: Session, name: str) -> None:
+        """Lock a name until the end of the transaction, so that only one process changes its rows."""
         db.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", name)
 
     def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+        """Run work on the database, and run it again after a lost connection."""
+
         def run(connection: Connection) -> T:
             with connection.transaction() if access == "transaction" else nullcontext():
                 return work(Session(connection, _DIALECT))
@@ -143,6 +148,7 @@ class PostgresBackend(SqlBackend):
         return self._run_with_retries(run)
 
     def close(self) -> None:
+        """Delete the record of this writer, and close the connection."""
         try:
             if not self._connection.closed:
                 self._connection.execute("DELETE FROM youden.writers WHERE writer = %s", (self._writer,))
@@ -256,6 +262,7 @@ class PostgresBackend(SqlBackend):
             raise self._read_only_error("the role or the server is read-only")
 
     def _unreachable_error(self, error: psycopg.Error) -> JudgeError:
+        """Return the error that the server of the store cannot be reached."""
         return JudgeError(
             f"The store {self.name} cannot be reached: {self._describe(error)}. All answers written so far are stored. "
             "Check the server, the address, the user and the password (or PGPASSWORD), then run the same command again.",
@@ -263,6 +270,7 @@ class PostgresBackend(SqlBackend):
         )
 
     def _read_only_error(self, reason: str) -> JudgeError:
+        """Return the error that the user may not write to the store."""
         return JudgeError(
             f"The store {self.name} cannot be written ({reason}). Let its owner GRANT the rights, or run as the owner. "
             "CREATE SCHEMA youden AUTHORIZATION the_role gives a role without other rights its own store.",
@@ -286,4 +294,5 @@ class PostgresBackend(SqlBackend):
         )
 
     def _describe(self, error: psycopg.Error) -> str:
+        """Return the message of an error in one line, without the password."""
         return mask_password(" ".join(str(error).split()) or type(error).__name__, self._address)

@@ -94,6 +94,7 @@ class SqliteBackend(SqlBackend):
             raise
 
     def close(self) -> None:
+        """Close the connection to the file."""
         with self._lock:
             self._connection.close()
 

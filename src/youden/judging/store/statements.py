@@ -136,9 +136,11 @@ class SqlBackend:
         """Make other transactions that lock this name wait for the end of this one."""
 
     def count(self) -> int:
+        """Return the number of stored answers."""
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
+        """Read the stored answers and failures of some requests, by their hashes."""
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
         for key, text_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
@@ -149,6 +151,7 @@ class SqlBackend:
         return answers, failures
 
     def write(self, batch: PendingWrites) -> None:
+        """Write answers, failures and payments in one transaction."""
         answers = sorted(batch.answers.items())
         failures = sorted(batch.failures.values())
         payments = [_payment_row(account, key, batch.payments[account, key]) for account, key in sorted(batch.payments)]
@@ -181,20 +184,25 @@ class SqlBackend:
         self._do("transaction", write_all)
 
     def paid(self, account: str) -> dict[str, Payment]:
+        """Return the payments of an account by the hash of the request."""
         rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
         return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
+        """Take a lease on requests for an owner, and return the hashes of those that no other owner holds."""
         values = owner, seconds, _to_json(sorted(set(keys))), _to_json(gone)
         return {key for (key,) in self._do("write", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
 
     def owners(self) -> dict[str, float]:
+        """Return the owners of leases, each with the time at which its last lease expires."""
         return dict(self._rows("SELECT owner, max(expires) FROM @leases GROUP BY owner"))
 
     def renew(self, owner: str, *, seconds: float) -> None:
+        """Extend all leases of an owner to the given number of seconds from now."""
         self._run("UPDATE @leases SET expires = NOW + ? WHERE owner = ?", seconds, owner)
 
     def release(self, owner: str, keys: Collection[str] | None) -> None:
+        """End the leases of an owner on some requests; None for all."""
         if keys is None:
             self._run(_RELEASE_LEASES.format("owner = ?"), owner)
         else:
@@ -202,6 +210,8 @@ class SqlBackend:
             self._run(_RELEASE_LEASES.format(where), owner, _to_json(keys))
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
+        """Read the workers of a run, let `change` replace them, and store and return the new ones."""
+
         def replace_members(db: Session) -> Sequence[Member]:
             self._lock_name(db, run)
             rows = db.rows("SELECT * FROM @workers WHERE run = ?", run)
@@ -214,6 +224,7 @@ class SqlBackend:
         return self._do("transaction", replace_members)
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
+        """Read the next `n` rows of a table in the order of its primary key, after the row `after`."""
         key_columns = primary_key(table)
         n_key_columns = key_columns.count(",") + 1
         last_key = () if after is None else after[:n_key_columns]
@@ -224,22 +235,28 @@ class SqlBackend:
         return self._rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
+        """Add rows to a table; return the number of rows that were not there."""
         new = list(rows)
         return self._do("transaction", lambda db: db.many(_insert_statement(table), new))
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
+        """Record the file and the batch of an upload; return False if it has no record."""
         return self._run("UPDATE @batches SET file = ?, batch = ? WHERE id = ?", file, batch, number) > 0
 
     def forget_batch(self, number: str) -> None:
+        """Delete the record of a batch."""
         self._run("DELETE FROM @batches WHERE id = ?", number)
 
     def batches(self) -> list[str]:
+        """Return the numbers of all recorded batches in order."""
         return [number for (number,) in self._rows("SELECT id FROM @batches ORDER BY id")]
 
     def _rows(self, text: str, *values: object) -> list[Any]:
+        """Read the rows that a query returns for the given values."""
         return self._do("read", lambda db: db.rows(text, *values))
 
     def _run(self, text: str, *values: object) -> int:
+        """Run a statement that changes the database; return the number of changed rows."""
         return self._do("write", lambda db: db.run(text, *values))
 
 
@@ -257,4 +274,5 @@ def _insert_statement(table: str) -> str:
 
 
 def _to_json(values: Collection[str]) -> str:
+    """Encode texts as a JSON list, which the statements expand to rows."""
     return orjson.dumps(list(values)).decode()

@@ -407,6 +407,7 @@ class SharedBudget(Budget):
             self._granted = amount
 
     def _spent_picodollars(self) -> int:
+        """Cost so far in units of 10⁻¹² USD, rounded up; whole numbers have no rounding errors in sums."""
         return math.ceil(self.spent * PICODOLLARS_PER_USD)
 
     def _available(self) -> int:

@@ -27,7 +27,7 @@ from youden.pools.checks.likeness import find_clones, find_duplicates, find_fami
 from youden.pools.checks.plain_facts import find_response_problems, response_lengths
 from youden.pools.checks.word_lists import find_word_lists
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import FixedWidth
+from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.plan import PlanSize, make_plan
 from youden.stats.forecast import find_min_blocks
 from youden.stats.reference_data import mean_prior_components

@@ -16,7 +16,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.engine import check_trust, connect
+from youden.judging.connecting import check_trust, connect
 from youden.judging.offline.cassette_file import Entry, make_entry
 from youden.judging.question.questions import canonical_request, hash_request
 from youden.judging.scheduler.calling import Caller

@@ -56,7 +56,7 @@ DESIGNS: Registry[MakeDesign] = Registry(
         "dense": "youden.protocol.designs.cyclic:Dense",
         "cyclic": "youden.protocol.designs.cyclic:Cyclic",
         "adaptive": "youden.protocol.designs.adaptive:Adaptive",
-        "fixed-width": "youden.protocol.designs.adaptive:FixedWidth",
+        "fixed-width": "youden.protocol.designs.fixed_width:FixedWidth",
         "row": "youden.protocol.designs.cell_designs:Row",
         "column": "youden.protocol.designs.cell_designs:Column",
         "hybrid": "youden.protocol.designs.cell_designs:Hybrid",

@@ -279,6 +279,7 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
+        """Rank the cells of each line by their keys; the threshold of a cell is its rank as a fraction of the line."""
         eligible_key = np.where(eligible, key, np.inf)
         rank = eligible_key.argsort(axis=self.axis).argsort(axis=self.axis)
         n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
@@ -288,6 +289,7 @@ class _LineDesign(CellDesign):
         return np.where(eligible, (rank + offset) / n_on_line, np.inf)
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        """Return instructions for an error message: if an agent has too few cells, and if an item has."""
         (option,) = self.own_options
         n_fewest = int(eligible.sum(axis=self.axis).min())
         line_remedy = f"Set {option} above {(self.d_core - 1) / n_fewest:.2f}, or a smaller d_core."
@@ -327,6 +329,7 @@ class Row(_LineDesign):
         check_fraction("alpha", self.alpha)
 
     def get_fraction(self, eligible: Bools) -> float | None:
+        """Return the fraction of items of each agent that the options set; None if they set none."""
         return self.alpha
 
 
@@ -361,6 +364,7 @@ class Column(_LineDesign):
         check_fraction("beta", self.beta)
 
     def get_fraction(self, eligible: Bools) -> float | None:
+        """Return the fraction of agents on each item that the options set; None if they set none."""
         return self.beta
 
 
@@ -401,12 +405,15 @@ class Hybrid(CellDesign):
             )
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
+        """Use the random key of each eligible cell as its threshold, so that cells are chosen independently."""
         return np.where(eligible, key, np.inf)
 
     def get_fraction(self, eligible: Bools) -> float | None:
+        """Return the probability alpha · beta; None if the options set none."""
         return None if self.alpha is None or self.beta is None else self.alpha * self.beta
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        """Return instructions for an error message: if an agent has too few cells, and if an item has."""
         remedy = "Set a larger alpha or beta, a smaller d_core, or repair: true."
         return remedy, remedy
 
@@ -439,6 +446,7 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
+        """Rank all eligible cells by their keys; the threshold of a cell is its rank as a fraction of the cells."""
         cells = np.flatnonzero(eligible)
         in_random_order = cells[np.argsort(key.ravel()[cells])]
         threshold = np.full(eligible.size, np.inf)
@@ -446,11 +454,13 @@ class NLogN(CellDesign):
         return threshold.reshape(eligible.shape)
 
     def get_fraction(self, eligible: Bools) -> float | None:
+        """Return the fraction of the cells that `c` requests; None if `c` is not set."""
         if self.c is None:
             return None
         return _count_requested_cells(self.c, eligible) / int(eligible.sum())
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        """Return instructions for an error message: if an agent has too few cells, and if an item has."""
         remedy = "Set a larger c, a smaller d_core, or repair: true."
         return remedy, remedy
 

@@ -1,0 +1,196 @@
+"""Write and read the rates and the pairs of a run as Parquet tables."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from youden.data.atomic import atomic_write
+from youden.data.folder.parquet_tables import (
+    TableMetadata,
+    encode_table,
+    read_table,
+    with_table_metadata,
+    write_table,
+)
+from youden.data.folder.run_files import damaged_file_error, read_bytes
+from youden.data.folder.table_columns import PAIRS, RATES
+from youden.data.folder.trial_tables import SplitFields
+from youden.errors import RunFolderError
+from youden.types import Plan
+from youden.types.cells import Pairs
+from youden.types.planning import IndependentRule
+from youden.types.pool import Positions
+from youden.types.results import Rates
+
+
+class RatesMetadata(TableMetadata):
+    """Metadata of rates.parquet."""
+
+    type: Literal["rates"] = "rates"
+    independent: IndependentRule
+    agents: tuple[str, ...]
+    items: tuple[str, ...]
+    split: SplitFields
+
+
+def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
+    """Write rates without their `detail`, one row per ordered pair of agents and item.
+
+    Parameters
+    ----------
+    path : Path
+        File to write; an existing one is replaced.
+    chunks : iterable of (int, Rates)
+        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0.
+    template : Plan or Rates
+        Object with the agents, the items and the split of all chunks.
+    """
+    names = {"agents": template.agent_ids, "items": template.item_ids}
+    writer = None
+    with atomic_write(path) as tmp_path:
+        try:
+            for first_item, rates in chunks:
+                order = _find_row_order(rates)
+                values = {column.name: getattr(rates, column.name)[order] for column in RATES}
+                values["item"] = values["item"] + first_item
+                table = encode_table(RATES, values, names)
+                if writer is None:
+                    split = SplitFields.from_split(template.split)
+                    metadata = RatesMetadata(
+                        independent=template.independent,
+                        agents=template.agent_ids,
+                        items=template.item_ids,
+                        split=split,
+                    )
+                    writer = pq.ParquetWriter(tmp_path, with_table_metadata(table.schema, metadata), compression="zstd")
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def _find_row_order(rates: Rates) -> Positions | slice:
+    """Return the positions that sort the rows by item, first and second agent; a slice if they are sorted."""
+    shape = (rates.n_items, rates.n_agents, rates.n_agents)
+    sort_key = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
+    # rows are usually sorted already, and checking takes a tenth of the time of sorting
+    is_sorted = (sort_key[1:] >= sort_key[:-1]).all()
+    if is_sorted:
+        return slice(None)
+    return np.argsort(sort_key, kind="stable")
+
+
+def read_rates(path: Path) -> Rates:
+    """Read rates without `detail`; raise RunFolderError if the file is missing, damaged or of another version."""
+    table = read_table(path, RatesMetadata)
+    metadata = table.metadata
+    shape = len(metadata.agents), len(metadata.items)
+    return Rates(
+        **table.read(RATES, {"agents": metadata.agents, "items": metadata.items}),
+        split=metadata.split.to_split(path, shape),
+        independent=metadata.independent,
+        agent_ids=metadata.agents,
+        item_ids=metadata.items,
+        detail=None,
+    )
+
+
+_PAIR_MEASURES = PAIRS[2:]
+"""Columns of pairs.parquet other than the two agents."""
+
+
+class PairsMetadata(TableMetadata):
+    """Metadata of pairs.parquet.
+
+    `ability` is the ability of each agent in the additive fit. `ranking_digest` is the SHA-256 (hex) of the ranking.csv
+    of the same fit.
+    """
+
+    type: Literal["pairs"] = "pairs"
+    agents: tuple[str, ...]
+    ability: tuple[float | None, ...]
+    partners_seen: float | None
+    own_rates: bool
+    ranking_digest: str
+
+
+def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
+    """Write pairs of agents, one row per ordered pair; NaN becomes null.
+
+    Parameters
+    ----------
+    path : Path
+        File to write; an existing one is replaced.
+    pairs : Pairs
+        Measures of all pairs.
+    agents : tuple of str
+        Ids of the agents, by position in the pairs.
+    ranking_digest : str
+        SHA-256 (hex) of the file ranking.csv of the same fit.
+    """
+    first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
+    metadata = PairsMetadata(
+        agents=agents,
+        ability=tuple(None if np.isnan(value) else value for value in pairs.ability.tolist()),
+        partners_seen=pairs.partners_seen,
+        own_rates=pairs.own_rates,
+        ranking_digest=ranking_digest,
+    )
+    measures = {column.name: getattr(pairs, column.name)[first, second] for column in _PAIR_MEASURES}
+    table = encode_table(PAIRS, {"first": first, "second": second} | measures, {"agents": agents})
+    write_table(path, table, metadata)
+
+
+def read_pairs(path: Path, *, ranking: Path) -> Pairs:
+    """Read the pairs of agents that a fit wrote together with its ranking.
+
+    Parameters
+    ----------
+    path : Path
+        File of the pairs.
+    ranking : Path
+        File ranking.csv of the run.
+
+    Returns
+    -------
+    Pairs
+
+    Raises
+    ------
+    RunFolderError
+        [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
+    """
+    table = read_table(path, PairsMetadata)
+    metadata = table.metadata
+    n_agents = len(metadata.agents)
+    if metadata.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
+        raise RunFolderError(
+            f"{path} belongs to another ranking than ranking.csv. Run `youden fit {path.parent}` to fit the run again.",
+            slug="pairs-stale",
+        )
+    if len(metadata.ability) != n_agents or len(table) != n_agents * (n_agents - 1):
+        raise damaged_file_error(
+            path, f"it contains {len(table)} pairs and {len(metadata.ability)} abilities for {n_agents} agents"
+        )
+
+    columns = table.read(PAIRS, {"agents": metadata.agents})
+    first = columns.pop("first")
+    second = columns.pop("second")
+    matrices = {}
+    for name, column in columns.items():
+        matrix = np.full((n_agents, n_agents), np.nan)
+        matrix[first, second] = column
+        matrices[name] = matrix
+    matrices["n"] = np.nan_to_num(matrices["n"])
+    return Pairs(
+        **matrices,
+        ability=np.array([np.nan if value is None else value for value in metadata.ability]),
+        partners_seen=metadata.partners_seen,
+        own_rates=metadata.own_rates,
+    )

@@ -1,0 +1,64 @@
+"""Write an imported pool to a folder, unless the folder holds other files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from youden.data.atomic import remove_leftovers
+from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
+from youden.errors import ImportFormatError
+from youden.types import Pool
+
+RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
+
+
+def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
+    """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
+
+    Parameters
+    ----------
+    out : Path
+        Folder, which need not exist.
+    run : sequence of str
+        Names of the files of a run. A folder that contains one of them is refused.
+    again : str
+        Name of the file that an import writes last. A folder that contains it may be overwritten.
+
+    Raises
+    ------
+    ImportFormatError
+        [out-not-empty] if `out` is a file, contains a run, or contains files that no import wrote.
+    """
+    if any((out / file).exists() for file in run):
+        raise ImportFormatError(
+            f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="out-not-empty"
+        )
+    remove_leftovers(out)
+    has_foreign_files = False
+    if out.is_dir() and not (out / again).exists():
+        has_foreign_files = not {AGENTS, ITEMS}.issuperset(os.listdir(out))
+    if out.is_file() or has_foreign_files:
+        raise ImportFormatError(
+            f"{out} exists, and no import wrote it. Set --out to a new or empty folder.",
+            slug="out-not-empty",
+        )
+
+
+def write_imported_pool(pool: Pool, out: Path) -> None:
+    """Write a pool into a folder, which may be new or empty, or contain the same pool.
+
+    Raises
+    ------
+    ImportFormatError
+        [out-not-empty] if the folder holds a run, another pool or other files.
+    """
+    check_output_folder(out)
+    if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
+        raise ImportFormatError(
+            f"{out} already holds another pool. Set --out to another folder, or remove this one. To add new agents to a judged "
+            "run, run `youden extend agents RUN OUT`.",
+            slug="out-not-empty",
+        )
+    write_pool(pool, out)

@@ -1,0 +1,132 @@
+"""Find the header of a table among its lines, and name the columns of the rows below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from youden.data.importers.foreign_files import import_error
+from youden.text.sentences import format_count
+from youden.text.spreadsheet_cells import GUARDED, remove_guards
+from youden.types.pool import Json
+
+Note = Callable[[str, str], None]
+"""Function that receives an assumption, as a sentence without a full stop, and its location."""
+Row = dict[str, Json]
+Rows = list[tuple[str, Row]]
+"""Location and values by column of each row."""
+Records = list[tuple[str, list[Json]]]
+"""Location and cells of each line; an empty cell is None."""
+_MIN_EMPTY_FRACTION = 0.3
+"""Minimum fraction of empty cells from which a column is taken for one with merged cells."""
+
+
+def describe_length(record: Sequence[object], header: Sequence[object]) -> str:
+    """Return the problem that a row has more cells than the header, for an error message."""
+    return f"it has {len(record)} fields, but the header has {len(header)}. Put texts with separators in double quotes."
+
+
+def count_cells(record: Sequence[Json]) -> int:
+    """Count the cells of a row that are not empty."""
+    return sum(cell is not None for cell in record)
+
+
+def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
+    """Find the header of a table, the first line with several cells, and return the rows below it.
+
+    Parameters
+    ----------
+    records : list of (str, list)
+        Location and cells of each line.
+    file : Path
+        File of the table, for error messages.
+    note : callable
+        Receives a remark if there are lines above the header.
+    ragged : bool, default False
+        Whether rows may be longer than the header; the additional columns get names.
+
+    Returns
+    -------
+    list of (str, dict)
+        Location and values by column of each row. Columns without name and values are left out.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty]: if there is no row below a header; [import-csv]: if a row is longer than the header, unless
+        `ragged` is True.
+    """
+    lines = [(location, record) for location, record in records if count_cells(record) > 0]
+    header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
+    if not header_positions or header_positions[0] + 1 == len(lines):
+        raise import_error(
+            file, "it has no header with rows below. Pass a table with a column of responses.", slug="import-empty"
+        )
+    n_above = header_positions[0]
+    if n_above > 0:
+        first_location, _ = lines[0]
+        note(f"{format_count(n_above, 'line')} above the header not read", first_location)
+
+    _, header = lines[n_above]
+    body = lines[n_above + 1 :]
+    used_positions = {position for position, cell in enumerate(header) if cell is not None}
+    for location, record in body:
+        if not ragged and count_cells(record[len(header) :]) > 0:
+            raise import_error(location, describe_length(record, header), slug="import-csv")
+        used_positions.update(position for position, cell in enumerate(record) if cell is not None)
+
+    positions = _name_columns(header, sorted(used_positions))
+    rows: Rows = []
+    for location, record in body:
+        row: Row = {}
+        for name, position in positions.items():
+            row[name] = record[position] if position < len(record) else None
+        if GUARDED in row:
+            row = remove_guards(row)
+        rows.append((location, row))
+    return rows
+
+
+def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
+    """Return the position of each column by a unique name.
+
+    A column without a name is called "column 3", and the second column `name` is called "name (3)", with its number.
+
+    `header` has the cells of the header and may be shorter than the table; `positions` are the positions of the columns,
+    from 0, in ascending order.
+    """
+    position_by_name: dict[str, int] = {}
+    for position in positions:
+        cell = header[position] if position < len(header) else None
+        name = f"column {position + 1}" if cell is None else " ".join(str(cell).split())
+        while name in position_by_name:
+            name = f"{name} ({position + 1})"
+        position_by_name[name] = position
+    return position_by_name
+
+
+def fill_down(rows: Rows, column: str, note: Note) -> None:
+    """Fill the empty cells of a column in place, each with the value above it, as in a column with merged cells.
+
+    Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
+
+    Parameters
+    ----------
+    rows : list of (str, dict)
+        Location and values by column of each row.
+    column : str
+        Name of the column.
+    note : callable
+        Receives a sentence about the filled cells, and the location of the first row.
+    """
+    n_empty = sum(row.get(column) is None for _, row in rows)
+    has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)
+    if not has_merged_cells or rows[0][1].get(column) is None:
+        return
+
+    value: Json = None
+    for _, row in rows:
+        if row.get(column) is not None:
+            value = row[column]
+        row[column] = value
+    note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", rows[0][0])

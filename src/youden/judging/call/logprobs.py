@@ -1,0 +1,122 @@
+"""Find the log-probabilities of the first token of an answer in a reply."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from youden.judging.call.reply_errors import object_or_empty
+from youden.judging.call.reply_fields import (
+    MAX_TOKEN_BYTES,
+    describe_number,
+    describe_type,
+    is_number,
+    make_invalid_error,
+    require_object,
+)
+from youden.judging.call.secrets import mask_secrets
+from youden.text.printable import to_encodable
+from youden.text.reasoning import split_reasoning
+
+ROUNDING_TOLERANCE = 1e-3
+"""A log-probability above 0 by at most this much is a rounding error and is set to 0."""
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message in which servers return reasoning. The log-probabilities may include the tokens of reasoning."""
+
+
+def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
+    """Return the text of a message without its reasoning; None if neither the text nor another field has reasoning."""
+    answer, has_inline_reasoning = split_reasoning(text) if isinstance(text, str) else ("", False)
+    has_reasoning_part = isinstance(message.get("content"), list)
+    has_reasoning_field = any(message.get(name) for name in _REASONING_FIELDS)
+    if has_inline_reasoning or has_reasoning_part or has_reasoning_field:
+        return answer or ""
+    return None
+
+
+def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
+    """Return the last entries whose tokens spell the answer, and all after them; an empty list if none do.
+
+    `entries` are the elements of the log-probabilities, one per token of the reply.
+    """
+    tokens = [_get_token(entry) for entry in entries]
+    end = len(tokens)
+    while end > 0 and _END_TOKEN.fullmatch(tokens[end - 1]):
+        end -= 1
+
+    stripped_answer = answer.strip()
+    spelled = ""
+    for position in range(end - 1, -1, -1):
+        spelled = tokens[position] + spelled
+        if spelled.strip() == stripped_answer:
+            return entries[position:]
+        if len(spelled) > len(answer) + MAX_TOKEN_BYTES:
+            break
+    return []
+
+
+def _get_token(entry: object) -> str:
+    """Return the token of an entry; empty if it has none."""
+    token = object_or_empty(entry).get("token")
+    return token if isinstance(token, str) else ""
+
+
+_END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
+
+
+def find_first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
+    """Return the tokens that the model considered for the first token of its answer that is not blank.
+
+    They are returned as pairs (token, log-probability), which are not validated; empty without log-probabilities.
+
+    logprobs : log-probabilities of the tokens of the reply
+    text : text of the message
+    message : the message, whose other fields may contain reasoning
+
+    Raises: CallError (transient) if the log-probabilities are invalid.
+    """
+    if logprobs is None:
+        return ()
+    entries = require_object(logprobs, "logprobs").get("content")
+    if entries is None:
+        return ()
+    if not isinstance(entries, list):
+        raise make_invalid_error(f"the content of logprobs is {describe_type(entries)}")
+
+    answer = _remove_reasoning(text, message)
+    if answer is not None:
+        entries = _find_answer_tokens(answer, entries)
+    for value in entries:
+        entry = require_object(value, "a token of logprobs")
+        token = entry.get("token")
+        if not isinstance(token, str):
+            raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
+        if not token.strip():
+            continue
+        alternatives = entry.get("top_logprobs") or []
+        if not isinstance(alternatives, list):
+            raise make_invalid_error(f"top_logprobs is {describe_type(alternatives)}")
+        objects = [require_object(alternative, "an alternative") for alternative in alternatives]
+        return tuple((alternative.get("token"), alternative.get("logprob")) for alternative in objects)
+    return ()
+
+
+def validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
+    """Return valid pairs (token, log-probability); pairs with a log-probability of −∞ are left out.
+
+    Raises: CallError (transient) if a value is not such a pair, or a log-probability is greater than 0.
+    """
+    if not isinstance(alternatives, list | tuple):
+        raise make_invalid_error(f"top_logprobs is {describe_type(alternatives)}")
+    valid = []
+    for pair in alternatives:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise make_invalid_error("an alternative is not a token with its log-probability")
+        token, logprob = pair
+        if not is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING_TOLERANCE:
+            raise make_invalid_error(f"a log-probability is {describe_number(logprob)}")
+        if logprob > -math.inf:
+            valid.append((mask_secrets(to_encodable(token)), min(float(logprob), 0.0)))
+    return tuple(valid)

@@ -1,0 +1,73 @@
+"""Connect the backends of judges, and check before that no config sends a credential to another host.
+
+Only this module makes backends for a run, so that an active cassette (a file of recorded answers) applies to all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from youden.judging.backend_records import make_calling_judge
+from youden.judging.backends.several import RoundRobin
+from youden.judging.call.connection import Backend
+from youden.judging.config.judge_files import JudgeConfig
+from youden.judging.offline.tape import is_replay_only, with_cassette
+from youden.types import Judge
+
+
+def connect(
+    config: JudgeConfig, environment: Mapping[str, str], *, kind: Literal["judge", "model"] = "judge"
+) -> Backend:
+    """Make the backend of a judge or of a model that generates responses.
+
+    Parameters
+    ----------
+    config : JudgeConfig
+        Backend, model and servers. Requests are distributed over several servers.
+    environment : mapping
+        Environment variables, in which the API key is looked up when it is first needed.
+    kind : {"judge", "model"}, default "judge"
+        What the config describes; a cassette records the config of a judge only.
+
+    Returns
+    -------
+    Backend
+        Wrapped in the active cassette, if there is one.
+    """
+    return with_cassette(
+        Backend(lambda: _make_judge(config, environment)),
+        address=config.address,
+        description=f"the {kind} '{config.name}'",
+        judge=config.public() if kind == "judge" else None,
+    )
+
+
+def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) -> None:
+    """Check that the API keys of judges may be sent to their servers, unless a cassette answers all requests.
+
+    Parameters
+    ----------
+    configs : iterable of JudgeConfig
+        The judges.
+    environment : mapping
+        Environment variables with the keys.
+
+    Raises
+    ------
+    ConfigError
+        If a key may not be sent.
+    """
+    if not is_replay_only():
+        for config in configs:
+            config.check_trust(environment)
+
+
+def _make_judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
+    """Make the judge that sends requests to the server of a config, or to its several servers in turn."""
+    judges = {}
+    for server in config.servers:
+        judges[server.address] = make_calling_judge(server.backend, server.connection(environment))
+    if len(judges) > 1:
+        return RoundRobin(judges)
+    return judges[config.address]

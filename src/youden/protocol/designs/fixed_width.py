@@ -1,0 +1,148 @@
+"""Design that plans cyclic blocks in rounds, until confidence intervals are narrow enough.
+
+It samples all agents equally, so no round favours an agent. It only draws rounds; `pipeline/rounds.py` decides from the
+answers whether another round follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil
+from typing import Any, ClassVar
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.protocol.designs.cyclic import (
+    MIN_BLOCKS,
+    TrialDesign,
+    check_shared_items,
+    iter_blocks,
+    number_blocks,
+)
+from youden.protocol.designs.repair import check_positive
+from youden.types import DesignResult, Plan, Rounds, Trials
+from youden.types.pool import Bools
+
+HALF_WIDTH_FRACTION = 0.9
+"""Fraction of agents that must reach the half-width: one unusual agent can take as many calls as all others."""
+
+
+MIN_PILOT_BLOCKS = 12
+"""Minimum number of blocks in the first round; with fewer, the variances are too uncertain."""
+
+
+PILOT_BLOCKS_PER_PRECISION = 0.05
+"""The first round has this number / half_width² blocks: half of what the least variable answers in the paper need."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedWidth(TrialDesign):
+    """Cyclic blocks in rounds, until confidence intervals are narrow enough.
+
+    The first round has about .05/half_width² blocks. Later rounds have as many as the answers so far require.
+
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls; None for all there are.
+    half_width : float, default 0.05
+        Half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a
+        fraction `HALF_WIDTH_FRACTION` of the agents must reach.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders.
+
+    Raises
+    ------
+    PlanError
+        [design-option]: if an option is invalid.
+    """
+
+    half_width: float = 0.05
+    name: ClassVar[str] = "fixed-width"
+    options: ClassVar[tuple[str, ...]] = ("half_width", "pairs")
+
+    def __post_init__(self) -> None:
+        check_positive("half_width", self.half_width)
+        super().__post_init__()
+
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
+        """Draw the first round.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+
+        Raises
+        ------
+        PlanError
+            [budget-width]: if the budget is less than two blocks; [nothing-shared]: if no item has two eligible agents.
+        """
+        check_shared_items(eligible)
+        n_agents = len(eligible)
+        if self.n_paired is not None and self.n_paired < MIN_BLOCKS * n_agents:
+            raise PlanError(
+                f"The budget is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {self.n_paired}. Set more calls.",
+                slug="budget-width",
+            )
+        n_blocks = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.half_width**2))
+        trials = self.draw_blocks(eligible, rng, n_done=0, n_spent=0, until=n_blocks)
+        limit = "all possible paired calls" if self.n_paired is None else f"{self.n_paired:,} paired calls"
+        note = f"this is the first round; more follow until ± {self.half_width:g} is reached, up to {limit}"
+        return DesignResult(trials, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+
+    def draw_blocks(
+        self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
+    ) -> Trials:
+        """Draw further blocks, as far as the budget and the pool allow.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers, in the state in which `draw` got it.
+        n_done : int
+            Number of blocks so far, which is the number of the first new block.
+        n_spent : int
+            Number of paired calls so far.
+        until : int
+            Number of blocks after this call, if the budget and the pool allow it.
+
+        Returns
+        -------
+        Trials
+            Trials of the new blocks, with their block numbers.
+        """
+        blocks: list[Trials] = []
+        for block in islice(iter_blocks(eligible, rng, pairs=self.pairs), n_done, until):
+            n_spent += len(block)
+            if self.n_paired is not None and n_spent > self.n_paired:
+                break
+            blocks.append(block)
+        return number_blocks(blocks, start=n_done)
+
+
+def get_width_design(plan: Plan) -> FixedWidth:
+    """Return the design that drew a plan, with the options of the plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan of the design "fixed-width".
+
+    Returns
+    -------
+    FixedWidth
+    """
+    options: dict[str, Any] = {name: plan.options[name] for name in FixedWidth.options if name in plan.options}
+    n_paired = None if plan.rounds is None else plan.rounds.n_paired
+    return FixedWidth(n_paired=n_paired, **options)

@@ -1,0 +1,197 @@
+"""Texts of a large pool that stay in a file and are read on access."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from youden.types.pool import Bools, Objects, Positions
+
+SEPARATOR = b"\x7f"
+"""Byte after each text in a file. orjson does not escape it. A text may contain it, so it does not delimit texts."""
+CHUNK_BYTES = 2**24
+"""Approximate size of one read."""
+MAX_JOINED_BYTES = 2 * CHUNK_BYTES
+
+
+class TextsInFile:
+    """Texts of the responses in a file, to be used like a read-only object array (n_agents, n_items) of `str` and None.
+
+    Indexing reads only the selected texts into memory: one text, one row or several rows. Converting the object to an
+    array reads all texts.
+    """
+
+    def __init__(self, file: BinaryIO, *, start: Positions, n_bytes: Positions, lengths: Positions) -> None:
+        """Wrap an open file.
+
+        Parameters
+        ----------
+        file : binary file
+            Texts in UTF-8, each followed by `SEPARATOR`. The file stays open until this object is garbage-collected.
+        start, n_bytes : int64 array (n_agents, n_items)
+            Position of the first byte of each text, and number of its bytes; −1 and 0 for a missing text.
+        lengths : int64 array (n_agents, n_items)
+            Number of characters of each text; 0 if there is none.
+        """
+        self._file = os.dup(file.fileno())
+        finalize(self, os.close, self._file)
+        self._start = start
+        self._n_bytes = n_bytes
+        self.lengths = lengths
+        for array in (start, n_bytes, lengths):
+            array.setflags(write=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of agents and of items."""
+        return self._start.shape
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self._start.size
+
+    @property
+    def present(self) -> Bools:
+        """Whether there is a text: bool (n_agents, n_items)."""
+        return np.asarray(self._start >= 0)
+
+    def item(self, agent: int, item: int) -> str | None:
+        """Read the response of the agent at row `agent` to the item at column `item`; None if there is none."""
+        start = self._start.item(agent, item)
+        if start < 0:
+            return None
+        n_bytes = self._n_bytes.item(agent, item)
+        return os.pread(self._file, n_bytes, start).decode()
+
+    def rows(self, rows: slice) -> TextsInFile:
+        """Select rows without reading their texts."""
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            return TextsInFile(file, start=self._start[rows], n_bytes=self._n_bytes[rows], lengths=self.lengths[rows])
+
+    def with_rows(self, below: TextsInFile) -> TextsInFile:
+        """Append the rows of `below`, whose texts must be in the same file, without reading them."""
+        start = np.concatenate([self._start, below._start])
+        n_bytes = np.concatenate([self._n_bytes, below._n_bytes])
+        lengths = np.concatenate([self.lengths, below.lengths])
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            return TextsInFile(file, start=start, n_bytes=n_bytes, lengths=lengths)
+
+    def joined(self, agent: int) -> bytes | None:
+        """Read all texts of an agent at once.
+
+        Parameters
+        ----------
+        agent : int
+            Row of the agent.
+
+        Returns
+        -------
+        bytes or None
+            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not
+            contiguous in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
+        """
+        start = self._start[agent]
+        n_bytes = self._n_bytes[agent]
+        next_start = start + n_bytes + len(SEPARATOR)
+        is_contiguous = (start[1:] == next_start[:-1]).all()
+
+        first_byte = int(start[0])
+        n_joined_bytes = int(start[-1] + n_bytes[-1]) - first_byte
+        if first_byte < 0 or n_joined_bytes > MAX_JOINED_BYTES or not is_contiguous:
+            return None
+        return os.pread(self._file, n_joined_bytes, first_byte)
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def __iter__(self) -> Iterator[Objects]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple) and len(index) == 2:
+            row, column = index
+            if isinstance(row, int | np.integer) and isinstance(column, int | np.integer):
+                return self.item(int(row), int(column))
+        return self._read(self._start[index], self._n_bytes[index])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Objects:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (np.asarray(self),)
+
+    def transpose(self) -> Objects:
+        """Read all texts into a new object array (n_items, n_agents)."""
+        return self.copy().T
+
+    T = property(transpose)
+
+    @property
+    def flat(self) -> Iterator[str | None]:
+        """Iterator over all texts, row by row."""
+        return (text for row in self for text in row)
+
+    def ravel(self) -> Objects:
+        """Read all texts into a new object array (n_agents · n_items,)."""
+        return self.copy().ravel()
+
+    def copy(self) -> Objects:
+        """Read all texts into a new, writable object array (n_agents, n_items)."""
+        return self._read(self._start, self._n_bytes)
+
+    def _read(self, start: Positions, n_bytes: Positions) -> Objects:
+        """Read the texts at some positions of the file; adjacent texts are read together.
+
+        Parameters
+        ----------
+        start, n_bytes : int64 array
+            Position of the first byte and number of bytes of each text, of the same shape; `start` is −1 for no text.
+
+        Returns
+        -------
+        object array
+            The texts, of the shape of `start`; None where there is no text.
+        """
+        array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
+        n_missing = np.count_nonzero(start < 0)
+        file_order = np.argsort(start, axis=None, kind="stable")[n_missing:]
+        if not len(file_order):
+            return array.reshape(start.shape)
+        first_bytes = start.ravel()[file_order]
+        end_bytes = (start + n_bytes).ravel()[file_order]
+
+        # a new chunk begins where texts are not adjacent, and about every CHUNK_BYTES
+        is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
+        is_next_chunk = first_bytes[1:] // CHUNK_BYTES != first_bytes[:-1] // CHUNK_BYTES
+        chunk_starts = np.flatnonzero(is_gap | is_next_chunk) + 1
+        chunk_edges = [0, *chunk_starts.tolist(), len(file_order)]
+
+        texts: list[str] = []
+        for first, stop in pairwise(chunk_edges):
+            texts += self._read_chunk(first_bytes[first:stop].tolist(), end_bytes[first:stop].tolist())
+        array[file_order] = texts
+        return array.reshape(start.shape)
+
+    def _read_chunk(self, first_bytes: list[int], end_bytes: list[int]) -> list[str]:
+        """Read adjacent texts at once, from their first bytes and the bytes after their last ones, in file order."""
+        offset = first_bytes[0]
+        data = os.pread(self._file, end_bytes[-1] - offset, offset)
+        bounds = [(first - offset, end - offset) for first, end in zip(first_bytes, end_bytes, strict=True)]
+        if data.isascii():
+            # decoding all texts at once is faster; bytes and characters have the same positions
+            decoded = data.decode("ascii")
+            return [decoded[first:end] for first, end in bounds]
+        return [data[first:end].decode() for first, end in bounds]
+
+
+def find_file_texts(texts: object) -> TextsInFile | None:
+    """Return the texts of a pool if they are in a file; None if they are in memory."""
+    return texts if isinstance(texts, TextsInFile) else None
