@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
-from youden.stats.base.clusters import PairChunk
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.false_positives import IndependentTotals, YesCounts
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Trials, Verdicts

@@ -19,7 +19,7 @@ from youden.pipeline.abilities import ADDITIVE_FIT, CELL_FIT, Abilities, ItemInf
 from youden.protocol.scores import pooled_fpr, training_differences
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
-from youden.stats.base.clusters import ChunkSource, PairChunk
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.types import Scores
 from youden.types.pool import Ids
 from youden.types.results import Rates

@@ -19,7 +19,8 @@ from youden.errors import StatisticsError
 from youden.pipeline.abilities import Abilities, agent_differences, build_ranking_table
 from youden.protocol.blocks import verdicts_without_follow_ups
 from youden.protocol.independent import with_added_trials
-from youden.stats.base.clusters import CentredCovariance, ChunkSource, PairChunk
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.partners import (
     FlaggedPairs,
     PairTotals,

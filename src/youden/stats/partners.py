@@ -15,13 +15,8 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import (
-    CentredCovariance,
-    ChunkSource,
-    PairChunk,
-    covariance_of_chunks,
-    fit_pair_effects,
-)
+from youden.stats.base.clusters import CentredCovariance, covariance_of_chunks
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, fit_pair_effects
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 

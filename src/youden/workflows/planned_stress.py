@@ -21,7 +21,7 @@ from youden.judging.config.judge_files import load_judge_config, load_judge_of_r
 from youden.pipeline.alternative_rankings import PairedAnswers, find_linked_pairs, label_families
 from youden.protocol.independent import count_characters, draw_pooled_trials, draw_probes
 from youden.protocol.plan import make_plan
-from youden.stats.base.clusters import PairChunk
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.partners import PairTotals, fit_weighted_abilities, group_balanced_weights
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.streams import stream

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.stats.base.clusters import check_level, check_trials
+from youden.stats.base.clusters import check_level
+from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
