@@ -1,8 +1,8 @@
 """Measure how precision depends on trials: default budgets, forecasts by `plan`, runs with a requested half-width, and searches.
 
 - domains: variances, ρ and top-5 recall of cyclic plans on the paper's judge answers, as recorded and cut at ½ to yes or no,
-  and on answers of the judge `lexical` for real models and for the shipped pool; the source of
-  the table in `stats/reference_data.py`
+  and on answers of the judge `lexical` for real models and for the shipped pool; the source of the table in
+  `stats/reference_data.py`
 - told: forecasts by `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result
 - default: calls and ρ of the present default against 2 % of the dense calls
 - alpaca: 39 real models with the judge `lexical`, against its own dense ranking

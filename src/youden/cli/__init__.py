@@ -26,7 +26,7 @@ HEADINGS: dict[str, dict[str, str]] = {
     "Get started": {
         "demo": "youden.cli.start:demo_command",
         "init": "youden.cli.start:init_command",
-        "doctor": "youden.cli.start:doctor_command",
+        "doctor": "youden.cli.doctor:doctor_command",
         "check": "youden.cli.start:check_command",
         "completion": "youden.cli.start:completion_command",
     },
@@ -49,7 +49,7 @@ HEADINGS: dict[str, dict[str, str]] = {
     },
     "Extend and gate a run": {
         "extend": "youden.cli.extend:extend_command",
-        "gate": "youden.cli.extend:gate_command",
+        "gate": "youden.cli.gate:gate_command",
         "rejudge": "youden.cli.extend:rejudge_command",
     },
     "Study the method": {

@@ -1,14 +1,8 @@
-"""Define the commands for a first run: `demo`, `init`, `check`, `doctor` and `completion`.
-
-Only `doctor JUDGE` sends a request, so that problems are found before a run costs money.
-"""
+"""Define the commands for a first run: `demo`, `init`, `check` and `completion`. None of them sends a request."""
 
 from __future__ import annotations
 
 import os
-import platform
-from contextlib import suppress
-from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
-from youden import __version__
 from youden.cli import options, output, run_options
 from youden.errors import YoudenError
-from youden.extras import EXTRAS
 from youden.progress_bar import progress_bar
 from youden.resources import find_resource
 from youden.text.printable import format_command, printable
@@ -31,7 +23,6 @@ if TYPE_CHECKING:
 
     from youden.data.folder.joined_pools import MergedPool
     from youden.data.importers.pool_joiner import ImportedPool
-    from youden.judging.config.judge_files import JudgeConfig
     from youden.pools.checks.checked import PoolCheck
     from youden.pools.first_config import FirstConfig
     from youden.types import Finding
@@ -193,136 +184,6 @@ def demo_command(out: Path, as_json: bool) -> None:
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
         "To rank your own agents from a spreadsheet or a folder of texts, run: youden init FILE"
     )
-
-
-MARKS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED ", "skipped": "skipped"}
-NOT_USABLE = 2
-"""Exit code of `doctor` if a judge is not usable."""
-
-
-@click.command("doctor")
-@click.argument("judge", required=False)
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="From now on, allow the API keys of JUDGE to be sent to its hosts. No request is sent. Read the file of JUDGE first.",
-)
-@options.json
-def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
-    """Check the installation and the API keys, or test JUDGE.
-
-    Without JUDGE, the extras are listed with the commands that need them, and the judges with the state of their API keys.
-
-    JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
-    file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
-    format of the answer, log-probabilities, price and latency, and a second one if the model refuses log-probabilities.
-    Exit codes: 0 usable, possibly with warnings; 2 not usable.
-    """
-    if judge is None:
-        options.check_usage((trust, "--trust requires a judge: got none. Run youden doctor JUDGE --trust."))
-        _print_installation(as_json=as_json)
-        return 0
-    judges = _load_judges(judge)
-    if trust:
-        _trust_judges(judges, as_json=as_json)
-        return 0
-    from youden.judging.doctor import diagnose
-
-    diagnoses = [diagnosis for config in judges for diagnosis in diagnose(config, environment=os.environ)]
-    if as_json:
-        output.print_json({"judges": [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]})
-    else:
-        for diagnosis in diagnoses:
-            click.echo(printable(diagnosis.judge))
-            for finding in diagnosis.findings:
-                click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.message)}")
-    return 0 if all(diagnosis.is_usable for diagnosis in diagnoses) else NOT_USABLE
-
-
-def _load_judges(source: str) -> list[JudgeConfig]:
-    """Load the judges that a command-line argument names.
-
-    `source` is a judge, the config of a run (its judge is returned), or an agents' file (its models are returned).
-    """
-    from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
-    from youden.text.yaml_text import read_yaml
-
-    path = Path(source)
-    keys = None
-    if path.suffix in options.CONFIG_SUFFIXES and path.is_file():
-        with suppress(OSError, ValueError):  # `load_judge_config` reports the fault
-            keys = read_yaml(path)
-
-    if isinstance(keys, dict) and "agents" in keys:
-        from youden.pools.generation.agents import load_agents
-
-        return [*load_agents(path).models.values()]
-    if isinstance(keys, dict) and "pool" in keys:
-        from youden.data.folder.run_config import load_run_config
-
-        return [load_judge_of_run(load_run_config(path))]
-    return [load_judge_config(source)]
-
-
-def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
-    """Allow judges to send their API keys to their hosts, and print each environment variable with its host.
-
-    A jury is replaced by its members.
-    """
-    from youden.judging.config.trust import allow_uses, is_known
-
-    for judge in judges:
-        for member in judge.judges or (judge,):
-            member.check_addresses(sends_key=member.key_variable is not None)
-    all_uses = dict.fromkeys(use for judge in judges for use in judge.find_key_uses())
-    new_uses = [use for use in all_uses if not is_known(use)]
-    path = str(allow_uses(new_uses)) if new_uses else None
-
-    if as_json:
-        output.print_json({"file": path, "allowed": [use._asdict() for use in new_uses]})
-        return
-    for use in new_uses:
-        click.echo(printable(f"{use.variable} may now be sent to {use.host} (saved in {path})"))
-    if not new_uses:
-        click.echo("nothing to allow: no key is sent, or only to hosts that are already allowed")
-
-
-def _print_installation(*, as_json: bool) -> None:
-    """Print the version, the installed extras, and for each judge whether its API key is set."""
-    from youden.judging.config.judge_files import list_judges
-
-    judges = list_judges()
-    keys = {}
-    for judge in judges:
-        _, location = judge.find_key(os.environ)
-        keys[judge.name] = (judge.key_variable, location)
-    litellm_judges = {judge.name for judge in judges if judge.backend == "litellm"}
-
-    if as_json:
-        extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
-        key_states: Json = {
-            name: {"variable": variable, "set": bool(location), "in": location or None}
-            for name, (variable, location) in keys.items()
-        }
-        output.print_json({"version": __version__, "extras": extras, "keys": key_states})
-        return
-
-    click.echo(
-        f"youden {__version__}, Python {platform.python_version()}; commands below a missing extra do not work\n"
-    )
-    for name, extra in EXTRAS.items():
-        state = "missing" if extra.missing else "ok"
-        click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
-        if extra.missing:
-            click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
-
-    click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
-    for name, (variable, location) in keys.items():
-        if variable is None:
-            state = "litellm finds the key of its provider" if name in litellm_judges else "needs no key"
-        else:
-            state = f"{variable} is set in {location}" if location else f"{variable} is not set"
-        click.echo(f"  {printable(name)}: {state}")
 
 
 @click.command("init")

@@ -22,7 +22,7 @@ from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
 from youden.protocol.blocks import get_extensions, is_in_complete_block
-from youden.stats.base.clusters import PairChunk
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.agent_rates import IndependentTotals
 from youden.stats.trials.false_positives import YesCounts

@@ -25,7 +25,7 @@ from youden.pipeline.abilities import (
 from youden.protocol.scores import training_differences
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
-from youden.stats.base.clusters import ChunkSource, PairChunk
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.types import Scores
 from youden.types.pool import Ids

@@ -16,7 +16,8 @@ import numpy as np
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import Abilities, agent_differences, build_ranking_table
-from youden.stats.base.clusters import CentredCovariance, ChunkSource, PairChunk
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.flagged_groups import FlaggedGroups, flag_groups
 from youden.stats.partners import (
     PairTotals,

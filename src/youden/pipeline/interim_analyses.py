@@ -25,7 +25,7 @@ from youden.pipeline.abilities import (
 from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, abilities_from_fit
 from youden.protocol.designs.adaptive import get_adaptive_design
 from youden.stats.additive.trial_fit import fit_additive_trials
-from youden.stats.base.clusters import PairChunk
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.trials.best_selection import (
     are_comparable,
     expected_selection_bias,

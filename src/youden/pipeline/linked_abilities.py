@@ -25,7 +25,8 @@ from youden.pipeline.abilities import (
 )
 from youden.pipeline.interim_analyses import initial_analysis
 from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_steps, restrict_to_anchors
-from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, ChunkSource, PairChunk, covariance_of_chunks
+from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.trials.anchored import (
     AnchorScale,
     LinkedEffects,

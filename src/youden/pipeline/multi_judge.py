@@ -21,7 +21,8 @@ from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.abilities import Abilities
 from youden.protocol.independent import match_trials
 from youden.run_keys import Target
-from youden.stats.base.clusters import CentredCovariance, PairChunk
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.stats.trials.trial_errors import TrialMeans, trial_means
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Verdicts

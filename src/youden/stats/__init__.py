@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import solve_additive, solve_cells
     from youden.stats.base.auc import auc_measurement_interval, auc_sampling_interval, ranking_auc
-    from youden.stats.base.clusters import CentredCovariance, PairChunk
+    from youden.stats.base.clusters import CentredCovariance
     from youden.stats.base.links import LINKS
     from youden.stats.base.metrics import kendall, rmse, spearman
+    from youden.stats.base.pair_chunks import PairChunk
     from youden.stats.baselines import BASELINES
     from youden.stats.curl.link_table import compare_links
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
@@ -58,7 +59,7 @@ _HOMES = {
     "auc_sampling_interval": "youden.stats.base.auc",
     "spearman": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
-    "PairChunk": "youden.stats.base.clusters",
+    "PairChunk": "youden.stats.base.pair_chunks",
     "trial_means": "youden.stats.trials.trial_errors",
 }
 

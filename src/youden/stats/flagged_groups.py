@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.special import betainc, gammaln
 
-from youden.stats.base.clusters import fit_pair_effects
+from youden.stats.base.pair_chunks import fit_pair_effects
 from youden.stats.partners import PairMeans, PairTotals
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 

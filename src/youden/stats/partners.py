@@ -12,12 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import (
-    CentredCovariance,
-    ChunkSource,
-    PairChunk,
-    covariance_of_chunks,
-)
+from youden.stats.base.clusters import CentredCovariance, covariance_of_chunks
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.types.pool import Bools, Floats, Ids, ReadOnly
 
 

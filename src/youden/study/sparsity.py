@@ -229,7 +229,7 @@ def _score_regime(
 
 
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, and four figures on their cost, as `_score_regime` returns.
+    """Return the scores of some training cells, and the four figures on their cost that `_score_regime` returns.
 
     `chosen`, bool array (n_agents, n_items), selects the cells. Each is compared with every partner on its item.
     """

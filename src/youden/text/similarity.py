@@ -66,8 +66,8 @@ def copied_shares(
             continue
         if size not in prompt_n_grams:
             prompt_n_grams[size] = set(_n_grams(prompt, size))
-        known = prompt_n_grams[size]
-        n_copied = sum(n_gram in known for n_gram in _n_grams(response, size))
+        prompt_set = prompt_n_grams[size]
+        n_copied = sum(n_gram in prompt_set for n_gram in _n_grams(response, size))
         shares.append(n_copied / (len(response) - size + 1))
     return shares
 

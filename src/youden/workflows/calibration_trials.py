@@ -199,7 +199,7 @@ def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Drop the rows in which two agents are compared on an item a second time; the order of the others stays."""
+    """Drop the rows in which two agents are compared on one item again; the order of the others stays."""
     low = np.minimum(plan.first, plan.second)[rows]
     high = np.maximum(plan.first, plan.second)[rows]
     _, first_rows = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)

@@ -27,7 +27,7 @@ from youden.protocol.pooled_trials import count_added_calls
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
-from youden.stats.base.clusters import ChunkSource
+from youden.stats.base.pair_chunks import ChunkSource
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
 from youden.stats.trials.trial_errors import (

@@ -22,7 +22,7 @@ from youden.pipeline.alternative_rankings import PairedAnswers, find_flagged_gro
 from youden.protocol.independent import count_characters, draw_probes
 from youden.protocol.plan import make_plan
 from youden.protocol.pooled_trials import draw_pooled_trials
-from youden.stats.base.clusters import PairChunk
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.partners import PairTotals, fit_weighted_abilities, group_balanced_weights
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.streams import stream

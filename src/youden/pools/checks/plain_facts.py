@@ -1,4 +1,4 @@
-"""Find problems of single responses: gaps, lengths, placeholders and damaged characters; and ids that are alike."""
+"""Find problems of single responses: gaps, lengths, placeholders and damaged characters; and similar ids."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def response_lengths(pool: Pool) -> NDArray[np.int64]:
 
 
 def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
-    """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that look the same.
+    """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that are hard to distinguish.
 
     length : int array (n_agents, n_items), characters of each response, −1 without a response.
     """

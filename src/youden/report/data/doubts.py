@@ -15,8 +15,8 @@ from youden.pipeline.text_length import length_correlation, length_finding
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import bin_means, label_bins
 from youden.report.data.summary import Summary
-from youden.stats.base.clusters import fit_pair_effects
 from youden.stats.base.metrics import rank_correlation
+from youden.stats.base.pair_chunks import fit_pair_effects
 from youden.stats.flagged_groups import fit_robust_effects
 from youden.stats.partners import PairMeans
 from youden.stats.trials.comparisons import rank_with_ties

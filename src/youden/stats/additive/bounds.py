@@ -262,7 +262,7 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     Returns
     -------
     Fit
-        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; `kkt` tells.
+        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; then `kkt` is large.
     """
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, equations.r, equations.c)

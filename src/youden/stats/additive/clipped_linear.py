@@ -1,6 +1,6 @@
 """Estimate the clipped-linear model, score ≈ clip(ability − difficulty, −1, 1), with intervals of the abilities.
 
-A cell is one agent on one item. The intervals treat each item as one independent draw, as `item_influence` describes.
+A cell is one agent on one item. The intervals treat each item as one independent draw (see `item_influence`).
 """
 
 from __future__ import annotations

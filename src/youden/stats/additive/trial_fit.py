@@ -15,16 +15,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
-from youden.stats.base.clusters import (
-    ROUNDING,
-    CentredCovariance,
-    ChunkSource,
-    InfluenceChunk,
-    PairChunk,
-    covariance_of_chunks,
-    sum_by_effect_group,
-    sum_by_item,
-)
+from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks
+from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
 from youden.types.pool import Bools, Floats, Positions
 
 _MIN_EIGENVALUE = 1e-9

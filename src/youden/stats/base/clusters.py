@@ -1,22 +1,18 @@
 """Estimate the joint covariance of centred abilities from the influence of independent clusters (items or blocks).
 
-A cluster is one independent draw: the influences of all its trials on an agent are summed before they are squared. The
-module also holds the table of answers that the estimators read, and the least-squares fit of additive agent effects to
-means of pairs.
+A cluster is one independent draw: the influences of all its trials on an agent are summed before they are squared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.pool import Bools, Floats, Positions, ReadOnly
 
 
 def check_level(level: float) -> None:
@@ -25,223 +21,6 @@ def check_level(level: float) -> None:
         raise StatisticsError(
             f"The confidence level must be between 0 and 1: got {level}. Pass a level such as 0.95.", slug="level"
         )
-
-
-def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> None:
-    """Check that columns of trials have the length of `answer`, and that no answer is NaN.
-
-    Raises StatisticsError [trial-columns] or [trial-answer] otherwise.
-    """
-    lengths = [*(len(column) for column in columns), len(answer)]
-    if len(set(lengths)) > 1:
-        raise StatisticsError(
-            f"Columns of trials must have one length: got {lengths}. Pass all columns from one run.",
-            slug="trial-columns",
-        )
-    n_missing = int(np.isnan(answer).sum())
-    if n_missing:
-        raise StatisticsError(
-            f"Answers must not be NaN: got {n_missing} NaN in {len(answer)} answers. Pass answered trials only.",
-            slug="trial-answer",
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class PairChunk:
-    """All answers to trials on some items, as columns.
-
-    The answers of a run are read chunk by chunk, so that only one chunk is in memory.
-
-    Attributes
-    ----------
-    first, second : int array (n_trials,)
-        Positions of the two agents of a trial.
-    item : int array (n_trials,)
-        Item of a trial, numbered from 0 within the chunk.
-    value : float array (n_trials,)
-        Answers, without NaN.
-    weight : float array (n_trials,)
-        Positive weights.
-    rate : float array (n_trials,)
-        False-positive rate that was subtracted from an answer, if it was estimated for the pair of agents; else 0.
-    n_items : int
-        Number of items of the chunk.
-    effect_group : int array (n_trials,), optional
-        Group of trials that share an additive effect, numbered from 0: a block of a cyclic plan. Default: the item.
-    first_weight, second_weight : bool array (n_trials,) or bool, default True
-        Whether a trial measures its first (second) agent. It does not if this agent takes part in all trials of
-        its group.
-
-    Raises
-    ------
-    StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [trial-item]: if an item
-        is not below `n_items`.
-    """
-
-    first: Ids
-    second: Ids
-    item: Ids
-    value: Floats
-    weight: Floats
-    rate: Floats
-    n_items: int
-    effect_group: Ids | None = None
-    first_weight: Bools | bool = True
-    second_weight: Bools | bool = True
-
-    def __post_init__(self) -> None:
-        check_trials(self.first, self.second, self.item, self.weight, self.rate, self.effect_groups, answer=self.value)
-        for flags in (self.first_weight, self.second_weight):
-            if not isinstance(flags, bool):
-                check_trials(flags, answer=self.value)
-        if len(self.item) and not 0 <= self.item.min() <= self.item.max() < self.n_items:
-            raise StatisticsError(
-                f"Items must be positions below n_items: got {self.item.min()} to {self.item.max()} for {self.n_items} "
-                "items. Number the items of a chunk from 0.",
-                slug="trial-item",
-            )
-
-    @classmethod
-    def from_trials(
-        cls,
-        item: Ids,
-        first: Ids,
-        second: Ids,
-        answer: Floats,
-        *,
-        n_items: int,
-        block: Ids | None = None,
-        rows: Bools | Positions | slice = slice(None),
-    ) -> PairChunk:
-        """Make a chunk of single answers, each of weight 1.
-
-        Parameters
-        ----------
-        item, first, second : int array (n_trials,)
-            Item, first agent and second agent of each trial.
-        answer : float array (n_trials,)
-            Answers, without NaN in the selected rows.
-        n_items : int
-            Number of items.
-        block : int array (n_trials,), optional
-            Block of each trial, which becomes its effect group, in any numbering. Default: the item.
-        rows : bool mask, int array or slice, optional
-            Trials to select. Default: all.
-
-        Returns
-        -------
-        PairChunk
-            The selected trials.
-        """
-        value = answer[rows]
-        effect_group = None if block is None else _renumber_from_0(block[rows])
-        weight, rate = np.ones(len(value)), np.zeros(len(value))
-        return cls(first[rows], second[rows], item[rows], value, weight, rate, n_items, effect_group)
-
-    @property
-    def effect_groups(self) -> Ids:
-        """Effect group of each trial, the item by default: int array (n_trials,)."""
-        return self.item if self.effect_group is None else self.effect_group
-
-
-def _renumber_from_0(labels: Ids) -> Ids:
-    """Replace labels by the numbers 0, 1, … in ascending order of the labels, int32 array (n,)."""
-    offset = labels - labels.min(initial=0)
-    is_used = np.bincount(offset) > 0
-    number_of_offset = np.cumsum(is_used) - 1
-    return np.asarray(number_of_offset[offset], dtype=np.int32)
-
-
-ChunkSource = Callable[[], Iterable[PairChunk]]
-"""A function that iterates over all chunks of a run, in the order of items, each time it is called."""
-
-
-class InfluenceChunk(NamedTuple):
-    """Influence of the items of one chunk on abilities.
-
-    Attributes
-    ----------
-    influence : float array (n_agents, n_items)
-        Influence U_ij of item j on the ability of agent i.
-    direct_influence : float array (n_agents, n_items)
-        The part through the agent's own trials, with the abilities of its partners held fixed.
-    weight : float array (n_agents, n_items)
-        Total weight of the agent's trials on the item.
-    """
-
-    influence: Floats
-    direct_influence: Floats
-    weight: Floats
-
-
-def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column over the trials of each agent in each effect group, float (n_agents, n_effect_groups).
-
-    `column` is a float array (n_trials,). A trial counts for both of its agents.
-    """
-    n_groups = chunk.n_items if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
-    return _sum_by_agent(chunk, chunk.effect_groups, (column, column), n_agents, n_groups)
-
-
-def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column over the trials of each agent on each item, float (n_agents, n_items).
-
-    `column` is a float array (n_trials,). A trial counts for each of its agents that it measures.
-    """
-    columns = column * chunk.first_weight, column * chunk.second_weight
-    return _sum_by_agent(chunk, chunk.item, columns, n_agents, chunk.n_items)
-
-
-def _sum_by_agent(chunk: PairChunk, group: Ids, columns: tuple[Floats, Floats], n_agents: int, n_groups: int) -> Floats:
-    """Sum a column for first agents and one for second agents by agent and group, float (n_agents, n_groups).
-
-    `group` is an int array and `columns` two float arrays (n_trials,).
-    """
-    sums = np.zeros(n_agents * n_groups)
-    for agent, column in zip((chunk.first, chunk.second), columns, strict=True):
-        cell = agent * np.int64(n_groups) + group
-        sums += np.bincount(cell, column, n_agents * n_groups)
-    return sums.reshape(n_agents, n_groups)
-
-
-_RIDGE = 1e-10
-
-
-def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
-    """Fit additive agent effects to means of pairs by weighted least squares.
-
-    Parameters
-    ----------
-    weight : float array (n_agents, n_agents)
-        Symmetric weights w_ik of the pairs; 0 on the diagonal and for pairs that were not compared.
-    total : float array (n_agents,)
-        Sums Σ_k w_ik·m_ik, with m_ik the mean of a pair.
-
-    Returns
-    -------
-    float array (n_agents,)
-        Effects a; 0 for an agent without a comparison.
-
-    Notes
-    -----
-    Minimises Σ w_ik (m_ik − a_i − a_k)². If several solutions exist, the one of the smallest norm is returned.
-
-    Examples
-    --------
-    >>> fit_pair_effects(np.ones((3, 3)) - np.eye(3), np.array([0.5, 0.7, 0.8])).round(6)
-    array([0. , 0.2, 0.3])
-    """
-    normal = weight + np.diag(weight.sum(axis=1))
-    ridge = _RIDGE * max(float(np.diag(normal).max(initial=0.0)), 1.0)
-    try:
-        # If agents form two groups and only pairs across them were compared, a constant can move from one group to the
-        # other. The ridge selects the shortest of these solutions.
-        factor = cho_factor(normal + ridge * np.eye(len(normal)), check_finite=False)
-        effects = cho_solve(factor, total, check_finite=False)
-    except LinAlgError:
-        effects = np.asarray(np.linalg.lstsq(normal, total, rcond=None)[0], dtype=np.float64)
-    return np.asarray(effects)
 
 
 PRIOR_CLUSTERS = 6

@@ -41,7 +41,7 @@ class _Gaps:
     Attributes
     ----------
     key : int64 array (n_entries,)
-        Differences in steps of the grid, ascending. Differences of different pairs of rows are further apart than any gap.
+        Differences in steps of the grid, ascending. Differences of different pairs of rows differ by more than any gap.
     end : int64 array (n_entries,)
         Position after the last entry of the same pair of rows.
     unit : float

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincinv, gammaln
 
-from youden.stats.base.clusters import CentredCovariance, check_trials
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 _OUTLIER_FRACTION, _OUTLIER_FACTOR, _OUTLIER_SHAPE = 0.03, 4.0, 1.0

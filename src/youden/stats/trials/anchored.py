@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from youden.stats.base.clusters import ChunkSource, PairChunk, check_trials, sum_by_effect_group
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group
 from youden.stats.trials.comparisons import holm
 from youden.types.pool import Floats, Ids, ReadOnly
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import fit_pair_effects
 from youden.stats.base.metrics import rank_correlation
+from youden.stats.base.pair_chunks import fit_pair_effects
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.types.pool import Bools, Floats, ReadOnly
 

@@ -19,17 +19,8 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.run_keys import Target
-from youden.stats.base.clusters import (
-    PRIOR_CLUSTERS,
-    ROUNDING,
-    CentredCovariance,
-    ChunkSource,
-    InfluenceChunk,
-    PairChunk,
-    covariance_of_chunks,
-    sum_by_effect_group,
-    sum_by_item,
-)
+from youden.stats.base.clusters import PRIOR_CLUSTERS, ROUNDING, CentredCovariance, covariance_of_chunks
+from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 
