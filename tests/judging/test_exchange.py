@@ -476,7 +476,7 @@ def said(outcome: Completion | CallError | None) -> object:
 
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (answers,) = answer(here / "x")
-    monkeypatch.setattr("youden.judging.offline.importing_answers.MAX_REPLY_BYTES", 1000)
+    monkeypatch.setattr("youden.judging.offline.answer_files.MAX_REPLY_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = imported(youden, answers)
     assert "1 row skipped: cut off" in ended.err

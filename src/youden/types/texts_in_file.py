@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from youden.types.pool import Bools, Objects, Positions
 
 SEPARATOR = b"\x7f"
 """Byte after each text in a file. orjson does not escape it. A text may contain it, so it does not delimit texts."""
@@ -28,7 +25,9 @@ class TextsInFile:
     array reads all texts.
     """
 
-    def __init__(self, file: BinaryIO, *, start: Positions, n_bytes: Positions, lengths: Positions) -> None:
+    def __init__(
+        self, file: BinaryIO, *, start: NDArray[np.int64], n_bytes: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> None:
         """Wrap an open file.
 
         Parameters
@@ -59,7 +58,7 @@ class TextsInFile:
         return self._start.size
 
     @property
-    def present(self) -> Bools:
+    def present(self) -> NDArray[np.bool_]:
         """Whether there is a text: bool (n_agents, n_items)."""
         return np.asarray(self._start >= 0)
 
@@ -112,7 +111,7 @@ class TextsInFile:
     def __len__(self) -> int:
         return len(self._start)
 
-    def __iter__(self) -> Iterator[Objects]:
+    def __iter__(self) -> Iterator[NDArray[np.object_]]:
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -122,13 +121,13 @@ class TextsInFile:
                 return self.item(int(row), int(column))
         return self._read(self._start[index], self._n_bytes[index])
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Objects:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.object_]:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return np.asarray, (np.asarray(self),)
 
-    def transpose(self) -> Objects:
+    def transpose(self) -> NDArray[np.object_]:
         """Read all texts into a new object array (n_items, n_agents)."""
         return self.copy().T
 
@@ -139,15 +138,15 @@ class TextsInFile:
         """Iterator over all texts, row by row."""
         return (text for row in self for text in row)
 
-    def ravel(self) -> Objects:
+    def ravel(self) -> NDArray[np.object_]:
         """Read all texts into a new object array (n_agents · n_items,)."""
         return self.copy().ravel()
 
-    def copy(self) -> Objects:
+    def copy(self) -> NDArray[np.object_]:
         """Read all texts into a new, writable object array (n_agents, n_items)."""
         return self._read(self._start, self._n_bytes)
 
-    def _read(self, start: Positions, n_bytes: Positions) -> Objects:
+    def _read(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
         """Read the texts at some positions of the file; adjacent texts are read together.
 
         Parameters
