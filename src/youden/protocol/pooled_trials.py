@@ -99,7 +99,7 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 
 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return the number of paired trials among the calls of an extension; the arguments are explained above."""
+    """Return the number of paired trials among the calls of an extension, which measure `n_scored` agents."""
     if plan.independent == "matched":
         return calls // 2
     if not has_default_number(plan) or has_free_calls(plan):

@@ -23,7 +23,7 @@ from youden.pipeline.fit_tables import FitResult
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
-from youden.protocol.pooled_trials import has_free_calls
+from youden.protocol.pooled_trials import count_added_calls, has_free_calls
 from youden.run_keys import CallBudget
 from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
@@ -101,7 +101,10 @@ def plan_extension(
             )
         plan = folder.read_plan_without_trials()
         size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "matched", n_independent=0)
-        calls = size.count_calls(CallBudget.parse(calls))
+        budget = CallBudget.parse(calls)
+        calls = size.count_calls(budget)
+        if budget.unit == "/agent" and plan.independent == "pooled":
+            calls = count_added_calls(folder.read_plan(), calls, n_scored=plan.n_agents)
 
     options = {"calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
     try:

@@ -23,7 +23,7 @@ from youden.pipeline.additive_abilities import fit_abilities, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
-from youden.protocol.pooled_trials import count_added_calls
+from youden.protocol.pooled_trials import count_independent_of_paired, has_default_number, has_free_calls
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
@@ -277,7 +277,13 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 
     n_blocks : int array (n,). Returns int array (n,).
     """
-    return np.array([count_added_calls(plan, 4 * n, n_scored=2) for n in n_blocks.tolist()], dtype=np.int64)
+    n_paired = 4 * n_blocks
+    if plan.independent == "matched":
+        return 2 * n_paired
+    if has_free_calls(plan) or not has_default_number(plan):
+        return n_paired
+    n_independent = [count_independent_of_paired(n, 2, is_first=False) for n in n_paired.tolist()]
+    return n_paired + np.array(n_independent, dtype=np.int64)
 
 
 def _forecast_by_fit(

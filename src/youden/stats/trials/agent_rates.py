@@ -27,6 +27,8 @@ _PRIOR_SCALE, _PRIOR_DF = 0.5, 4
 _KAPPA: Floats = np.append(0.0, np.geomspace(0.02, 8, 60))
 """Grid of κ, the coefficient of variation of the rates."""
 _MIN_DISPERSION = 1e-4
+_MAX_CELL_CHUNKS = 50
+"""Number of chunks of sums by cell above which they are summed, so that memory does not grow with the trials."""
 
 
 def _kappa_prior() -> Floats:
@@ -256,6 +258,15 @@ class IndependentTotals:
         cells, position, n = np.unique(cell, return_inverse=True, return_counts=True)
         total = np.bincount(position, answer, len(cells)).astype(np.float64)
         self._cell_chunks.append((cells, n.astype(np.float64), total))
+        if len(self._cell_chunks) > _MAX_CELL_CHUNKS:
+            self._cell_chunks = [self._sum_by_cell()]
+
+    def _sum_by_cell(self) -> tuple[Positions, Floats, Floats]:
+        """Sum the chunks of cells: each cell once, with the number and the sum of its answers, arrays (n_cells,)."""
+        cell, n, total = (np.concatenate(column) for column in zip(*self._cell_chunks, strict=True))
+        cells, position = np.unique(cell, return_inverse=True)
+        n_by_cell, total_by_cell = (np.bincount(position, column, len(cells)) for column in (n, total))
+        return cells, n_by_cell.astype(np.float64), total_by_cell.astype(np.float64)
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
         """Return the sums over the trials of two totals.
@@ -381,9 +392,8 @@ class IndependentTotals:
 
     def _design_effect(self, rate: Floats) -> float:
         """Compute by how much correlation within cells (agent, item) inflates the variance of a rate, at least 1."""
-        cell, n, total = (np.concatenate(column) for column in zip(*self._cell_chunks, strict=True))
-        cells, position = np.unique(cell, return_inverse=True)
-        residual = np.bincount(position, total - n * rate[cell // self._n_items], len(cells))
+        cell, n, total = self._sum_by_cell()
+        residual = total - n * rate[cell // self._n_items]
         squares = float((self.squares - 2 * rate * self.total + self.n * rate**2).sum())
         return max(1.0, float((residual**2).sum()) / squares) if squares > 0 else 1.0
 

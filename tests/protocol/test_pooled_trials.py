@@ -1,0 +1,120 @@
+"""How many pooled independent trials a plan has, and how they are drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import make_pool
+from youden import make_plan
+from youden.protocol.extension import add_agents, add_calls
+from youden.protocol.pooled_trials import (
+    count_independent,
+    count_independent_of_paired,
+    draw_pooled_trials,
+    has_free_calls,
+)
+from youden.protocol.subsample import subsample
+from youden.types import INDEPENDENT, PAIRED, Plan, Pool
+from youden.types.trials import POOLED, PROBE
+
+K, J = 10, 40
+POOL = make_pool(K + 2, J)
+FIRST = Pool(POOL.agents[:K], POOL.items, POOL.texts[:K])
+
+
+def count(plan: Plan, trial_type: int) -> int:
+    return int((plan.trial_type == trial_type).sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(n_calls=st.integers(1, 10**6), n_agents=st.integers(3, 300))
+def test_whole_passes_take_7_to_10_percent_and_at_least_two(n_calls: int, n_agents: int) -> None:
+    n = count_independent(n_calls, n_agents)
+    assert n % n_agents == 0
+    assert n >= max(2 * n_agents, 0.07 * n_calls)
+    assert n <= max(2 * n_agents, 0.1 * n_calls + n_agents)
+    n_paired = max(n_calls - n, 0)
+    n_of_paired = count_independent_of_paired(n_paired, n_agents)
+    assert count_independent(n_paired + n_of_paired, n_agents) == n_of_paired
+    assert n_of_paired <= n
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 400), gaps=st.booleans())
+def test_every_agent_is_drawn_equally_often_on_each_side_and_no_trial_twice(seed: int, n: int, gaps: bool) -> None:
+    rng = np.random.default_rng(seed)
+    eligible = np.ones((6, 9), dtype=np.bool_)
+    if gaps:
+        eligible &= rng.random(eligible.shape) < 0.8
+        eligible[:, :2] = True
+    trials = draw_pooled_trials(eligible, n, rng)
+    assert len(trials) == n
+    assert eligible[trials.first, trials.item].all()
+    assert eligible[trials.second, trials.other_item].all()
+    assert (trials.item != trials.other_item).all()
+    assert (trials.first != trials.second).all()
+    assert not trials.with_replicate_numbers().replicate.any()
+    if n <= 100:
+        assert max(np.ptp(np.bincount(side, minlength=6)) for side in (trials.first, trials.second)) <= 2
+
+
+def test_more_trials_than_there_are_give_all_of_them() -> None:
+    trials = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 10**9, np.random.default_rng(0))
+    assert 65 <= len(trials) <= 3 * 2 * 4 * 3
+    planned = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 20, np.random.default_rng(1))
+    others = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 10**9, np.random.default_rng(0), planned=planned)
+    assert len(others) <= 3 * 2 * 4 * 3 - 20
+
+
+@pytest.mark.parametrize("calls", [60, 300, 1000, "20%", "60%"])
+def test_a_budget_pays_for_whole_passes_and_is_not_exceeded(calls: int | str) -> None:
+    plan = make_plan(FIRST, calls=calls)
+    n_calls = calls if isinstance(calls, int) else int(calls[:-1]) * plan.n_dense_calls // 100
+    assert len(plan) <= n_calls
+    pooled = plan.role == POOLED
+    assert pooled.sum() == count_independent(n_calls, K)
+    assert len(set(np.bincount(plan.first[pooled]))) == len(set(np.bincount(plan.second[pooled]))) == 1
+
+
+def test_a_judge_that_costs_nothing_gets_four_per_paired_trial_beside_the_budget() -> None:
+    plan = make_plan(FIRST, calls=400, calls_are_free=True)
+    assert count(plan, PAIRED) == 400
+    assert (plan.role == POOLED).sum() == 1600
+    assert has_free_calls(plan)
+    assert count(add_calls(plan, calls=100), PAIRED) == 500
+    assert (add_calls(plan, calls=100).role == POOLED).sum() == 2000
+    assert not has_free_calls(make_plan(FIRST, calls=400))
+    assert count(make_plan(FIRST, calls=400, independent="pooled:50", calls_are_free=True), INDEPENDENT) == 50
+
+
+def test_another_judge_of_the_same_trials_leaves_the_free_ones_out() -> None:
+    part = subsample(make_plan(FIRST, calls=400, calls_are_free=True))
+    assert count(part, PAIRED) == 400
+    assert count(part, INDEPENDENT) == count_independent_of_paired(400, K)
+
+
+def test_an_extension_adds_independent_trials_in_proportion_unless_their_number_was_set() -> None:
+    plan = make_plan(FIRST, calls=1000, seed=1)
+    more = add_calls(plan, calls=500)
+    assert len(more) - len(plan) <= 500
+    assert count(more, INDEPENDENT) - count(plan, INDEPENDENT) == pytest.approx(0.07 * 500, abs=K)
+    focused = add_calls(plan, calls=200, focus=(2, 3))
+    added = np.arange(len(focused)) >= len(plan)
+    counted = added & (focused.trial_type == INDEPENDENT)
+    assert 0 < counted.sum() <= 20
+    assert (focused.trials.weight_first + focused.trials.weight_second)[counted].max() == 1
+    joined = add_agents(plan, POOL, calls=300)
+    of_joined = (joined.trial_type == INDEPENDENT) & (np.maximum(joined.first, joined.second) >= K)
+    assert of_joined.sum() >= 2 * 2
+
+    fixed = make_plan(FIRST, calls=1000, seed=1, independent="pooled:50")
+    assert count(add_calls(fixed, calls=500), INDEPENDENT) == 50
+    assert count(add_agents(fixed, POOL, calls=300), INDEPENDENT) == 60
+
+
+def test_probes_stay_few_however_many_independent_trials_there_are() -> None:
+    for options in ({"calls": 1000}, {"calls": "60%"}, {"calls": 1000, "calls_are_free": True}):
+        assert (make_plan(FIRST, **options).role == PROBE).sum() <= 25
