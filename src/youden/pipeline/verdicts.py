@@ -70,7 +70,7 @@ def judge(
     poll : float, default 30.0
         Seconds between two requests for the status of the batches.
     on_status : callable, optional
-        Called with a line of text for each change of a batch, such as `print`.
+        Called with a line of text for each change of a batch, for example `print`.
     batch_folder : str or path, optional
         Folder for the files of a judge with `batch_provider: folder`. Default: `batches` next to the store; needed if
         the store is not a file.

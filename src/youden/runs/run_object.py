@@ -71,7 +71,7 @@ def run(
     progress : bool, default True
         Whether to show a progress bar in a terminal or a notebook.
     **keys
-        Other keys of the config of a run, such as `calls`, `design`, `seed`, `store`, `target` and `trusted`. Paths are
+        Other keys of the config of a run, for example `calls`, `design`, `seed`, `store`, `target` and `trusted`. Paths are
         relative to the current directory.
 
     Returns

@@ -349,7 +349,7 @@ def _count_characters(texts: Objects) -> Positions:
 
 
 def _to_ascii_json(value: object) -> bytes:
-    """Encode a value as compact JSON in ASCII, with the same result as `json.dumps` but faster for most values."""
+    """Encode a value as compact JSON in ASCII, with the result of `json.dumps`, but faster for most values."""
     with suppress(TypeError):  # orjson refuses half of a surrogate pair
         encoded = orjson.dumps(value)
         # json.dumps would escape characters beyond ASCII and DEL, which orjson does not

@@ -232,7 +232,7 @@ class Viewer:
         )
 
     def _show_comparison(self, request: Request) -> Response:
-        """Show the comparison of the two runs that the query names as `one` and `two`."""
+        """Show the comparison of two runs, which the query parameters `one` and `two` name."""
         query = request.query_params
         name_a, folder_a = self._find_run(query.get("one", ""))
         name_b, folder_b = self._find_run(query.get("two", ""))

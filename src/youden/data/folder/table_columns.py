@@ -67,7 +67,7 @@ def ranking_columns(alternatives: Collection[AlternativeRanking] = ALTERNATIVE_R
     -------
     tuple of TableColumn
         Columns of the plain ranking, the target, and the columns of the alternative rankings, whose names begin with
-        the name of the ranking, such as `robust_ability`.
+        the name of the ranking, for example `robust_ability`.
     """
     plain_columns = columns_of(RankingRow)
     shared_columns = [column for column in plain_columns if column.alternative]

@@ -174,7 +174,7 @@ def _infer_role_of_part(name: str) -> str | None:
 
 
 def _role_of_reference(role: str | None, last: str) -> str | None:
-    """Return the role of a name such as `prompt_id`, from the role of its first word and from its last word.
+    """Return the role of a name for example `prompt_id`, from the role of its first word and from its last word.
 
     For example, the id of a prompt names an item, and the id of a response is only information ("about"). `role` is
     None if the first word has no role.

@@ -190,7 +190,7 @@ class _RoleSearch:
         return roles
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row holds two responses, and columns such as `model_a` name the models."""
+        """Raise UnclearColumnsError if each row holds two responses, and columns for example `model_a` name the models."""
         paired = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired) < 2 or self.given:
             return

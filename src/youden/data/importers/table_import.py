@@ -385,7 +385,7 @@ def _find_roles(
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     """Return the path of the column of each agent, if each agent has its own column of texts.
 
-    The agents have the names of the columns, without a first key that all columns share, such as `outputs.`.
+    The agents have the names of the columns, without a first key that all columns share, for example `outputs.`.
     """
     columns = roles.agent_columns
     shared_prefix = ""

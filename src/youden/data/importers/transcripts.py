@@ -206,7 +206,7 @@ def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[
 
 
 def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
-    """Yield the exports in a file with their locations, by the same layouts as `_read_spans`."""
+    """Yield the exports in a file with their locations, in all layouts that are read as spans."""
     text = read_text(file, replaced)
     value = _decode(text, file, replaced)
     is_one_json_value = not isinstance(value, str)

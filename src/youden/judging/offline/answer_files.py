@@ -140,7 +140,7 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
 def _parse_row(
     names: Sequence[str], row: tuple[object, ...], completions_by_row: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """Convert a row of a Parquet file to an answer or a failure, as `_parse_fields` does.
+    """Convert a row of a Parquet file to an answer or a failure.
 
     names : names of the columns
     row : values of the columns

@@ -123,7 +123,7 @@ class Cyclic(TrialDesign):
         return DesignResult(trials)
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Yield all possible blocks in the order in which `draw` takes them, as `iter_blocks` does."""
+        """Yield all possible blocks in the order in which `draw` takes them."""
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
 
