@@ -7,8 +7,8 @@ of the pair, and independent answers are yes or no. An ability is the
 agent's mean answer to paired trials minus its mean answer to independent ones, over all trials. For items like these, the items
 of a run are resampled.
 
-`paid` are plans with 7 to 10 % independent trials, `free` those of a judge that costs nothing. Both are compared with version
-0.1.0 at the same number of calls (`pooled_rates.py`): `rmse` and `width` are ratios to it. `wrong`: share of the significant
+`paid` are plans with 7 to 10 % independent trials, `free` those of a judge that costs nothing. Both are compared with the
+pooled rule at the same number of calls (`pooled_rates.py`): `rmse` and `width` are ratios to it. `wrong`: share of the significant
 differences that have the wrong sign.
 
 `python benchmarks/own_rates.py [--draws 200] [--seed 1] [--only TEXT] [--percents 1 2 5 10 20] [--smoke] [--shared FOLDER]
