@@ -3,13 +3,12 @@
 Data: the judge `lexical` on 39 models of AlpacaEval (every second of 200 prompts), with its graded and its yes/no answers, and
 the paper's recorded answers D, rounded to yes or no, with simulated false-positive rates: a pair's rate is the sum of two gamma
 variables, so that the rates of agents have the mean and the SD that the name of a row states. A paired answer is D plus the rate
-of the pair, and independent answers are yes or no. An ability is the
-agent's mean answer to paired trials minus its mean answer to independent ones, over all trials. For items like these, the items
-of a run are resampled.
+of the pair, and independent answers are yes or no. An ability is the agent's mean answer to paired trials minus its mean answer
+to independent ones, over all trials. For items like these, the items of a run are resampled.
 
-`paid` are plans with 7 to 10 % independent trials, `free` those of a judge that costs nothing. Both are compared with version
-0.1.0 at the same number of calls (`pooled_rates.py`): `rmse` and `width` are ratios to it. `wrong`: share of the significant
-differences that have the wrong sign.
+`paid` are plans with 7 to 10 % independent trials, `free` those of a judge that costs nothing. Both are compared with the
+pooled rule at the same number of calls (`pooled_rates.py`): `rmse` and `width` are ratios to it. `wrong`: share of the
+significant differences that have the wrong sign.
 
 `python benchmarks/own_rates.py [--draws 200] [--seed 1] [--only TEXT] [--percents 1 2 5 10 20] [--smoke] [--shared FOLDER]
 [--out FILE]` prints JSON, and a table to stderr. `--only` selects the rows whose name contains the text.

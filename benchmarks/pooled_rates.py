@@ -1,6 +1,7 @@
-"""Estimate false-positive rates as version 0.1.0 did, as the reference for agents' own rates.
+"""Estimate false-positive rates by the pooled rule, the reference for agents' own rates.
 
-Below 20 % of the dense calls, one pooled rate is subtracted from all agents, without uncertainty.
+Below 20 % of the dense calls, one pooled rate is subtracted from all agents, without uncertainty. Releases before own
+rates at every budget used this rule.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MAX_SHRINKAGE = 0.25
 
 
 def count_pooled(n_calls: int, *, n_agents: int, n_dense: int) -> int:
-    """Return the number of independent trials that version 0.1.0 planned."""
+    """Return the number of independent trials by the pooled rule."""
     n_for_agents = int(LARGE_FRACTION * min(n_calls, n_dense))
     is_enough = 2 * n_for_agents >= MIN_TRIALS_PER_AGENT * n_agents
     return n_for_agents if n_calls >= MIN_DENSE_FRACTION * n_dense and is_enough else N_POOLED
