@@ -1,6 +1,7 @@
 """Build hook: project links and the README of the package index, both from one setting, the address of the repository.
 
-An index shows README.md on a page of its own, where relative links lead nowhere; they become links to the tag of the version.
+The package index shows README.md on a page of its own, where relative links do not work. They are replaced by links to
+the tag of the version in the repository.
 """
 
 import re
@@ -31,7 +32,7 @@ class ProjectLinks(MetadataHookInterface):
 
 
 def make_links_absolute(markdown: str, repository: str, tag: str) -> str:
-    """Return Markdown whose relative links lead to the files of one tag: images to the raw file, others to its page."""
+    """Replace relative links by links to the files of a tag: of images to raw files, others to pages of files."""
 
     def replace(link: re.Match[str]) -> str:
         mark, text, path = link.groups()

@@ -191,10 +191,10 @@ def stress_command(
     each other. Only trials with planted agents are new; answers to the others come from the store. With a judge that makes no
     calls, the command runs offline.
 
-    The result shows the ranks of the attackers in the main ranking; in the robust ranking, in which agents that agree much more
-    often than their abilities predict count as one partner and do not score each other; and, if agents name families, in the
-    family-balanced ranking. It also shows how much the ranks of other agents change, and what `youden check` and the alarms
-    detect.
+    The result shows the ranks of the attackers in the main ranking; in the robust ranking, in which agents that agree
+    more than any honest group on record count as one partner and do not score each other; and, if agents name families,
+    in the family-balanced ranking. It also shows how much the ranks of other agents change, and what `youden check` and
+    the alarms detect.
 
     --max-cost limits the total cost of all attacks; if they would cost more, no request is sent. Plugins can add attacks by the
     entry-point group youden.attacks. Run the same command again to resume.

@@ -161,7 +161,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     -------
     callable
         Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D, `weight` the number
-        of paired trials, and `rate` the FPR of the pair, 0 if only a pooled rate is known.
+        of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
     """
     value = training_differences(rates)
     rows = np.flatnonzero(~np.isnan(value))

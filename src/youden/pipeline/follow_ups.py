@@ -22,15 +22,15 @@ from youden.types import PAIRED, Plan, Trials, Verdicts
 from youden.types.trials import FOLLOW_UP
 
 FOLLOW_UPS_PER_PAIR = 40
-"""Maximum number of follow-up trials of a pair: as many answers prove that two agents always agree."""
+"""Maximum number of follow-up trials of a pair: enough to prove that two agents always agree."""
 MIN_FOLLOW_UPS_PER_PAIR = 8
-"""Minimum number; groups for which the budget has fewer get none."""
+"""Minimum number of follow-up trials of a pair; a group gets none if the budget is too small for this number."""
 
 JudgePlan = Callable[[Plan], Verdicts]
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to the pairs of undecided groups, the group of smallest p-value first.
+    """Allocate follow-up trials to the pairs of undecided groups, in the order of `flags.undecided`.
 
     Returns the number of trials of each pair of agents, at most `budget` in all. Pairs within one cluster get none,
     because they are flagged already.

@@ -20,11 +20,12 @@ MIN_PASSES = 2
 MIN_FRACTION, MAX_FRACTION = 0.07, 0.1
 """Fraction of the calls for independent trials, in small and in large plans."""
 LARGE_PLAN = 2500
-"""Calls per agent from which on a plan has the larger fraction."""
+"""Number of calls per agent from which on the larger fraction applies; below it, the fraction is interpolated."""
 FREE_PER_PAIRED, MAX_FREE = 4, 200_000
 """Independent trials per paired trial if calls cost nothing, and their maximum number."""
 MAX_POSSIBLE_FRACTION = 0.5
-"""Maximum fraction of all possible independent trials that a plan has, so that different ones are found quickly."""
+"""Maximum number of independent trials that cost nothing, as a fraction of all possible ones. With more, it would take
+long to draw trials that are all different."""
 _MAX_TRIES = 20
 _ROUNDING = 1e-9
 
@@ -79,15 +80,15 @@ def has_free_calls(plan: Plan) -> bool:
 
 
 def has_default_number(plan: Plan) -> bool:
-    """Return whether a plan has the default number of pooled independent trials, for which extensions add more."""
+    """Return whether a plan has the default number of pooled independent trials, so that extensions add more."""
     return plan.independent == "pooled" and plan.request.independent in (None, "pooled")
 
 
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
     """Return the number of independent trials that an extension or a round adds to `n_paired` paired ones.
 
-    `n_scored` is the number of agents whose ability these measure; `joins`: whether these are new. None are added if
-    the plan was requested with a number of pooled trials.
+    `n_scored` is the number of agents whose abilities the extension or round measures, and `joins` is whether these
+    agents are new. No trials are added if the plan was requested with a number of pooled trials.
     """
     if plan.independent == "matched":
         return n_paired
@@ -99,7 +100,7 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 
 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return the number of paired trials among the calls of an extension, which measure `n_scored` agents."""
+    """Return the number of paired trials among the calls of an extension that measures `n_scored` agents."""
     if plan.independent == "matched":
         return calls // 2
     if not has_default_number(plan) or has_free_calls(plan):
@@ -108,7 +109,7 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
 
 
 def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return the number of calls of an extension that has `n_paired` paired ones, without those that cost nothing."""
+    """Return the number of calls of an extension with `n_paired` paired trials, without calls that cost nothing."""
     if has_free_calls(plan):
         return n_paired
     return n_paired + count_added_independent(plan, n_paired, n_scored=n_scored, joins=joins)

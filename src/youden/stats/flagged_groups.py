@@ -21,7 +21,7 @@ from youden.stats.partners import PairMeans, PairTotals
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 MIN_AGENTS = 5
-"""With fewer agents, nothing is flagged: 4 agents have 6 pairs and 4 effects."""
+"""With fewer agents, nothing is flagged: 4 agents have only 6 pairs, from which 4 effects would be fitted."""
 MIN_RESIDUAL, MIN_RESIDUAL_MADS, MIN_CORRECTED = 0.2, 2.5, 0.3
 """The residual of each pair of a flagged group exceeds .2 and 2.5 median absolute residuals (without their sampling
 error), and its corrected agreement exceeds .3."""
@@ -59,7 +59,8 @@ class FlaggedGroups(ReadOnly):
     cluster : int32 array (n_agents,)
         Cluster of each agent: a connected component of the flagged pairs, numbered by its first agent.
     undecided : tuple of tuple of int
-        Groups that agree as much, but have too few answers to be flagged, smallest p-value first.
+        Groups that agree as much, but have too few answers to be flagged. The group whose p-value is smallest relative
+        to its significance level comes first.
     """
 
     flagged: Bools
@@ -92,16 +93,19 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     Notes
     -----
     The mean answer m_ik of a pair is modelled as a_i + a_k, fitted robustly. With e_ik = a_i + a_k plus its standard error,
-    the corrected agreement of a group is Σn(m − e)/Σn(1 − e) over its pairs, with n the number of answers: the part of the
-    possible excess that it reaches, as in Cohen's kappa, with the additive model in place of independence.
+    the corrected agreement of a group is Σn(m − e)/Σn(1 − e) over its pairs, with n the number of answers. It is the
+    fraction of the largest possible excess that the group reaches, as Cohen's kappa, but with the additive model in
+    place of independence.
 
-    Candidates are pairs with m − e > max(.2, 2.5 MAD) and a corrected agreement above .3. From each candidate pair, a
-    group grows by the agent of largest corrected agreement with it whose pairs with the members are all candidates, as
-    long as that agreement is not below the group's own by more than .05 and two standard errors.
+    Candidates are pairs with m − e > max(.2, 2.5 MAD) and a corrected agreement above .3. A group is grown from each
+    candidate pair. Agents can join if their pairs with all members are candidates; the one with the largest corrected
+    agreement with the group joins first. The group stops growing when this agreement is lower than that within the
+    group by more than .05 and two standard errors.
 
-    A group of g agents is flagged if the corrected agreement of each member with the others reaches the bar c(g), and
-    if a sum of answers as large as the observed one has a probability below .0005·C(K, 2)/C(K, g) in a group of K agents
-    at the bar, by the binomial distribution with the mean answer Σn(e + c(g)(1 − e))/Σn.
+    A group of g of the K agents is flagged if two conditions hold. The corrected agreement of each member with the
+    others reaches the bar c(g) and is not much lower than that among the others. If the group agreed exactly as much as
+    the bar, a sum of answers at least as large as the observed one would have a probability below
+    .0005·C(K, 2)/C(K, g), by the binomial distribution with the mean answer Σn(e + c(g)(1 − e))/Σn.
 
     References
     ----------
@@ -201,7 +205,7 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
-    """Add agents to a group as long as one agrees with it as much as its members agree with one another."""
+    """Add agents to a group while one agrees with it about as much as its members agree with each other."""
     can_join = pairs.is_candidate | (pairs.n == 0)
     while True:
         members = np.array(group)
@@ -231,7 +235,7 @@ def _agrees_as_much(corrected: Floats, n: Floats, corrected_of_group: Floats, n_
 
 
 class _GroupTest(NamedTuple):
-    """Test of a group: logarithms of its p-value, and of the ratio of that to its level."""
+    """Test of a group: logarithms of its p-value, and of the ratio of the p-value to its significance level."""
 
     members: tuple[int, ...]
     log_p: float

@@ -236,7 +236,7 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than the choice of trials: cell designs have a matched independent trial for every paired "
-            "one, as in the paper, cyclic about 100 in all (a tenth of a budget of 20 % or more). That is half of the gain."
+            "one, as in the paper, cyclic only 7 to 10 % of its calls. That is half of the gain."
         )
 
 

@@ -213,7 +213,7 @@ class Plan:
     options: Mapping[str, Json]
     """Budget and options of the design."""
     independent: IndependentRule
-    """`matched` (one independent trial per paired trial) or `pooled` (fewer, for the false-positive rates of agents)."""
+    """`matched` (one independent trial per paired trial) or `pooled` (any number, for the FPR of each agent)."""
     seed: int
     """Seed of all draws."""
     pool_digest: str

@@ -1,7 +1,7 @@
-"""Attacks on a ranking: agents that are built to rank high, from what an attacker can see of a pool.
+"""Attacks on a ranking: agents that are built to rank high with the information that an attacker has.
 
-An attack uses other agents' responses, the prompts and a base agent. It does not use how `check` and the alarms
-detect attacks.
+An attack uses the prompts, the responses of other agents and a base agent. It does not use knowledge of how `check` and
+the alarms detect attacks.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class AttackContext:
 
     @cached_property
     def document_frequency(self) -> dict[str, int]:
-        """Number of items by word whose prompt or responses contain it."""
+        """For each word, the number of items whose prompt or responses contain it."""
         frequency: dict[str, int] = {}
         for item, texts in zip(self.pool.items, self.pool.texts.T, strict=True):
             responses = [text or "" for text in texts]
@@ -179,7 +179,7 @@ class Attack:
 def attack(
     what: str, *, needs_prompts: bool = False
 ) -> Callable[[Callable[[AttackContext], Mapping[str, Sequence[str]]]], Attack]:
-    """Make an `Attack` of a function, as a decorator.
+    """Make an `Attack` from a function, as a decorator.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def compute_abilities(
     """Compute abilities by each ranking method, as float arrays (n_agents,), higher is better.
 
     An ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means. Only
-    answered paired trials count. It is NaN if no partner that counts has scored the agent. False positives are not
-    subtracted: they raise all abilities equally.
+    answered paired trials count. It is NaN if no partner that counts has scored the agent. False-positive rates are not
+    subtracted, unlike in a run.
 
     Method "plain" weights all partners equally. In "robust", agents that are connected by flagged pairs or by `clones`
     (groups of agents with the same texts) do not score each other and count as one partner. In "family-balanced", the

@@ -38,9 +38,9 @@ SCALE_QUANTILE = 0.95
 FITTING_PAIRS = 20_000
 """Largest number of pairs of responses, of each trial type, that scale and threshold are fitted on."""
 MAX_QUARTILES = 2.0
-"""Common mass of a text, in upper quartiles of its item, up to which its words count in full; beyond it, they count less."""
+"""The words of a text count in full if its common mass is at most this multiple of the upper quartile of its item."""
 LENGTH_POWER = 2.0
-"""Power of (limit / common mass) by which the words of a text beyond this limit count less."""
+"""Power of (limit / common mass) in the weight of a text whose common mass exceeds this limit."""
 
 _BASELINE = (
     "The lexical judge is a similarity baseline: it compares shared words only, does not recognise contradiction and "
@@ -68,9 +68,9 @@ class Lexical:
     The similarity of two texts is Σ idf(w) over the words in both, times the weight min(1, 2·Q₃ / V)² of each text. Here
     idf(w) = log(J / number of items with w in a response). The common mass V of a text is Σ idf over those of its words
     that another agent's response to the same item contains. Q₃ is the upper quartile of V over the agents that responded
-    to the item (of the mean V of an agent's responses if it has several), without agents that share no words. So long
-    responses count in full if at least a quarter of the agents respond at length, but a text that collects the words of
-    all others counts little.
+    to the item, without agents that share no words; if an agent has several responses, their mean V is used. Long
+    responses therefore count in full if at least a quarter of the agents respond at length, but a text that collects
+    the words of all others counts little.
 
     The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥
     threshold, with the threshold that maximises TPR − FPR. For each trial, idf, scale and threshold are fitted on the

@@ -1,4 +1,4 @@
-"""Check what else than ability a ranking may follow: length, one group, a coalition, or pairs that agree too much.
+"""Check what else than ability a ranking may follow: length, one group, a coalition, or flagged groups.
 
 Every check returns a finding, also if it found no problem, so that a report lists what was checked.
 """

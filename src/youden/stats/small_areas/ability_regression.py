@@ -257,7 +257,7 @@ class RegressionPosterior:
         Returns
         -------
         density : float array (n_agents, n_grid)
-            Probabilities of the logits and of not being an outlier.
+            Joint probabilities of each logit and of not being an outlier.
         p_outlier : float array (n_agents,)
             Probabilities of being an outlier.
 

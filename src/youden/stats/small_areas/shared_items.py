@@ -1,8 +1,8 @@
 """Estimate the correlation of labels of one item, and remove it from label means or include it in intervals.
 
 Agents that are labelled on the same items share the effects of these items. Two estimates of the correlation serve two
-purposes: labels are adjusted only by a correlation beyond chance, and intervals assume at least the correlation that is
-usual for labels of language models, because few items cannot show that there is none.
+purposes. Label means are adjusted only by a correlation beyond chance. Intervals assume at least the correlation that
+is usual for labels of responses of language models, because few items cannot show that there is none.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ standard errors that is attributed to chance and subtracted."""
 _MAX_CORRELATION = 0.8
 _USUAL_COVARIANCE, _MAX_SHARE, _PRIOR_ITEMS = 0.25, 0.5, 20.0
 """Covariance of labels on one item that intervals assume at least, in units of q·(1 − q); the largest share of the
-variance of labels that it may be; and the number of items that it counts as. It is .23 to .31 in the preferences of
-13 models of AlpacaEval."""
+variance of labels that it may be; and the number of items that it counts as. The covariance is .23 to .31 in the
+preferences of 13 models of AlpacaEval."""
 
 
 @dataclass(frozen=True, eq=False)

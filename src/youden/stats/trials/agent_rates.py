@@ -1,7 +1,8 @@
 """Estimate each agent's false-positive rate from independent trials by empirical Bayes, with its uncertainty.
 
-One rule holds for every number of trials. The rates are drawn towards their mean if the trials do not show that they
-differ. Their covariance does not assume that they are equal, so that intervals also hold if they differ.
+The same method serves for every number of trials. The estimates are shrunk towards their mean unless the trials show
+that the rates differ. Their covariance does not assume that the rates are equal, so that intervals keep their coverage
+if the rates differ.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 _OUTLIER_FRACTION, _OUTLIER_FACTOR, _OUTLIER_SHAPE = 0.03, 4.0, 1.0
-"""Fraction of agents of an unusual rate, the mean of such rates in units of the mean rate, and the shape of their gamma
-distribution."""
+"""Fraction of agents with an unusual rate, the mean of such rates in units of the mean rate, and the shape of their
+gamma distribution."""
 _ZERO_MASS = 0.8
 """Prior probability of equal rates, for the estimate of the rates; their covariance leaves it out."""
 MIN_DF = 10
@@ -54,7 +55,7 @@ class AgentRates(ReadOnly):
     rate : float array (n_agents,)
         Estimated rates, which are subtracted from abilities; 0 without an independent trial of any agent.
     covariance : float array (n_agents, n_agents)
-        Covariance of the errors of `rate`, without an error that all rates share.
+        Covariance of the errors of `rate`, without the error that all rates share, which cancels between agents.
     squared_error_variance : float array (n_agents,)
         Variance of the squared errors, from which degrees of freedom are computed.
     low, high : float array (n_agents,)
@@ -91,7 +92,9 @@ class AgentRates(ReadOnly):
         return cls(zeros, np.zeros((n_agents, n_agents)), zeros, nan, nan, zeros, 0.0)
 
     def without_uncertainty(self) -> AgentRates:
-        """Return the same rates for abilities whose covariance already contains the errors of the rates.
+        """Return the same rates with a covariance of 0.
+
+        They serve for abilities whose covariance already contains the errors of the rates.
 
         Returns
         -------
@@ -108,7 +111,7 @@ class AgentRates(ReadOnly):
         covariance : CentredCovariance
             Covariance of the agents' mean answers.
         reference : bool array (n_agents,), optional
-            Agents from whose mean abilities are measured. Default: all that can be compared with an agent.
+            Agents whose mean ability is the origin of all abilities. Default: all that can be compared with an agent.
 
         Returns
         -------
@@ -317,7 +320,7 @@ class IndependentTotals:
         agent i's n_i trials is cd times a Poisson variable of mean n_i·f_i/(cd). The rates f_i have the distribution
         .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t prior with 4 degrees of freedom and the
         scale ½, and is integrated out on a grid, with a REML term. For the estimate, the prior has a mass of .8 at
-        κ = 0; for the covariance, it has not. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t of each cell c
+        κ = 0; for the covariance, it has none. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t of each cell c
         (an agent on an item) with the residuals e.
 
         References
@@ -335,7 +338,7 @@ class IndependentTotals:
         return fit
 
     def first_agents(self, n: int) -> IndependentTotals:
-        """Return the sums of the first `n` agents, of which all trials must be.
+        """Return the sums of the first `n` agents, if no trial contains another agent.
 
         Parameters
         ----------
@@ -363,8 +366,8 @@ class IndependentTotals:
         rates : AgentRates
             Rates of the anchors.
         agents : int array (n,)
-            Positions of the agents that these totals give a rate. Each of them is estimated alone, so that it does not
-            change the rate of another agent.
+            Positions of the agents whose rates are estimated. Each rate is estimated alone, so that no agent changes
+            the rate of another one.
         items_vary : bool, default True
             Whether inference is for items like these.
 
@@ -413,7 +416,7 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Variance of an agent's rate minus the mean rate, if the numbers of yes answers are as expected.
+        Variance of an agent's rate minus the mean rate, if each agent has its expected number of yes answers.
 
     Examples
     --------
