@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,11 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from youden import make_plan
+from youden.data.folder.trial_tables import read_plan, write_plan
+from youden.protocol import pooled_trials
 from youden.protocol.extension import add_agents, add_calls
 from youden.protocol.pooled_trials import (
+    count_added_calls,
     count_independent,
     count_independent_of_paired,
     draw_pooled_trials,
@@ -87,6 +92,25 @@ def test_a_judge_that_costs_nothing_gets_four_per_paired_trial_beside_the_budget
     assert count(add_calls(plan, calls=100), PAIRED) == 500
     assert (add_calls(plan, calls=100).role == POOLED).sum() == 2000
     assert not has_free_calls(make_plan(FIRST, calls=400))
+
+
+def test_a_large_plan_without_cost_is_recognized_although_it_has_fewer_independent_than_paired_trials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pooled_trials, "MAX_FREE", 100)
+    plan = make_plan(FIRST, calls=400, calls_are_free=True)
+    assert count(plan, INDEPENDENT) == 100
+    assert has_free_calls(plan)
+    assert count_added_calls(plan, 60, n_scored=K) == 60
+
+
+def test_a_plan_without_cost_is_recognized_after_it_is_written_and_read(tmp_path: Path) -> None:
+    for calls_are_free in (False, True):
+        plan = make_plan(FIRST, calls=400, calls_are_free=calls_are_free)
+        folder = tmp_path / str(calls_are_free)
+        folder.mkdir()
+        write_plan(folder / "plan.parquet", plan)
+        assert has_free_calls(read_plan(folder / "plan.parquet")) == calls_are_free
     assert count(make_plan(FIRST, calls=400, independent="pooled:50", calls_are_free=True), INDEPENDENT) == 50
 
 
@@ -94,6 +118,7 @@ def test_another_judge_of_the_same_trials_leaves_the_free_ones_out() -> None:
     part = subsample(make_plan(FIRST, calls=400, calls_are_free=True))
     assert count(part, PAIRED) == 400
     assert count(part, INDEPENDENT) == count_independent_of_paired(400, K)
+    assert not has_free_calls(part)
 
 
 def test_an_extension_adds_independent_trials_in_proportion_unless_their_number_was_set() -> None:

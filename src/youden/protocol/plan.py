@@ -286,7 +286,7 @@ def make_plan(
         item_ids=tuple(item.id for item in pool.items),
         n_independent=None if request.rule == "matched" else len(added),
         rounds=drawn.rounds,
-        request=PlanRequest(independent, holdout, budget),
+        request=PlanRequest(independent, holdout, budget, free_independent=is_free),
         characters=count_characters(pool, trials),
         notes=tuple(notes),
         source=pool,

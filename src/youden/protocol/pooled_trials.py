@@ -11,7 +11,7 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import INDEPENDENT, PAIRED, Plan, Trials
+from youden.types import INDEPENDENT, Plan, Trials
 from youden.types.pool import Bools, Positions
 from youden.types.trials import POOLED
 
@@ -74,9 +74,8 @@ def _count_possible(eligible: Bools) -> int:
 
 
 def has_free_calls(plan: Plan) -> bool:
-    """Return whether the pooled trials of a plan were planned for a judge whose calls cost nothing."""
-    n_pooled, n_paired = int((plan.role == POOLED).sum()), int((plan.trial_type == PAIRED).sum())
-    return has_default_number(plan) and n_pooled > n_paired
+    """Return whether a plan was made for a judge whose calls cost nothing, so that its pooled trials are not counted."""
+    return plan.request.free_independent and has_default_number(plan)
 
 
 def has_default_number(plan: Plan) -> bool:
@@ -87,8 +86,10 @@ def has_default_number(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
     """Return the number of independent trials that an extension or a round adds to `n_paired` paired ones.
 
-    `n_scored` is the number of agents whose abilities the extension or round measures, and `joins` is whether these
-    agents are new. No trials are added if the plan was requested with a number of pooled trials.
+    A matched plan adds one per paired trial, and a plan that was requested with a number of pooled trials adds none. If
+    calls cost nothing, four per paired trial are added, at most 200,000 in each step. Otherwise the number is the pooled
+    part, 7 to 10 %, of the smallest budget with `n_paired` paired trials, in whole passes of the `n_scored` agents whose
+    abilities are measured. With `joins` (these agents are new), it is at least two passes; without, it may be 0.
     """
     if plan.independent == "matched":
         return n_paired

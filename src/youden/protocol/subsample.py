@@ -134,6 +134,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         n_independent=None,
         rounds=None,
         extensions=None,
+        request=replace(plan.request, free_independent=False),
         seed=seed,
         notes=(
             f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(independent):,} independent trials "

@@ -191,6 +191,8 @@ class PlanRequest:
     """Fraction of held-out cells."""
     budget: int | None = None
     """Resulting number of calls of both trial types; None for the default number of the design."""
+    free_independent: bool = False
+    """Whether independent trials cost nothing, so that they are added to the budget."""
 
 
 @dataclass(frozen=True, eq=False)
