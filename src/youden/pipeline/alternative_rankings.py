@@ -95,8 +95,8 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     title = f"In the {TITLES[name]} ranking{', the main one of this run' if heads else ''}"
     if not facts.rank_changes:
         return f"{title}, no agent changes its rank."
-    named = facts.rank_changes[:MAX_NAMED_MOVES]
-    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in named)
+    listed = facts.rank_changes[:MAX_NAMED_MOVES]
+    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in listed)
     n_unnamed = len(facts.rank_changes) - MAX_NAMED_MOVES
     suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
     return f"{title}, {format_count(len(facts.rank_changes), 'agent', 'has', 'have')} another rank: {changes}{suffix}."
@@ -119,8 +119,8 @@ def _describe_leader_change(
     differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
     if (overtakes & differs).any() or overtakes.sum() >= MIN_RANK_DROP:
-        named = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
-        names = ", ".join(agent_ids[agent] for agent in named)
+        listed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
+        names = ", ".join(agent_ids[agent] for agent in listed)
         rank = int(overtakes.sum()) + 1
         return (
             f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind {names}: "

@@ -53,7 +53,7 @@ def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     is_missing = np.isnan(answer)
     hard_answer = np.where(is_missing, np.nan, answer >= 0.5)
 
-    # a trial that the jury answered although a vote is missing (code 0) gets the reason "failed"
+    # if a vote is missing, codes below that of "failed" become "failed"; 0, an answer of the jury, is one of them
     reason = np.maximum(missing, MISSING_REASONS.index("failed"))
     missing_reason = np.where(is_missing, reason, 0).astype(np.int8)
     return {"answer": answer, "hard_answer": hard_answer, "missing_reason": missing_reason}
