@@ -409,8 +409,8 @@ class TrialsByItem:
     def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
         """Compute TPR and FPR of each ordered pair of agents on some items.
 
-        `paired` and `independent` are columns of trials with items numbered from 0; `independent` is None if pairs have no
-        FPR of their own. `items` are the positions of the items in the run. `is_repeated` is whether a pair may have
+        `paired` and `independent` are columns of trials with items numbered from 0; `independent` is None if pairs have
+        no FPR of their own. `items` are the positions of the items in the run. `is_repeated` is whether a pair may have
         several paired trials on an item.
         """
         if is_repeated or independent is not None:
@@ -435,7 +435,11 @@ class TrialsByItem:
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Average the answers of each ordered pair of agents on an item; the parameters are those of `_compute_rates`."""
+        """Average the answers of each ordered pair of agents on an item.
+
+        `paired` and `independent` are columns of trials with items numbered from 0; `independent` may be None. `items`
+        are the positions of the items in the run.
+        """
         trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
         answer = paired["answer"]
         if independent is not None:
@@ -540,7 +544,10 @@ class TrialsByItem:
             self._append(f"{kind}-{first_item}", records[start:stop])
 
     def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-        """Return the values of a field of `_trial_dtype` for all rows of `columns`: array (n_rows,) or (n_rows, n_votes)."""
+        """Return the values of a field of `_trial_dtype` for all rows of `columns`.
+
+        Array (n_rows,); the field "votes" is an array (n_rows, n_votes).
+        """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
         if name == "votes":

@@ -27,8 +27,8 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
-    `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials again,
-    because its answers have no request hashes.
+    `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials
+    again, because its answers have no request hashes.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps

@@ -62,20 +62,25 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
-    component, rounds = find_components(trials), _summarize_rounds(trials)
+    component = find_components(trials)
+    rounds = _summarize_rounds(trials)
     mean_score = _mean_pilot_answer(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
+    # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
-    for last_round in range(min(len(analyses), n_rounds - 1), n_rounds):
+    first_new = min(len(analyses), n_rounds - 1)
+    for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
         if fit is None:
             return None
+
         totals = trials.false_positives_until(last_round)
         rates = totals.estimate_rates(items_vary=request.target != "these-items")
         abilities = abilities_from_fit(fit, mean_score, rates, request.target, component=component, with_items=True)
         abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
+
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         analyses[last_round:] = [
             _analyze(
@@ -179,8 +184,8 @@ def _analyze(
     spends most of the remaining alpha if the next round is expected to reach the bound, and little before.
 
     `differences` are the pairwise differences of the abilities after the round, `previous` the analyses before.
-    `is_active`, bool array (n_agents,), marks the agents that the round sampled. `budget_fraction` is the spent fraction
-    of the budget.
+    `is_active`, bool array (n_agents,), marks the agents that the round sampled. `budget_fraction` is the spent
+    fraction of the budget.
     """
     n_agents = len(is_active)
     alpha_spent = 0.0

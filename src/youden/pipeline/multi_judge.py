@@ -47,8 +47,8 @@ def average_judges(result: Verdicts) -> Verdicts:
 def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    `answer`, float array (n_trials,), holds the mean votes, NaN if a vote is missing; `missing`, int8 array (n_trials,),
-    the codes of the reasons why the jury's own answers are missing.
+    `answer`, float array (n_trials,), holds the mean votes, NaN if a vote is missing. `missing`, int8 array (n_trials,),
+    holds the codes of the reasons why the jury's own answers are missing.
     """
     is_missing = np.isnan(answer)
     hard_answer = np.where(is_missing, np.nan, answer >= 0.5)

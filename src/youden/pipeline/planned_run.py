@@ -275,8 +275,8 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
     """Return whether the config takes more trials of another run than `plan` took.
 
-    False if the config does not take its trials from another run (`trials_from`), if `plan` took all trials, or if one of
-    the two numbers is not an integer. With the same seed, the larger part contains the trials of `plan`.
+    False if the config does not take its trials from another run (`trials_from`), if `plan` took all trials, or if one
+    of the two numbers is not an integer. With the same seed, the larger part contains the trials of `plan`.
     """
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):

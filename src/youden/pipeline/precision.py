@@ -154,6 +154,7 @@ class PrecisionForecast:
             n_paired = search.budget(plan.split.train)
         self.trials = 2 * n_paired / plan.n_agents
 
+        # half-widths, only of plans in blocks without a search
         self.half_width: dict[float, ReferenceRange] = {}
         self.rate_share: float | None = None
         for multiple in BUDGET_MULTIPLES if has_blocks and search is None else ():
@@ -167,12 +168,14 @@ class PrecisionForecast:
                 widths = half_widths(with_rates, n_blocks, n_items)
                 self.half_width[multiple] = summarize_range(widths)
                 if multiple == 1.0 and rate_variance:
+                    # share of the variance: 1 − (half-width without rates / half-width with rates)²
                     share = 1 - (half_widths(prior, n_blocks, n_items) / widths) ** 2
                     self.rate_share = float(share.mean())
             else:
                 mean = half_widths(components, n_blocks, n_items).mean(keepdims=True)
                 self.half_width[multiple] = summarize_range(mean)
 
+        # the reference data have the regret, ρ and recall of plans in blocks with fewer trials than all comparisons
         is_measured = has_blocks and self.trials < 2 * max_blocks
         self.regret: dict[float, tuple[ReferenceRange, ReferenceRange]] = {}
         for multiple in BUDGET_MULTIPLES if is_measured and self.max_regret is None else ():
@@ -195,7 +198,7 @@ class PrecisionForecast:
 
     def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width."""
-        # own answers: one case with all agents. Otherwise, one case per reference data set, with one typical agent
+        # own answers: one case with all agents; otherwise, one case per reference data set, with the agent at a quantile
         if components is None:
             fraction = 1.0
             cases = _split_components(components_at_quantile(HALF_WIDTH_FRACTION, kind))
@@ -219,8 +222,8 @@ class PrecisionForecast:
     def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
         """Set `lowest_bound`, `search_items` and `search_calls`.
 
-        `n_paired` is the number of calls if one agent is clearly the best. `components` has one value per reference data
-        set.
+        `n_paired` is the number of calls if one agent is clearly the best. `components` has one value per reference
+        data set.
         """
         cases = _split_components(components)
         n_items = plan.n_items

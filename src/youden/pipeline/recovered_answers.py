@@ -115,8 +115,8 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *, store: str) -> Verdicts:
     """Join saved and new answers to verdicts on `plan`.
 
-    `rows`, int64 array (n_trials,), holds for each trial the row of `saved` with its answer; −1 if the answer is the next
-    row of `new`, which is None if there are no such trials. `store` is the name of the store in the finding.
+    `rows`, int64 array (n_trials,), holds for each trial the row of `saved` with its answer; −1 if the answer is the
+    next row of `new`, which is None if there are no such trials. `store` is the name of the store in the finding.
     """
     is_saved: Bools = rows >= 0
     columns: dict[str, Any] = {}
