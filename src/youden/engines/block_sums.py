@@ -31,38 +31,50 @@ class PairSums:
     """
 
     def __init__(self, n_agents: int, *, own_rates: bool) -> None:
-        self._has_own_rates, self.totals = own_rates, PairTotals(n_agents)
-        self._difference, self._items = np.zeros((2, n_agents, n_agents))
-        self._n_pairs = self._n_cells = 0
+        self._has_own_rates = own_rates
+        self.totals = PairTotals(n_agents)
+
+        # by ordered pair of agents: sum of TPR − FPR over items, and the number of items that were compared
+        self._difference_sums, self._n_items = np.zeros((2, n_agents, n_agents))
+        self._n_compared_pairs = 0
+        self._n_compared_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add a chunk of items; `n_cells` is the number of its cells that have an answered paired trial."""
+        """Add a chunk of items.
+
+        `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial.
+        """
         rates = chunk.rates
         difference = rates.tpr - rates.fpr if self._has_own_rates else rates.tpr
         observed = ~np.isnan(difference)
 
-        self._difference += _sum_by_pair(rates, observed, difference)
-        self._items += _sum_by_pair(rates, observed)
+        self._difference_sums += _sum_by_pair(rates, observed, difference)
+        self._n_items += _sum_by_pair(rates, observed)
         self.totals.add(chunk.answers)
-        self._n_pairs += _count_compared_cells(rates)
-        self._n_cells += n_cells
+        self._n_compared_pairs += _count_compared_pairs(rates)
+        self._n_compared_cells += n_cells
 
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
         """Return the statistics of every pair of agents.
 
-        `differences` are the pairwise differences of the abilities, which decide what is significant. ability : float
-        array (n_agents,), abilities of the additive fit
+        `differences` are the pairwise differences of the abilities, which decide which agents are significantly better.
+        `ability`, float array (n_agents,), holds the abilities of the additive fit.
         """
-        means, is_compared = self.totals.means, self._items > 0
+        means = self.totals.means
 
         # share of the possible partners of a cell that it was compared with: each compared pair counts for two cells
         partners_seen = None
-        if self._n_pairs:
-            partners_seen = 2 * self._n_pairs / (self._n_cells * (len(ability) - 1))
+        if self._n_compared_pairs:
+            n_possible_partners = self._n_compared_cells * (len(ability) - 1)
+            partners_seen = 2 * self._n_compared_pairs / n_possible_partners
 
-        no_agreement = np.full(is_compared.shape, np.nan)
+        # mean of TPR − FPR over items, NaN for pairs that were never compared
+        is_compared = self._n_items > 0
+        agreement = np.full(is_compared.shape, np.nan)
+        np.divide(self._difference_sums, self._n_items, out=agreement, where=is_compared)
+
         return Pairs(
-            agreement=np.divide(self._difference, self._items, out=no_agreement, where=is_compared),
+            agreement=agreement,
             mean=means.mean,
             std_error=means.std_error,
             n=means.n,
@@ -73,26 +85,36 @@ class PairSums:
         )
 
 
-def _sum_by_pair(rates: Rates, rows: Bools, values: Floats | None = None) -> Floats:
-    """Sum values over rows by ordered pair of agents, (n_agents, n_agents); count the rows if `values` is None.
+def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) -> Floats:
+    """Sum `values` over the selected rows of `rates` by ordered pair of agents: float array (n_agents, n_agents).
 
-    rows : bool array (n_rows,); values : float array (n_rows,)
+    `selected` is a bool array (n_rows,), `values` a float array (n_rows,), or None to count the rows.
     """
-    K = rates.n_agents
-    pair = rates.first[rows] * np.int64(K) + rates.second[rows]
-    weights = None if values is None else values[rows]
-    return np.bincount(pair, weights, K * K).reshape(K, K).astype(np.float64)
+    n_agents = rates.n_agents
+    pair_code = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
+    weights = None if values is None else values[selected]
+    sums = np.bincount(pair_code, weights, n_agents * n_agents)
+    return sums.reshape(n_agents, n_agents).astype(np.float64)
 
 
-def _count_compared_cells(rates: Rates) -> int:
-    """Count the pairs of agents on an item that an answered paired trial compared, in either order."""
+def _count_compared_pairs(rates: Rates) -> int:
+    """Count the pairs of agents that answered paired trials compared, summed over items.
+
+    A pair counts once per item, in whichever order its agents were compared.
+    """
     answered = ~np.isnan(rates.tpr)
-    item, first, second = (column[answered].astype(np.int64) for column in (rates.item, rates.first, rates.second))
-    K = np.int64(rates.n_agents)
+    item = rates.item[answered].astype(np.int64)
+    first = rates.first[answered].astype(np.int64)
+    second = rates.second[answered].astype(np.int64)
 
-    # one number per item and unordered pair of agents
-    cell_pair = np.sort((item * K + np.minimum(first, second)) * K + np.maximum(first, second))
-    return int(np.count_nonzero(np.diff(cell_pair, prepend=-1)))
+    # one integer per item and unordered pair of agents
+    n_agents = np.int64(rates.n_agents)
+    lower, higher = np.minimum(first, second), np.maximum(first, second)
+    pair_codes = np.sort((item * n_agents + lower) * n_agents + higher)
+
+    # equal codes are adjacent after sorting, so each step to another code is one more pair
+    steps = np.diff(pair_codes, prepend=-1)
+    return int(np.count_nonzero(steps))
 
 
 class ChunkSums:
@@ -122,9 +144,11 @@ class ChunkSums:
     """
 
     def __init__(self, chunks: Iterable[RateChunk], source: Plan | Rates, false_positives: IndependentTotals) -> None:
-        row, symmetric = _ScoreCollector(source, "row"), _ScoreCollector(source, "symmetric")
+        row = _ScoreCollector(source, "row")
+        symmetric = _ScoreCollector(source, "symmetric")
         holdout = _ScoreCollector(source, "symmetric") if source.split.n_holdout else None
-        self.split, self.false_positives = source.split, false_positives
+        self.split = source.split
+        self.false_positives = false_positives
         self.n_trials_by_item: Positions = np.zeros(source.n_items, dtype=np.int64)
         self.pairs = PairSums(source.n_agents, own_rates=source.independent == "matched")
 
@@ -143,7 +167,9 @@ class ChunkSums:
         # a pooled rate is not known before all chunks are summed; the rates of single pairs are subtracted already
         training_rate = holdout_rate = 0.0
         if source.independent == "pooled":
-            training_rate, holdout_rate = false_positives.training_rate, false_positives.rate or 0.0
+            training_rate = false_positives.training_rate
+            holdout_rate = false_positives.rate or 0.0
+
         self.row = row.to_scores("train", offset=training_rate)
         self.symmetric = symmetric.to_scores("train", offset=training_rate)
         self.holdout = None if holdout is None else holdout.to_scores("holdout", offset=holdout_rate)
@@ -160,22 +186,27 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     Returns
     -------
     Scores
+        One score per observed training cell (agent, item), from trials with the agent in either position.
     """
     collector = _ScoreCollector(trials.plan, "symmetric")
     for chunk in trials.iter_rates():
         collector.add(chunk, chunk.clean.training_scores(kind=collector.kind))
-    rate = trials.false_positives.training_rate if trials.plan.independent == "pooled" else 0.0
-    return collector.to_scores("train", offset=rate)
+
+    # rates of single pairs are subtracted already
+    pooled_rate = trials.false_positives.training_rate if trials.plan.independent == "pooled" else 0.0
+    return collector.to_scores("train", offset=pooled_rate)
 
 
 def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
-    """Sum a column of rates, array (n_rows,), by cell: float array (n_agents, n_items).
+    """Sum a column of rates, array (n_rows,), by cell (agent, item): float array (n_agents, n_items).
 
     A row counts for the cells of both its agents.
     """
-    size = rates.n_agents * rates.n_items
-    cells = (agent * np.int64(rates.n_items) + rates.item for agent in (rates.first, rates.second))
-    sums = sum(np.bincount(cell, values, size) for cell in cells)
+    n_cells = rates.n_agents * rates.n_items
+    first_cell = rates.first * np.int64(rates.n_items) + rates.item
+    second_cell = rates.second * np.int64(rates.n_items) + rates.item
+
+    sums = np.bincount(first_cell, values, n_cells) + np.bincount(second_cell, values, n_cells)
     return np.asarray(sums).reshape(rates.n_agents, rates.n_items)
 
 
@@ -183,10 +214,13 @@ class _ScoreCollector:
     """Collects the scores of chunks, in the order of items, into scores of all items."""
 
     def __init__(self, source: Plan | Rates, kind: ScoreKind) -> None:
-        self._source, self.kind = source, kind
+        self._source = source
+        self.kind = kind
+        # agent, item, value and weight of the scores of each chunk
         self._chunks = list[tuple[Ids, Ids, Floats, Floats]]()
 
     def add(self, chunk: RateChunk, scores: Scores) -> None:
+        """Add the scores of a chunk, whose items are numbered from 0."""
         cells, value, weight = scores.cells
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
@@ -197,8 +231,9 @@ class _ScoreCollector:
         value -= offset
 
         source = self._source
-        cells = ScoredCells(CellIndex(agent, item, source.n_agents, source.n_items), value, weight)
-        return Scores(cells, role, self.kind, source.agent_ids, source.item_ids)
+        cell_index = CellIndex(agent, item, source.n_agents, source.n_items)
+        scored_cells = ScoredCells(cell_index, value, weight)
+        return Scores(scored_cells, role, self.kind, source.agent_ids, source.item_ids)
 
 
 class CallCounts:
@@ -215,12 +250,17 @@ class CallCounts:
     """
 
     def __init__(self, plan: Plan, measured: Collection[str]) -> None:
-        self._plan, self._measured = plan, frozenset(measured)
+        self._plan = plan
+        self._measured = frozenset(measured)
         self._is_compared = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
-        self._n = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
+
+        # numbers of calls by trial type (paired, independent) and by reason of a missing answer (first: answered)
+        self._n_calls = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
         self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
-        self._seconds, self._n_timed = 0.0, 0
-        self._reused_keys: list[NDArray[np.bytes_]] = []
+        self._seconds = 0.0
+        self._n_timed = 0
+        # request hashes of the answers that cost nothing, one array per chunk
+        self._free_hashes: list[NDArray[np.bytes_]] = []
 
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run.
@@ -228,26 +268,30 @@ class CallCounts:
         Parameters
         ----------
         read_rows : callable
-            Returns an iterable over all rows, in chunks of columns. It is called a second time if some answers cost
-            nothing, to find out whether another row of the run paid for them.
+            Function without arguments that returns the rows in chunks. A chunk maps the name of each column to an array
+            (n_rows,). The function is called again if some answers cost nothing, to find out whether another row of the
+            run paid for the same request.
         """
         for columns in read_rows():
-            self._add(columns)
-        if not self._reused_keys:
+            self._add_chunk(columns)
+        if not self._free_hashes:
             return
 
+        # a request that another row paid for was not reused from an earlier run
         for columns in read_rows():
             is_paid = self._find_paid(columns)
             if is_paid.any():
-                paid_keys = columns["request_hash"][is_paid]
-                self._reused_keys = [keys[~np.isin(keys, paid_keys)] for keys in self._reused_keys]
+                paid_hashes = columns["request_hash"][is_paid]
+                self._free_hashes = [hashes[~np.isin(hashes, paid_hashes)] for hashes in self._free_hashes]
 
-    def _add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        is_paired, missing = columns["trial_type"] == PAIRED, columns["missing_reason"]
-        for side in ("first", "second"):
-            self._is_compared[columns[side][is_paired], columns["item"][is_paired]] = True
-        for trial_type, rows in enumerate((is_paired, ~is_paired)):
-            self._n[trial_type] += np.bincount(missing[rows], minlength=len(MISSING_REASONS))
+    def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing."""
+        is_paired = columns["trial_type"] == PAIRED
+        missing_reason = columns["missing_reason"]
+        for position in ("first", "second"):
+            self._is_compared[columns[position][is_paired], columns["item"][is_paired]] = True
+        for row, is_of_type in enumerate((is_paired, ~is_paired)):
+            self._n_calls[row] += np.bincount(missing_reason[is_of_type], minlength=len(MISSING_REASONS))
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())
 
@@ -255,10 +299,11 @@ class CallCounts:
             timed = columns["seconds"][columns["seconds"] > 0]
             self._seconds += float(timed.sum())
             self._n_timed += len(timed)
-            is_reused = (missing == 0) & ~self._find_paid(columns)
-            if "request_hash" in self._measured and is_reused.any():
-                keys = columns["request_hash"][is_reused]
-                self._reused_keys.append(keys[keys != b""])
+
+            is_free = (missing_reason == 0) & ~self._find_paid(columns)
+            if "request_hash" in self._measured and is_free.any():
+                hashes = columns["request_hash"][is_free]
+                self._free_hashes.append(hashes[hashes != b""])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Return the counts of all rows that were added.
@@ -270,10 +315,10 @@ class CallCounts:
         usd_tried : float
             USD that the calibration of the run's judge paid for answers that are used here.
         """
-        missing_paired, missing_independent = map(_count_by_reason, self._n)
+        missing_paired, missing_independent = map(_count_by_reason, self._n_calls)
         return CallFacts(
-            n_paired=int(self._n[0].sum()),
-            n_independent=int(self._n[1].sum()),
+            n_paired=int(self._n_calls[0].sum()),
+            n_independent=int(self._n_calls[1].sum()),
             n_dense_calls=self._plan.n_dense_calls,
             n_cells=int(self._is_compared.sum()),
             missing_paired=missing_paired,
@@ -283,22 +328,24 @@ class CallCounts:
             usd=or_none(usd_tried + self._sums["usd"]),
             seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
             models=models,
-            n_reused=sum(map(len, self._reused_keys)),
+            n_reused=sum(map(len, self._free_hashes)),
             usd_calibration=or_none(usd_tried),
         )
 
     def _find_paid(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
-        """Return which rows have a call that this run paid for."""
+        """Return which rows have a call that this run paid for, by time or money: bool array (n_rows,)."""
+        # an unknown cost, NaN, counts as a cost
         has_cost = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
         return np.asarray((columns["seconds"] > 0) | has_cost)
 
 
 def _count_by_reason(counts: Positions) -> dict[str, int]:
-    """Return the counts of missing answers by reason, without zeros.
+    """Return the numbers of missing answers by reason, without zeros.
 
-    counts : int array (n_reasons,), of which the first is the number of answered trials
+    `counts` is an int array, one element per member of `MISSING_REASONS`; the first counts the answered trials.
     """
-    return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
+    n_by_reason = zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True)
+    return {reason: int(n) for reason, n in n_by_reason if n}
 
 
 def count_calls(result: Verdicts) -> CallFacts:
@@ -312,12 +359,16 @@ def count_calls(result: Verdicts) -> CallFacts:
     Returns
     -------
     CallFacts
+        Numbers of calls by trial type and reason of a missing answer, tokens, USD and mean seconds per call.
     """
     plan = result.plan
-    measures = {name: getattr(result, name) for name in ("request_hash", "tokens_in", "tokens_out", "usd", "seconds")}
-    measures = {name: column for name, column in measures.items() if column is not None}
+    measured = {}
+    for name in ("request_hash", "tokens_in", "tokens_out", "usd", "seconds"):
+        column = getattr(result, name)
+        if column is not None:
+            measured[name] = column
 
-    counts = CallCounts(plan, measures)
-    columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measures
+    counts = CallCounts(plan, measured)
+    columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured
     counts.add_rows(lambda: [columns])
     return counts.to_facts(models=result.models, usd_tried=result.usd_calibration)

@@ -125,9 +125,11 @@ class _StopEvent:
         self._event = asyncio.Event()
 
     async def set(self) -> None:
+        """Signal the workers to stop."""
         self._event.set()
 
     async def wait(self) -> None:
+        """Wait until the workers are signalled to stop."""
         await self._event.wait()
 
 
@@ -135,6 +137,7 @@ class _Worker:
     """Actor that runs the work in its own process on some node."""
 
     def node_id(self) -> str:
+        """Return the id of the cluster's node on which this process runs."""
         node: str = _import_ray().get_runtime_context().get_node_id()
         return node
 
@@ -158,6 +161,7 @@ class _Worker:
 
 
 def _wait_for_stop(stop_event: Any) -> None:
+    """Send SIGTERM to this process once the stop event is set; do nothing if the event is lost."""
     ray = _import_ray()
     with suppress(ray.exceptions.RayError):
         ray.get(stop_event.wait.remote())
@@ -165,6 +169,7 @@ def _wait_for_stop(stop_event: Any) -> None:
 
 
 def _raise_stopped(_number: int, _frame: object) -> None:
+    """Raise IncompleteRunError [stopped]; a handler of SIGTERM."""
     raise IncompleteRunError(
         "A stop signal ended the worker. All answers are stored; run the same command again to resume.", slug="stopped"
     )
@@ -245,6 +250,7 @@ class _WorkerGroup(Generic[T]):
         )
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
+        """Run the work on a worker, report its node once it is placed, and return its result."""
         node_id = worker.node_id.remote()
         outcome = worker.run.remote(self._work, __version__, self._stop_event)
         node = await asyncio.wrap_future(node_id.future())
@@ -254,6 +260,7 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _report_every_second(self) -> None:
+        """Call `on_tick` every second, and report once how many workers wait for resources."""
         for second in count(1):
             await asyncio.sleep(1)
             self._placement.on_tick()
@@ -277,6 +284,7 @@ class _WorkerGroup(Generic[T]):
 
 
 def _import_ray() -> Any:
+    """Import the package `ray`; raise ConfigError [ray-extra] if it is not installed."""
     try:
         return import_module("ray")
     except ImportError:
@@ -292,6 +300,7 @@ def _connect(ray: Any) -> Iterator[None]:
         yield
         return
 
+    # Ray replaces the handler of SIGTERM, which is restored below
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     handler = signal.getsignal(signal.SIGTERM)
     try:

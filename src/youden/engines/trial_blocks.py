@@ -178,15 +178,23 @@ class TrialsByItem:
     _partitions: Path | None = None
 
     def __init__(self, rows: Rows, plan: Plan, directory: Path | None, *, votes: bool = False) -> None:
-        self.plan, self.n, self.n_votes = plan, 0, 0
+        self.plan = plan
+        self.n = 0
+        self.n_votes = 0
         self.yes_counts = YesCounts(plan.n_agents)
-        self._totals = dict[tuple[int, bool], IndependentTotals]()
         self.independent = ItemTotals(plan.n_items)
-        self._rows, self._directory = rows, directory
+        # sums of independent trials by step and by whether their block is complete
+        self._totals = dict[tuple[int, bool], IndependentTotals]()
+        self._rows = rows
+        self._directory = directory
+        # records of trials by name of their partition
         self._in_memory = dict[str, list[NDArray[Any]]]()
+
+        # −(−a // b) is a / b, rounded up
         n_partitions = _N_PARTITIONS if directory else -(-plan.n_agents * plan.n_items // MAX_CELLS_PER_CHUNK)
         self._items_per_partition = max(1, -(-plan.n_items // n_partitions))
-        self._is_repeated = self.has_follow_ups = False
+        self.has_follow_ups = False
+        self._is_repeated = False  # whether a pair may have several paired trials on an item
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
         for columns in rows():
@@ -234,7 +242,7 @@ class TrialsByItem:
         plan : Plan
             Plan of the selected trials.
         select_rows : callable
-            Takes a chunk of columns and returns a mask of its rows.
+            Takes a chunk of columns and returns a mask of its rows, bool array (n_rows,).
 
         Returns
         -------
@@ -243,11 +251,14 @@ class TrialsByItem:
         """
         directory = None
         if self._directory is not None:
-            directory = self._directory / f"part-{len(list(self._directory.glob('part-*')))}"
+            n_earlier = len(list(self._directory.glob("part-*")))
+            directory = self._directory / f"part-{n_earlier}"
             directory.mkdir()
-        return TrialsByItem(
-            lambda: (RowSubset(columns, select_rows(columns)) for columns in self._rows()), plan, directory
-        )
+
+        def read_selected() -> Iterator[RowSubset]:
+            return (RowSubset(columns, select_rows(columns)) for columns in self._rows())
+
+        return TrialsByItem(read_selected, plan, directory)
 
     @property
     def false_positives(self) -> IndependentTotals:
@@ -286,20 +297,26 @@ class TrialsByItem:
         """Iterate over the paired trials in chunks, in the order of items."""
         for start, stop in self._chunk_bounds(("paired",)):
             columns = self._read("paired", start, stop)
-            n = len(columns["answer"])
+            n_trials = len(columns["answer"])
+            counts_for_all = np.ones(n_trials, dtype=np.bool_)
+
+            # values of the fields that are kept only for extended plans and juries
             defaults: Columns = {
-                "step": np.zeros(n, dtype=np.int32),
-                "role": np.full(n, MAIN, dtype=np.int8),
-                "votes": np.empty((n, 0)),
+                "step": np.zeros(n_trials, dtype=np.int32),
+                "role": np.full(n_trials, MAIN, dtype=np.int8),
+                "votes": np.empty((n_trials, 0)),
+                "counts_for_first": counts_for_all,
+                "counts_for_second": counts_for_all,
             }
-            defaults |= dict.fromkeys(("counts_for_first", "counts_for_second"), np.ones(n, dtype=np.bool_))
             yield ItemChunk(start, stop - start, **defaults | columns)
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
         for chunk in self.iter_chunks():
-            train = self.plan.split.train[:, chunk.start : chunk.start + chunk.n_items]
-            is_usable = chunk.answered & train[chunk.first, chunk.item] & train[chunk.second, chunk.item]
+            is_training_cell = self.plan.split.train[:, chunk.start : chunk.start + chunk.n_items]
+            first_in_training = is_training_cell[chunk.first, chunk.item]
+            second_in_training = is_training_cell[chunk.second, chunk.item]
+            is_usable = chunk.answered & first_in_training & second_in_training
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
@@ -340,29 +357,38 @@ class TrialsByItem:
         return findings
 
     def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Iterate over the first item of each chunk and the first item after it."""
+        """Iterate over the bounds of the chunks: position of the first item, and of the first item after the chunk."""
         n_items = self.plan.n_items
-        start, filled = 0, 0.0
-        for item in range(0, n_items, self._items_per_partition):
-            n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - item)
-            n_trials = sum(self._count_in_partition(kind, item) for kind in kinds)
-            share = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
-            if filled and filled + share > 1:
-                yield start, item
-                start, filled = item, 0.0
-            filled += share
-        yield start, n_items
+        chunk_start = 0
+        filled = 0.0  # fraction of the chunk's capacity that its partitions take so far
+        for first_item in range(0, n_items, self._items_per_partition):
+            n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
+            n_trials = sum(self._count_in_partition(kind, first_item) for kind in kinds)
+            size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
+
+            # a partition is never divided, even if it is larger than a chunk should be
+            if filled and filled + size > 1:
+                yield chunk_start, first_item
+                chunk_start = first_item
+                filled = 0.0
+            filled += size
+        yield chunk_start, n_items
 
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
-        split, items = self.plan.split, slice(start, stop)
+        """Read the trials of some kinds on items `start` to `stop` − 1, and compute the rates of pairs of agents."""
+        split = self.plan.split
+        items = slice(start, stop)
         columns = {kind: self._read(kind, start, stop) for kind in kinds}
-        paired, independent = columns["paired"], columns.get("independent")
+        paired = columns["paired"]
+        independent = columns.get("independent")
         if "follow-up" in columns:
             follow_up = columns["follow-up"]
             paired = {name: np.concatenate([column, follow_up[name]]) for name, column in paired.items()}
 
         is_repeated = self._is_repeated or "follow-up" in columns
         rates = clean = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
+
+        # with a holdout, training scores may use only some of the independent trials
         if independent is not None and split.n_holdout:
             is_clean = _is_clean_independent(
                 split,
@@ -376,27 +402,22 @@ class TrialsByItem:
         return RateChunk(start, rates, clean)
 
     def _split_of(self, items: slice) -> Split:
+        """Return the split of the plan into training and held-out cells, for some items."""
         split = self.plan.split
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
-        """Compute the rates on some items; `is_repeated`: whether a pair may have several paired trials on an item."""
-        ids, answer = self.plan.item_ids[items], paired["answer"]
-        if is_repeated or independent is not None:
-            trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
-            if independent is not None:
-                # rates are computed by pair, so the second item of an independent trial no longer matters
-                no_item = np.zeros_like(independent["item"])
-                trials.append(
-                    Trials.independent(independent["item"], independent["first"], independent["second"], no_item)
-                )
-                answer = np.append(answer, independent["answer"])
-            plan = replace(
-                self.plan, trials=Trials.concat(trials), item_ids=ids, split=self._split_of(items), source=None
-            )
-            missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
-            return replace(Verdicts(plan, answer, answer, missing, {}).rates(), detail=None)
+        """Compute TPR and FPR of each ordered pair of agents on some items.
 
+        `paired` and `independent` are columns of trials with items numbered from 0; `independent` is None if pairs have
+        no FPR of their own. `items` are the positions of the items in the run. `is_repeated` is whether a pair may have
+        several paired trials on an item.
+        """
+        if is_repeated or independent is not None:
+            return self._average_by_pair(paired, independent, items)
+
+        # each pair has at most one trial on an item, so its TPR is the answer
+        answer = paired["answer"]
         n_answered = (~np.isnan(answer)).astype(np.int32)
         return Rates(
             item=paired["item"],
@@ -409,9 +430,35 @@ class TrialsByItem:
             n_missing=1 - n_answered,
             independent=self.plan.independent,
             agent_ids=self.plan.agent_ids,
-            item_ids=ids,
+            item_ids=self.plan.item_ids[items],
             split=self._split_of(items),
         )
+
+    def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
+        """Average the answers of each ordered pair of agents on an item.
+
+        `paired` and `independent` are columns of trials with items numbered from 0; `independent` may be None. `items`
+        are the positions of the items in the run.
+        """
+        trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
+        answer = paired["answer"]
+        if independent is not None:
+            # rates are computed by pair, so the second item of an independent trial no longer matters
+            no_item = np.zeros_like(independent["item"])
+            trials.append(Trials.independent(independent["item"], independent["first"], independent["second"], no_item))
+            answer = np.append(answer, independent["answer"])
+
+        # the rates of a small plan that consists of these trials
+        plan = replace(
+            self.plan,
+            trials=Trials.concat(trials),
+            item_ids=self.plan.item_ids[items],
+            split=self._split_of(items),
+            source=None,
+        )
+        missing_reason = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
+        verdicts = Verdicts(plan, answer, answer, missing_reason, {})
+        return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate."""
@@ -419,65 +466,88 @@ class TrialsByItem:
         if not is_independent.any():
             return
         is_answered = is_independent & (columns["missing_reason"] == 0)
-        is_probe = columns["role"] == PROBE
-        self.yes_counts.add(
-            columns["first"][is_answered], columns["second"][is_answered], columns["hard_answer"][is_answered] >= 0.5
-        )
+        is_yes = columns["hard_answer"][is_answered] >= 0.5
+        self.yes_counts.add(columns["first"][is_answered], columns["second"][is_answered], is_yes)
 
+        # false-positive rates are estimated without probes
+        is_probe = columns["role"] == PROBE
         used = is_answered & ~is_probe
         first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
-        clean = _is_clean_independent(self.plan.split, first, item, second, other_item)
-        self.independent.add(answer[clean], item[clean], other_item[clean])
-        step, counts_for = np.zeros(len(answer), dtype=np.int32), np.ones((2, len(answer)), dtype=np.bool_)
+        is_clean = _is_clean_independent(self.plan.split, first, item, second, other_item)
+        self.independent.add(answer[is_clean], item[is_clean], other_item[is_clean])
+
+        # without extensions, all trials belong to step 0 and count for both agents
+        step = np.zeros(len(answer), dtype=np.int32)
+        counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
         in_complete_block = np.ones(len(answer), dtype=np.bool_)
         if self._was_extended:
             step = columns["step"][used]
-            counts_for = np.stack([columns[name][used] > 0 for name in ("weight_first", "weight_second")])
+            counts_for_first = columns["weight_first"][used] > 0
+            counts_for_second = columns["weight_second"][used] > 0
             in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[used]
-        for key in sorted(set(zip(step.tolist(), in_complete_block.tolist(), strict=True))):
-            rows = (step == key[0]) & (in_complete_block == key[1])
-            if key not in self._totals:
-                self._totals[key] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            self._totals[key].add(
+
+        groups = sorted(set(zip(step.tolist(), in_complete_block.tolist(), strict=True)))
+        for group in groups:
+            group_step, group_in_complete_block = group
+            rows = (step == group_step) & (in_complete_block == group_in_complete_block)
+            if group not in self._totals:
+                self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+            self._totals[group].add(
                 first[rows],
                 second[rows],
                 answer[rows],
                 item=item[rows],
                 other_item=other_item[rows],
-                is_training=clean[rows],
-                counts_for=(counts_for[0, rows], counts_for[1, rows]),
+                is_training=is_clean[rows],
+                counts_for=(counts_for_first[rows], counts_for_second[rows]),
             )
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
-    def _dtype(self, kind: str) -> np.dtype[Any]:
-        """Return the fields of a trial that are kept; there are more for an extended plan or for a jury."""
+    def _trial_dtype(self, kind: str) -> np.dtype[Any]:
+        """Return the structured NumPy type of the record that is kept of each trial.
+
+        `kind` is "paired", "follow-up" or "independent".
+        """
         if kind == "independent":
             return _INDEPENDENT_DTYPE
+
         fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
+        # trials of an extension differ in their role, and some count for only one of their agents
         if self._was_extended:
             fields += [("step", "i4"), ("role", "i1"), ("counts_for_first", "?"), ("counts_for_second", "?")]
+        # one vote per judge of a jury
         if self.n_votes:
             fields.append(("votes", "f8", (self.n_votes,)))
         return np.dtype(fields)
 
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
-        """Append the rows in `mask`, bool (n_rows,), to the partitions of their items."""
+        """Append the rows of `columns` in `mask`, bool (n_rows,), to the partitions of their items.
+
+        `kind` is "paired", "follow-up" or "independent".
+        """
+        # sort the rows by partition; rows of one partition keep their order
         rows = np.flatnonzero(mask)
         partition = columns["item"][rows] // self._items_per_partition
         order = np.argsort(partition, kind="stable")
-        rows, partition = rows[order], partition[order]
+        rows = rows[order]
+        partition = partition[order]
 
-        records = np.empty(len(rows), dtype=self._dtype(kind))
+        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
         for name in records.dtype.names or ():
-            records[name] = self._column(columns, name)[rows]
+            records[name] = self._make_field(columns, name)[rows]
 
+        # no partition has number -1, so the first row and the end of the rows are edges, too
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition
             self._append(f"{kind}-{first_item}", records[start:stop])
 
-    def _column(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+        """Return the values of a field of `_trial_dtype` for all rows of `columns`.
+
+        Array (n_rows,); the field "votes" is an array (n_rows, n_votes).
+        """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
         if name == "votes":
@@ -488,13 +558,15 @@ class TrialsByItem:
 
     def _move_to(self, directory: Path) -> None:
         """Move all partitions from memory to files in `directory`."""
-        self._partitions, in_memory = directory, self._in_memory
+        in_memory = self._in_memory
         self._in_memory = {}
-        for name, chunks in in_memory.items():
+        self._partitions = directory  # from now on, `_append` writes files
+        for partition, chunks in in_memory.items():
             for records in chunks:
-                self._append(name, records)
+                self._append(partition, records)
 
     def _append(self, partition: str, records: NDArray[Any]) -> None:
+        """Append records of trials to the partition of a name, in memory or in its file."""
         if self._partitions is None:
             self._in_memory.setdefault(partition, []).append(records)
             return
@@ -502,15 +574,18 @@ class TrialsByItem:
             records.tofile(file)
 
     def _count_in_partition(self, kind: str, first_item: int) -> int:
+        """Count the trials of a kind in the partition that begins with `first_item`."""
         name = f"{kind}-{first_item}"
         if self._partitions is None:
             return sum(map(len, self._in_memory.get(name, ())))
         file = self._partitions / name
-        return file.stat().st_size // self._dtype(kind).itemsize if file.exists() else 0
+        if not file.exists():
+            return 0
+        return file.stat().st_size // self._trial_dtype(kind).itemsize
 
     def _read(self, kind: str, start: int, stop: int) -> Columns:
-        """Read the trials of items `start` to `stop` as columns, with items numbered from 0."""
-        dtype = self._dtype(kind)
+        """Read the trials of a kind on items `start` to `stop` − 1 as columns, with items numbered from 0."""
+        dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
             name = f"{kind}-{first_item}"
@@ -548,6 +623,7 @@ class RowSubset(dict[str, NDArray[Any]]):
     Parameters
     ----------
     columns : mapping of str to array (n_rows,)
+        Columns by name.
     rows : bool array (n_rows,) or slice
         The rows to select.
     **replacements : array
@@ -618,19 +694,29 @@ def select_paired_answers(rates: Rates) -> PairChunk:
         TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of
         answered paired trials.
     """
-    train = rates.split.train
-    used = (rates.n_paired > 0) & train[rates.first, rates.item] & train[rates.second, rates.item]
-    fpr = np.nan_to_num(rates.fpr[used]) if rates.independent == "matched" else np.zeros(int(used.sum()))
-    value, weight = rates.tpr[used] - fpr, rates.n_paired[used].astype(np.float64)
+    is_training_cell = rates.split.train
+    first_in_training = is_training_cell[rates.first, rates.item]
+    second_in_training = is_training_cell[rates.second, rates.item]
+    used = (rates.n_paired > 0) & first_in_training & second_in_training
+
+    # pairs have an FPR of their own only with matched independent trials
+    fpr = np.zeros(int(used.sum()))
+    if rates.independent == "matched":
+        fpr = np.nan_to_num(rates.fpr[used])
+
+    value = rates.tpr[used] - fpr
+    weight = rates.n_paired[used].astype(np.float64)
     return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
 
 
 def _is_clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use: bool array (n_trials,).
 
-    Under the holdout rule "paper", only the cell of the first text must not be held out.
-
-    first, item, second, other_item : int arrays (n_trials,)
+    `first`, `item`, `second` and `other_item` are int arrays (n_trials,): the agent and the item of the first response,
+    and those of the second. By the holdout rule "strict", neither cell may be held out; by the rule "paper", only the
+    first may not.
     """
-    holdout = split.holdout
-    return np.asarray(~holdout[first, item] & ((split.rule == "paper") | ~holdout[second, other_item]))
+    first_is_held_out = split.holdout[first, item]
+    if split.rule == "paper":
+        return np.asarray(~first_is_held_out)
+    return np.asarray(~first_is_held_out & ~split.holdout[second, other_item])

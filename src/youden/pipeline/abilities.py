@@ -49,6 +49,7 @@ class ItemInfluence(NamedTuple):
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
         """Return the influence of a range of items as matrices of `n_agents` rows, 0 for unobserved cells."""
+        # cells are sorted by item
         rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
         item = self.cells.item[rows] - np.int32(items.start)
         cells = CellIndex(self.cells.agent[rows], item, n_agents, items.stop - items.start)
@@ -60,16 +61,21 @@ class ItemInfluence(NamedTuple):
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
         """Collect the influence of the items on each agent through its own trials, given the other agents' effects."""
-        columns, first_item = [], 0
+        # agent, item, influence and weight of the observed cells, one tuple of arrays per chunk of items
+        columns_by_chunk = []
+        n_items = 0
         for influence in fit.influence_chunks():
             cells = CellIndex.from_mask(influence.weight > 0)
             observed = cells.agent, cells.item
-            item = cells.item + np.int32(first_item)
-            columns.append((cells.agent, item, influence.direct_influence[observed], influence.weight[observed]))
-            first_item += influence.weight.shape[1]
-        agent, item, alone, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
-        cells = CellIndex(agent, item, len(fit.weight), first_item)
-        return cls(cells, alone, weight / fit.weight[agent])
+            item_of_run = cells.item + np.int32(n_items)
+            columns_by_chunk.append(
+                (cells.agent, item_of_run, influence.direct_influence[observed], influence.weight[observed])
+            )
+            n_items += influence.weight.shape[1]
+
+        agent, item, contribution, weight = (np.concatenate(parts) for parts in zip(*columns_by_chunk, strict=True))
+        observed_cells = CellIndex(agent, item, len(fit.weight), n_items)
+        return cls(observed_cells, contribution, weight / fit.weight[agent])
 
 
 class ItemMatrices(NamedTuple):
@@ -100,7 +106,7 @@ class InterimAnalysis(NamedTuple):
     next_alpha_fraction : float
         Fraction of alpha that the next analysis spends.
     upper_bounds : float array (n_agents, n_agents)
-        Minimum over all analyses so far of the upper confidence bounds on θ_k − θ_i.
+        Upper confidence bounds on differences of abilities, θ_k − θ_i: the minimum over all analyses so far.
     bias : float array (n_agents,)
         Expected selection bias of the agents that the round sampled.
     cumulative_bias : float array (n_agents,)
@@ -206,12 +212,12 @@ class Abilities(NamedTuple):
         return np.diag(self.rates.centred_covariance(self.covariance, reference=self.reference))
 
     def with_rates_subtracted(self) -> Abilities:
-        """Return the abilities of agents whose mean answers these are.
+        """Subtract the false-positive rates from abilities that are still mean answers.
 
         Returns
         -------
         Abilities
-            Mean answers minus `rates`, with the errors of both.
+            Mean answers minus `rates`, clipped to [−1, 1], with the errors of both in the covariance.
         """
         covariance = self.rates.add_to(self.covariance, reference=self.reference)
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
@@ -243,16 +249,18 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
 
     θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i, which is estimated from the
     independent trials of the agent (0 if no agent has one). Trials of held-out cells, probes and follow-ups are left
-    out. The covariance is NaN if a paired trial belongs to no block. Raises StatisticsError [trial-none] if no paired
-    trial of training cells was answered.
+    out. A block is the trials of one item in which each agent appears once first and once second; the covariance is NaN
+    if a paired trial belongs to no block. Raises StatisticsError [trial-none] if no paired trial of training cells was
+    answered.
     """
     plan = verdicts.plan
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
-    if not (is_paired & verdicts.answered).any():
+    is_used = is_paired & verdicts.answered
+    if not is_used.any():
         raise no_answers_error(int(is_paired.sum()))
 
     means = _average_answers(TrialsByItem.from_verdicts(verdicts), target)
-    if not (plan.block[is_paired & verdicts.answered] >= 0).all():
+    if not (plan.block[is_used] >= 0).all():
         method = describe_method("none: there are trials without a block", means.rates)
         means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
     return means.with_rates_subtracted()
@@ -278,9 +286,9 @@ def describe_method(method: str, rates: AgentRates) -> str:
 
 
 def _average_answers(trials: TrialsByItem, target: Target, *, with_items: bool = False) -> Abilities:
-    """Average the answers to paired training trials, from which the agents' rates are not subtracted yet.
+    """Average the answers to each agent's paired training trials, without subtracting false-positive rates.
 
-    `with_items`: whether to compute the influence of the items, which only the target "items-like-these" has.
+    `with_items` is whether to compute the influence of the items; there is none for the target "these-items".
     """
     for_these_items = target == "these-items"
     means = trial_means(
@@ -291,6 +299,7 @@ def _average_answers(trials: TrialsByItem, target: Target, *, with_items: bool =
     item_influence = None
     if with_items and not for_these_items:
         item_influence = ItemInfluence.from_fit(means)
+
     rates = estimate_rates(trials, target)
     return Abilities(
         means.ability,
@@ -310,21 +319,29 @@ MAX_UNANSWERED_FRACTION = 0.05
 
 
 def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate abilities by means of trials in blocks.
+    """Estimate each agent's ability as the mean answer of its trials in blocks.
 
-    None if a paired trial belongs to no block, or if too many answers are missing. The means are fair only if every
-    cell is a training cell, because then each block contains all agents. Raises StatisticsError [trial-none] if no
-    paired trial was answered.
+    A block is the trials of one item in which each agent appears once first and once second. Its means compare agents
+    on equal terms only if no cell (agent, item) is held out, so that each block contains all agents.
+
+    Returns None if a paired trial belongs to no block, or if an agent lacks too many answers (see
+    `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
     """
-    n_agents, n_paired = trials.plan.n_agents, 0
-    n_planned, n_answered = np.zeros((2, n_agents), dtype=np.int64)
+    n_agents = trials.plan.n_agents
+    n_paired = 0
+    n_planned, n_answered = np.zeros((2, n_agents), dtype=np.int64)  # trials of each agent
     for chunk in trials.iter_chunks():
         if (chunk.block < 0).any():
             return None
+
         n_paired += len(chunk.block)
         answered = chunk.where(chunk.answered)
         n_answered += answered.count_by_agent(n_agents)
-        n_planned += chunk.where(np.isin(chunk.block, answered.block)).count_by_agent(n_agents)
+
+        # a block without any answer is left out: it favours no agent
+        in_answered_block = np.isin(chunk.block, answered.block)
+        n_planned += chunk.where(in_answered_block).count_by_agent(n_agents)
+
     if not n_paired or not has_enough_answers(n_planned, n_answered):
         return None
     if not n_answered.any():
@@ -335,7 +352,10 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Find the groups of agents that answered trials link by chains of cells: component numbers, int32 (n_agents,)."""
+    """Return the number of each agent's component, int32 (n_agents,).
+
+    Two agents are in the same component if answered trials on common items connect them, directly or through others.
+    """
     plan = trials.plan
     observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
     for chunk in trials.iter_answered():
@@ -374,7 +394,8 @@ def agent_differences(abilities: Abilities) -> Differences:
     """Return the pairwise differences of abilities, NaN between agents of different components."""
     is_comparable = abilities.component[:, None] == abilities.component
     covariance = np.where(is_comparable, abilities.covariance.covariance, np.nan)
-    return pairwise_differences(abilities.ability, CentredCovariance(covariance, abilities.covariance.df), level=LEVEL)
+    centred = CentredCovariance(covariance, abilities.covariance.df)
+    return pairwise_differences(abilities.ability, centred, level=LEVEL)
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
@@ -395,6 +416,7 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
     search = abilities.search
     if search is None:
         return select_best(abilities.ability, abilities.covariance, differences)
+
     last = search.analyses[-1]
     return select_best(
         abilities.ability,
@@ -411,15 +433,17 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
     selection = select_best_agents(abilities, differences)
     if selection is None:
         return None
+
+    # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     return ChoiceFacts(
-        tuple(agent_ids[k] for k in selection.agents),
+        tuple(agent_ids[agent] for agent in selection.agents),
         selection.regret_bound,
         selection.level,
-        tuple(agent_ids[k] for k in selection.candidates),
+        tuple(agent_ids[agent] for agent in selection.candidates),
         selection.ability_low,
         selection.ability_high,
-        {agent_ids[k]: float(selection.p_best[k]) for k in by_probability},
+        {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability},
         selection.expected_regret,
     )
 
@@ -429,22 +453,28 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     rates = abilities.rates
     if not rates.n_trials.any():
         return None
+
+    by_rate = np.argsort(-rates.rate, kind="stable").tolist()
     agents = tuple(
         AgentRate(
-            agent_ids[k],
-            float(rates.rate[k]),
-            or_none(rates.low[k]),
-            or_none(rates.high[k]),
-            int(rates.n_trials[k]),
+            agent_ids[agent],
+            float(rates.rate[agent]),
+            or_none(rates.low[agent]),
+            or_none(rates.high[agent]),
+            int(rates.n_trials[agent]),
         )
-        for k in np.argsort(-rates.rate, kind="stable").tolist()
+        for agent in by_rate
     )
-    variance, rate_variance = np.diag(abilities.covariance.covariance), abilities.rate_variance
+
+    # mean fraction of the variance of an ability that is due to its rate
+    variance = np.diag(abilities.covariance.covariance)
+    rate_variance = abilities.rate_variance
     has_share = (variance > 0) & (rate_variance > 0)
     if not has_share.any():
         return RateFacts(agents, None, None)
     share = float((rate_variance[has_share] / variance[has_share]).mean())
-    # half of a standard error takes four times as many trials; each counts for two agents
+
+    # to halve a standard error takes four times as many trials, three times as many more; each counts for two agents
     n_trials = float(rates.n_trials.sum()) / 2
     return RateFacts(agents, share, round(3 * n_trials))
 
@@ -454,11 +484,13 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    `differences` are the pairwise differences of `abilities`; `groups` fills the column `group`.
+    `agent_ids` are the ids of the agents in the order of `abilities`, `differences` the pairwise differences of
+    `abilities`. `groups` fills the column `group`, which is empty by default.
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 
-    ranks, simultaneous_ranks = differences.marginal_ranks, differences.simultaneous_ranks
+    marginal_ranks = differences.marginal_ranks
+    simultaneous_ranks = differences.simultaneous_ranks
     return pd.DataFrame(
         {
             "agent": list(agent_ids),
@@ -470,8 +502,8 @@ def build_ranking_table(
             "simultaneous_rank_high": simultaneous_ranks.high,
             "n_trials": abilities.n_trials,
             "std_error": abilities.covariance.std_error,
-            "rank_low": ranks.low,
-            "rank_high": ranks.high,
+            "rank_low": marginal_ranks.low,
+            "rank_high": marginal_ranks.high,
             "target": abilities.target,
         }
     ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

@@ -121,18 +121,22 @@ def fit_abilities(
 def abilities_from_fit(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, component: Ids, with_items: bool
 ) -> Abilities:
-    """Return the abilities of a fit of trials; `mean_score` is that of the average agent.
+    """Return the abilities of an additive fit of trials.
 
-    The false-positive rates are stored, but not subtracted.
-
-    component : int32 array (n_agents,)
+    `mean_score` is the mean score of the average agent, to which the fitted effects are added. The false-positive rates
+    are stored, but not subtracted. `component`, int32 array (n_agents,), is the same for agents that trials link.
+    `with_items` is whether to compute the influence of the items, which only the target "items-like-these" has.
     """
-    covariance, method = fit.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
+    covariance = fit.covariance
+    method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
-        covariance, method = covariance.with_scaled_ability_variances(fit.fpc), f"{method}, finite population"
+        covariance = covariance.with_scaled_ability_variances(fit.fpc)
+        method = f"{method}, finite population"
+
     item_influence = None
     if with_items and target == "items-like-these":
         item_influence = ItemInfluence.from_fit(fit)
+
     return Abilities(
         np.clip(fit.ability + mean_score, -1, 1),
         covariance,
@@ -163,31 +167,37 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
         Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D, `weight` the number
         of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
     """
-    value = training_differences(rates)
-    rows = np.flatnonzero(~np.isnan(value))
-    rows = rows[np.argsort(rates.item[rows], kind="stable")]
-    first, second, item, value = rates.first[rows], rates.second[rows], rates.item[rows], value[rows]
+    # rows with a training answer, sorted by item
+    difference = training_differences(rates)
+    rows = np.flatnonzero(~np.isnan(difference))
+    by_item = np.argsort(rates.item[rows], kind="stable")
+    rows = rows[by_item]
+    first, second, item = rates.first[rows], rates.second[rows], rates.item[rows]
+    value = difference[rows]
     weight = rates.n_paired[rows].astype(np.float64)
+
+    # FPR = TPR − D
     if has_own_rates is None:
         has_own_rates = rates.independent == "matched" and rates.detail is not None
     fpr = rates.tpr[rows] - value if has_own_rates else np.zeros(len(rows))
 
+    # all chunks but the last have the same number of items
     n_largest = max(rates.n_agents * rates.n_items, len(rows), 1)
-    step = max(1, MAX_CHUNK_SIZE * rates.n_items // n_largest)
-    starts = range(0, rates.n_items, step)
-    edges = np.searchsorted(item, [*starts, rates.n_items]).tolist()
+    items_per_chunk = max(1, MAX_CHUNK_SIZE * rates.n_items // n_largest)
+    first_items = range(0, rates.n_items, items_per_chunk)
+    row_bounds = np.searchsorted(item, [*first_items, rates.n_items]).tolist()
 
     def iter_chunks() -> Iterator[PairChunk]:
-        for start, low, high in zip(starts, edges[:-1], edges[1:], strict=True):
-            chunk = slice(low, high)
+        for first_item, row_start, row_stop in zip(first_items, row_bounds[:-1], row_bounds[1:], strict=True):
+            chunk = slice(row_start, row_stop)
             yield PairChunk(
                 first=first[chunk],
                 second=second[chunk],
-                item=item[chunk] - np.int32(start),
+                item=item[chunk] - np.int32(first_item),
                 value=value[chunk],
                 weight=weight[chunk],
                 rate=fpr[chunk],
-                n_items=min(step, rates.n_items - start),
+                n_items=min(items_per_chunk, rates.n_items - first_item),
             )
 
     return iter_chunks
@@ -195,8 +205,8 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
 
 def iter_pair_answers(blocks: Callable[[], Iterable[RateChunk]], *, has_own_rates: bool) -> Iterator[PairChunk]:
     """Yield the training answers of pairs, chunk by chunk, minus the FPR of each pair if it has its own trials."""
-    for block in blocks():
-        yield from pair_answers(block.clean, has_own_rates=has_own_rates)()
+    for chunk in blocks():
+        yield from pair_answers(chunk.clean, has_own_rates=has_own_rates)()
 
 
 def estimate_cell_abilities(
@@ -207,7 +217,7 @@ def estimate_cell_abilities(
     target: Target = "items-like-these",
     n_first: int | None = None,
 ) -> Abilities:
-    """Estimate abilities from a fit of cells.
+    """Estimate abilities from a fit of cells, of which each is one agent on one item.
 
     `model` is fitted to `scores`; `rates` are stored, but not subtracted. The model's own abilities may lie beyond ±1.
     Therefore each component of agents is centred on the mean of its clipped predictions for its items, of which only
@@ -220,19 +230,23 @@ def estimate_cell_abilities(
     cells, _, weight = scores.cells
     n_agents, n_items = cells.n_agents, cells.n_items
     n_trials = np.bincount(cells.agent, weight, n_agents)
-    covariance, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
+    covariance = model.centred_covariance
+    method = "additive fit, residuals by item, HC2, shrunk variances, Student t"
     item_influence = None
     if target == "these-items":
         fpc = np.maximum(0.0, 1 - n_trials / (2 * (n_agents - 1) * n_items + 1))
         covariance = covariance.with_scaled_ability_variances(fpc)
         method += ", finite population"
     else:
-        share = weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[cells.agent]
-        share = share[weight > 0]
+        # share of a cell in the trials of its agent; `tiny` avoids a division by 0
+        n_trials_of_agent = np.maximum(n_trials, np.finfo(np.float64).tiny)[cells.agent]
+        share = (weight / n_trials_of_agent)[weight > 0]
         residual = model.residual_cells_
         item_influence = ItemInfluence(residual.cell_index, residual.value * share, share)
 
-    ability, predicted = model.ability_.copy(), model.predict()[:, :n_first]
+    # shift each component of linked agents to the mean of its predictions for its items
+    ability = model.ability_.copy()
+    predicted = model.predict()[:, :n_first]
     for number in range(model.n_components_):
         is_member = model.component_ == number
         item_of_members = cells.item[is_member[cells.agent]]
@@ -240,6 +254,7 @@ def estimate_cell_abilities(
         if has_item.any():
             mean_prediction = predicted[np.ix_(is_member, has_item)].mean()
             ability[is_member] += mean_prediction - ability[is_member].mean()
+
     return Abilities(
         np.clip(ability, -1, 1),
         covariance,
@@ -296,7 +311,8 @@ def fit_trials(
     else:
         scores, model = cell_fit
 
-    rates, is_matched = estimate_rates(trials, target), trials.plan.independent == "matched"
+    rates = estimate_rates(trials, target)
+    is_matched = trials.plan.independent == "matched"
     answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=is_matched)
     abilities = fit_abilities(
         model,

@@ -95,7 +95,8 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     title = f"In the {TITLES[name]} ranking{', the main one of this run' if heads else ''}"
     if not facts.rank_changes:
         return f"{title}, no agent changes its rank."
-    changes = ", ".join(f"{move.agent} {move.plain} → {move.rank}" for move in facts.rank_changes[:MAX_NAMED_MOVES])
+    listed = facts.rank_changes[:MAX_NAMED_MOVES]
+    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in listed)
     n_unnamed = len(facts.rank_changes) - MAX_NAMED_MOVES
     suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
     return f"{title}, {format_count(len(facts.rank_changes), 'agent', 'has', 'have')} another rank: {changes}{suffix}."
@@ -104,17 +105,22 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> str:
-    """Describe how the leader of the plain ranking falls in an alternative one; empty if it does not.
+    """Describe how the leader of the plain ranking falls in the alternative ranking `name`; empty if it does not.
+
+    `plain` and `alternative` are the pairwise differences of the abilities of the two rankings.
 
     It falls if it drops by `MIN_RANK_DROP` ranks or more, if an agent overtakes it that differs significantly from it
     in one of the two rankings, or if only in the plain ranking it is significantly better than all other agents.
     """
-    leader = int(np.argmax(np.nansum(plain.value > 0, axis=1)))
+    # the leader has a higher ability than most agents
+    n_worse = np.nansum(plain.value > 0, axis=1)
+    leader = int(np.argmax(n_worse))
     overtakes = alternative.value[:, leader] > 0
-    is_significant = overtakes & (plain.significantly_better[leader] | alternative.significantly_better[:, leader])
+    differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
-    if is_significant.any() or overtakes.sum() >= MIN_RANK_DROP:
-        names = ", ".join(agent_ids[k] for k in np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist())
+    if (overtakes & differs).any() or overtakes.sum() >= MIN_RANK_DROP:
+        listed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
+        names = ", ".join(agent_ids[agent] for agent in listed)
         rank = int(overtakes.sum()) + 1
         return (
             f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind {names}: "
@@ -163,17 +169,20 @@ class WeightedRanking:
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
-        plain_rank, rank = rank_with_ties(plain.ability), rank_with_ties(abilities.ability)
-        by_change = np.argsort(-np.abs(rank - plain_rank), kind="stable")
-        moves = tuple(
-            RankChange(agent_ids[i], int(plain_rank[i]), int(rank[i])) for i in by_change if rank[i] != plain_rank[i]
+        plain_rank = rank_with_ties(plain.ability)
+        rank = rank_with_ties(abilities.ability)
+        largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
+        rank_changes = tuple(
+            RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
+            for agent in largest_change_first
+            if rank[agent] != plain_rank[agent]
         )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
         self.abilities, self.differences = abilities, differences
         self.facts = AlternativeRankingFacts(
-            groups, best, int(differences.significantly_better.sum()), moves, leader_change
+            groups, best, int(differences.significantly_better.sum()), rank_changes, leader_change
         )
 
 
@@ -197,9 +206,9 @@ def find_flagged_groups(
         Flagged pairs, their clusters, and groups that more answers may flag.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
-    position = {agent: n for n, agent in enumerate(agent_ids)}
-    for cluster in clones:
-        members = [position[agent] for agent in cluster if agent in position]
+    position_of = {agent: position for position, agent in enumerate(agent_ids)}
+    for group in clones:
+        members = [position_of[agent] for agent in group if agent in position_of]
         is_clone_pair[np.ix_(members, members)] = True
     return flag_groups(totals, prior_flags=is_clone_pair)
 
@@ -212,6 +221,7 @@ def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     """
     _check_agents_exist("families", rules.families, agent_ids)
     _check_agents_exist("trusted", rules.trusted, agent_ids)
+
     if len(set(rules.trusted)) == 1 or (rules.ranked_by == "trusted" and not rules.trusted):
         raise StatisticsError(
             f"A trusted panel needs at least 2 agents, which score each other: got {len(set(rules.trusted))}. Set trusted to 2 "
@@ -266,7 +276,7 @@ class PairedAnswers(NamedTuple):
     Attributes
     ----------
     blocks : callable
-        Returns the answers in chunks of items (`PairChunk`), each time it is called.
+        Function without arguments that returns the answers in chunks of items (`PairChunk`).
     totals : PairTotals
         Sums of the answers.
     totals_with_follow_ups : PairTotals or None
@@ -291,7 +301,7 @@ class PairedAnswers(NamedTuple):
 
 def iter_answers(blocks: Callable[[], Iterable[RateChunk]]) -> Iterator[PairChunk]:
     """Yield the answers of each chunk of items."""
-    return (block.answers for block in blocks())
+    return (chunk.answers for chunk in blocks())
 
 
 def rank_alternatives(
@@ -328,7 +338,10 @@ def rank_alternatives(
 
 
 def _robust_partners(cluster: Ids) -> PartnerWeights:
-    """Weight flagged agents as one partner; cluster : int32 array (n_agents,)."""
+    """Weight each group of flagged agents as one partner, whose members do not score each other.
+
+    `cluster`, int32 array (n_agents,), has the same number for the agents of a group.
+    """
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
             f"All {len(cluster)} agents are flagged as one group, so no agent is left to score them. Add agents that "
@@ -339,7 +352,7 @@ def _robust_partners(cluster: Ids) -> PartnerWeights:
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Shift abilities, by any estimator, by the effect of weighting the partners.
+    """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
 
     `abilities` itself is returned if all weights are equal. StatisticsError [partners-none] or [cluster-agents] is
     raised if the weighted answers do not determine abilities or their standard errors.
@@ -390,9 +403,12 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """List the ids of each group of two or more agents, the largest group first; label : int32 array (n_agents,)."""
-    members: dict[int, list[str]] = {}
-    for agent, number in zip(agent_ids, label.tolist(), strict=True):
-        members.setdefault(number, []).append(agent)
-    groups = [tuple(group) for group in members.values() if len(group) > 1]
+    """List the ids of each group of two or more agents, the largest group first.
+
+    `label`, int32 array (n_agents,), has the same number for the agents of a group.
+    """
+    members_of: dict[int, list[str]] = {}
+    for agent, group_number in zip(agent_ids, label.tolist(), strict=True):
+        members_of.setdefault(group_number, []).append(agent)
+    groups = [tuple(members) for members in members_of.values() if len(members) > 1]
     return tuple(sorted(groups, key=lambda group: -len(group)))

@@ -27,21 +27,24 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
-    `after` are the abilities by all trials. `answers_recomputed`: whether the judge answered the earlier trials again,
-    because its answers have no request hashes.
+    `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials
+    again, because its answers have no request hashes.
     """
-    plan, extensions = trials.plan, get_extensions(trials.plan)
-    n_steps = len(extensions.steps)
-    if not n_steps:
+    plan = trials.plan
+    steps = get_extensions(plan).steps
+    if not steps:
         return None
-    last, earlier = extensions.steps[-1], trials_after_steps(trials, n_steps - 1)
+
+    earlier = trials_after_steps(trials, len(steps) - 1)
     before = estimate_trial_abilities(earlier, EstimationRequest())
     if before is None:
         before = estimate_anchor_abilities(earlier).with_rates_subtracted()
     drift = _estimate_drift(trials, earlier)
-    rank_before, rank_after = rank_with_ties(before.ability), rank_with_ties(after.ability)
+
+    rank_before = rank_with_ties(before.ability)
+    rank_after = rank_with_ties(after.ability)
     return ExtensionFacts(
-        kind=last.kind,
+        kind=steps[-1].kind,
         n_calls=trials.n - earlier.n,
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
@@ -65,10 +68,10 @@ def compute_extension_facts(
 
 
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
-    """Estimate the drift of each earlier agent's ability, and of the judge.
+    """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
-    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
-    drift cannot be estimated from it.
+    `earlier` are the trials before the last extension. New answers are compared with earlier ones on the same items. An
+    extension by repeats shows other responses, so drift cannot be estimated from it.
     """
     extensions = get_extensions(trials.plan)
     n_steps = len(extensions.steps)
@@ -79,12 +82,15 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     def is_old(chunk: ItemChunk) -> Bools:
         return np.asarray(chunk.step < n_steps)
 
+    # change of each agent's effect and its variance, NaN if unknown
     n_anchors, n_before = extensions.anchors, earlier.plan.n_agents
-    change, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
+    change = np.full(n_before, np.nan)
+    variance = np.full(n_before, np.nan)
     judge_drift, judge_variance, n_judge_blocks = np.nan, np.nan, 0
     if extensions.steps[-1].kind == "repeats":
         return Drift(change, variance, judge_drift, judge_variance, n_judge_blocks)
 
+    # the anchors, the first plan's agents: by new complete blocks, otherwise by their partners in new linking trials
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, rows=is_old)
     new = link_agents(trials, anchors, scale, rows=is_new)
@@ -96,7 +102,8 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
         added = select_added_answers(trials, rows=is_new)
         anchor_drift = estimate_partner_drift(added, effect=new.effect, scale=scale)
     if anchor_drift is not None:
-        change[:n_anchors], variance[:n_anchors] = anchor_drift.change, anchor_drift.variance
+        change[:n_anchors] = anchor_drift.change
+        variance[:n_anchors] = anchor_drift.variance
 
     # an agent with new linking trials: its effect by these minus its effect before
     old = link_agents(trials, anchors, scale, rows=is_old)
@@ -140,16 +147,16 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
     if facts.joined_items:
         sentences.append(f"{format_count(len(facts.joined_items), 'item')} joined.")
 
-    changes = {
-        move.agent: move.after - move.before
-        for move in facts.agent_changes
-        if move.before is not None and move.after is not None and move.before != move.after
+    change_of = {
+        change.agent: change.after - change.before
+        for change in facts.agent_changes
+        if change.before is not None and change.after is not None and change.before != change.after
     }
-    if changes:
-        largest = max(changes, key=lambda agent: abs(changes[agent]))
+    if change_of:
+        largest = max(change_of, key=lambda agent: abs(change_of[agent]))
         sentences.append(
-            f"{len(changes)} of {len(facts.agent_changes)} abilities changed, that of {largest} the most, by "
-            f"{changes[largest]:+.3f}."
+            f"{len(change_of)} of {len(facts.agent_changes)} abilities changed, that of {largest} the most, by "
+            f"{change_of[largest]:+.3f}."
         )
     else:
         sentences.append(f"No ability of the {len(facts.agent_changes)} earlier agents changed.")
@@ -163,14 +170,14 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
         "items": ("on the new items", "they suit it better or worse, or the judge changed"),
         "calls": ("by the new answers", "check its responses, and whether the judge changed"),
     }[facts.kind]
-    drifted = [move for move in facts.agent_changes if move.p_holm is not None and move.p_holm < ALPHA]
-    for move in drifted:
-        direction = "higher" if (move.drift or 0) > 0 else "lower"
+    drifted = [change for change in facts.agent_changes if change.p_holm is not None and change.p_holm < ALPHA]
+    for change in drifted:
+        direction = "higher" if (change.drift or 0) > 0 else "lower"
         sentences.append(
-            f"The ability of {move.agent} is {abs(move.drift or 0):.3f} {direction} {basis} than before "
-            f"(p = {move.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
+            f"The ability of {change.agent} is {abs(change.drift or 0):.3f} {direction} {basis} than before "
+            f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
         )
-    if not drifted and any(move.p_holm is not None for move in facts.agent_changes):
+    if not drifted and any(change.p_holm is not None for change in facts.agent_changes):
         sentences.append(f"No earlier agent drifted significantly {basis}.")
 
     if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:

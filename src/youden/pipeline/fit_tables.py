@@ -86,7 +86,8 @@ def fit_judged(
     fitted, or the main ranking cannot be made.
     """
     plan, verdicts = judged
-    target, metadata = terms.target, verdicts.metadata
+    target = terms.target
+    metadata = verdicts.metadata
     run = folder.path.resolve().name
     over_judges = target == ITEMS_AND_JUDGES
     parts = open_verdict_chunks(verdicts, plan)
@@ -94,6 +95,7 @@ def fit_judged(
     def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
         return (part.unread_copy() for part in parts)
 
+    # for the target "items-and-judges", each answer is the mean of the judges' votes
     rows: Rows = average_judge_rows(read_rows) if over_judges else read_rows
     counts = CallCounts(plan, metadata.measured)
     counts.add_rows(rows)
@@ -127,7 +129,8 @@ def fit_judged(
 
         with folder.replace_fit_files() as fit_folder:
             if rates or len(verdicts) < MAX_TRIALS_WITH_RATES:
-                fit_folder.write_rate_chunks(((block.start, block.rates) for block in trials.iter_rates()), plan)
+                rate_chunks = ((chunk.start, chunk.rates) for chunk in trials.iter_rates())
+                fit_folder.write_rate_chunks(rate_chunks, plan)
             if can_decompose_variance(plan, len(verdicts)):
                 result = folder.read_verdicts(folder.read_plan())
                 if over_judges:
@@ -147,19 +150,20 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
     fitted, or the main ranking cannot be made.
     """
     rates = folder.read_rates()
-    blocks = [RateChunk(0, rates, rates)]
+    chunks = [RateChunk(0, rates, rates)]
+
     # imported values are D = TPR − FPR already, so there are no independent trials to subtract
-    sums = ChunkSums(blocks, rates, IndependentTotals(rates.n_agents, rates.n_items))
+    sums = ChunkSums(chunks, rates, IndependentTotals(rates.n_agents, rates.n_items))
     model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(iter_pair_answers, lambda: blocks, has_own_rates=False)
+    answers = partial(iter_pair_answers, lambda: chunks, has_own_rates=False)
     agent_rates = AgentRates.unknown(rates.n_agents)
     abilities = fit_abilities(model, sums.symmetric, answers, rates=agent_rates, target=terms.target)
     fit = FitResult(
         sums,
-        PairedAnswers(partial(iter_answers, lambda: blocks), sums.pairs.totals),
+        PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals),
         model,
         abilities,
-        measure_judge_from_differences(blocks, n_items=rates.n_items),
+        measure_judge_from_differences(chunks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=terms.rules,
@@ -243,6 +247,8 @@ class FitResult:
         differences = agent_differences(abilities)
         alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
         alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
+
+        # the main ranking is the plain one, or the alternative one that the rules name
         main_abilities, main_differences = abilities, differences
         for ranking in alternatives:
             if ranking.name == rules.ranked_by and ranking.abilities and ranking.differences:
@@ -327,6 +333,7 @@ class FitResult:
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
     """Measure how far the rankings by two random halves of the partners agree.
 
+    The partners of an agent are the agents that it is compared with; `totals` are the sums of their answers. Returns
     None for fewer than 5 agents, or if the two rankings cannot be correlated.
     """
     try:
@@ -335,8 +342,14 @@ def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -
         return None
     if np.isnan(halves.rho):
         return None
-    most_dependent = np.argsort(-np.nan_to_num(halves.rank_change), kind="stable")[:MAX_NAMED_DEPENDENT]
-    agents = tuple((agent_ids[i], float(halves.rank_change[i])) for i in most_dependent if halves.rank_change[i] > 0)
+
+    # agents whose ranks by the two halves differ most
+    largest_change_first = np.argsort(-np.nan_to_num(halves.rank_change), kind="stable")
+    agents = tuple(
+        (agent_ids[agent], float(halves.rank_change[agent]))
+        for agent in largest_change_first[:MAX_NAMED_DEPENDENT]
+        if halves.rank_change[agent] > 0
+    )
     return PartnerFacts(halves.rho, halves.n_splits, agents)
 
 
@@ -379,7 +392,7 @@ def describe_judged_run(
 def compare_links_of_scores(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Compare links by their curl.
+    """Compare links, the scales on which scores may be additive, by their curl, the deviation from additivity.
 
     Returns the link table of each kind of scores, the reason why a kind has none, and the curl curves of
     the symmetric scores.
@@ -406,11 +419,13 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     """
     if holdout is None:
         return None
+
     cells, observed, _ = holdout.cells
     predicted = model.predict_at(cells.agent, cells.item)
     is_predicted = ~np.isnan(predicted)
     if not is_predicted.any():
         return None
+
     metric = rmse(predicted[is_predicted], observed[is_predicted])
     return HoldoutFacts(
         n_cells=int(is_predicted.sum()),

@@ -32,13 +32,16 @@ JudgePlan = Callable[[Plan], Verdicts]
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
     """Allocate follow-up trials to the pairs of undecided groups, in the order of `flags.undecided`.
 
-    Returns the number of trials of each pair of agents, at most `budget` in all. Pairs within one cluster get none,
-    because they are flagged already.
+    `budget` is the maximum number of trials in all. Returns the number of trials of each pair of agents (positions).
+    Pairs within one cluster get none, because they are flagged already.
     """
     n_trials: dict[tuple[int, int], int] = {}
     for group in flags.undecided:
-        pairs = [pair for pair in combinations(group, 2) if flags.cluster[pair[0]] != flags.cluster[pair[1]]]
-        new_pairs = [pair for pair in pairs if pair not in n_trials]
+        new_pairs = [
+            (agent, partner)
+            for agent, partner in combinations(group, 2)
+            if flags.cluster[agent] != flags.cluster[partner] and (agent, partner) not in n_trials
+        ]
         n_per_pair = min(FOLLOW_UPS_PER_PAIR, budget // max(len(new_pairs), 1))
         if n_per_pair >= MIN_FOLLOW_UPS_PER_PAIR:
             n_trials.update(dict.fromkeys(new_pairs, n_per_pair))
@@ -56,25 +59,34 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
     result = verdicts_without_follow_ups(result)
     plan = result.plan
     totals = PairTotals.from_chunks([select_paired_answers(result.rates())], plan.n_agents)
-    n_trials = allocate_follow_ups(find_flagged_groups(totals, plan.agent_ids), int(share * len(plan)))
+    flags = find_flagged_groups(totals, plan.agent_ids)
+    n_trials = allocate_follow_ups(flags, int(share * len(plan)))
     trials = draw_follow_ups(plan, n_trials, stream("follow-ups", plan.seed))
-    return judge_plan(with_added_trials(plan, trials)) if len(trials) else result
+    if not len(trials):
+        return result
+    return judge_plan(with_added_trials(plan, trials))
 
 
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw paired trials of each pair on random items that it was not compared on, half of them in each order.
 
-    `n_trials` is the number of trials of each pair; fewer are drawn if it has fewer such items.
+    `n_trials` is the number of trials of each pair of agents, the lower position first; fewer are drawn if the pair has
+    fewer such items.
     """
     rows = []
-    low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
-    for (agent, partner), n in n_trials.items():
-        judged_items = plan.item[(low == agent) & (high == partner) & (plan.trial_type == PAIRED)]
+    lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
+    for (agent, partner), n_of_pair in n_trials.items():
+        is_of_pair = (lower == agent) & (higher == partner) & (plan.trial_type == PAIRED)
+        judged_items = plan.item[is_of_pair]
         is_eligible = plan.split.train[agent] & plan.split.train[partner]
-        items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
-        chosen = rng.choice(items, size=min(n, len(items)), replace=False)
-        for number, item in enumerate(chosen.tolist()):
+        new_items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
+        drawn_items = rng.choice(new_items, size=min(n_of_pair, len(new_items)), replace=False)
+
+        # the two orders alternate
+        for number, item in enumerate(drawn_items.tolist()):
             first, second = (agent, partner) if number % 2 else (partner, agent)
             rows.append((item, first, second))
-    trials = Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
+
+    item_column, first_column, second_column = np.array(rows, dtype=np.int32).reshape(-1, 3).T
+    trials = Trials.paired(item_column, first_column, second_column)
     return trials.with_role(FOLLOW_UP, first=0.0, second=0.0)

@@ -62,20 +62,25 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
-    component, rounds = find_components(trials), _summarize_rounds(trials)
+    component = find_components(trials)
+    rounds = _summarize_rounds(trials)
     mean_score = _mean_pilot_answer(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
+    # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
-    for last_round in range(min(len(analyses), n_rounds - 1), n_rounds):
+    first_new = min(len(analyses), n_rounds - 1)
+    for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
         if fit is None:
             return None
+
         totals = trials.false_positives_until(last_round)
         rates = totals.estimate_rates(items_vary=request.target != "these-items")
         abilities = abilities_from_fit(fit, mean_score, rates, request.target, component=component, with_items=True)
         abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
+
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         analyses[last_round:] = [
             _analyze(
@@ -98,36 +103,44 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 
 
 def _mean_pilot_answer(trials: TrialsByItem) -> float:
-    """Compute the mean answer of the pilot's paired trials."""
-    n, total = 0, 0.0
+    """Compute the mean answer to the paired trials of the pilot, the first plan of a search."""
+    n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
-        answer = chunk.answer[(chunk.block >= 0) & (chunk.step == 0)]
-        n, total = n + len(answer), total + answer.sum()
-    return float(total / n)
+        is_of_pilot = (chunk.block >= 0) & (chunk.step == 0)
+        answer = chunk.answer[is_of_pilot]
+        n_answers += len(answer)
+        total += answer.sum()
+    return float(total / n_answers)
 
 
 def _limited_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
-    """Compute the bias to subtract from each ability, scaled down so that the same agents stay on top.
+    """Compute the selection bias to subtract from each ability, scaled down so that the same agents stay on top.
 
-    ability, cumulative_bias : float arrays (n_agents,)
+    `ability` and `cumulative_bias` are float arrays (n_agents,), `top` is the number of selected agents. Returns a
+    float array (n_agents,).
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
-    order = np.argsort(-ability, kind="stable")
-    selected, others = order[:top], order[top:]
+    best_first = np.argsort(-ability, kind="stable")
+    selected, others = best_first[:top], best_first[top:]
+
+    # lead of each selected agent over each other one, and how much of it the bias correction takes
     lead = np.subtract.outer(ability[selected], ability[others])
     lost_lead = np.subtract.outer(bias[selected], bias[others])
-    max_factor = float(np.min(lead / np.where(lost_lead > 0, lost_lead, 1.0), where=lost_lead > 0, initial=np.inf))
+
+    # largest factor of the bias at which no lead is lost
+    is_lost = lost_lead > 0
+    factors = lead / np.where(is_lost, lost_lead, 1.0)
+    max_factor = float(np.min(factors, where=is_lost, initial=np.inf))
     return np.asarray(bias * min(1.0, MAX_LOST_LEAD * max_factor))
 
 
 class _RoundSummary(NamedTuple):
-    """Paired trials in blocks of each round, int array (n_rounds,), and the agents that they count for.
-
-    The agents are a bool array (n_rounds, n_agents).
-    """
+    """Size of each round of a search, and the agents that it sampled."""
 
     n_trials: Positions
+    """int (n_rounds,): paired trials in blocks."""
     is_active: Bools
+    """bool (n_rounds, n_agents): whether a trial of the round counts for the agent."""
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
@@ -138,8 +151,11 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
     for chunk in trials.iter_chunks():
         in_blocks = chunk.where(chunk.block >= 0)
         n_trials += np.bincount(in_blocks.step, minlength=n_rounds)
-        is_active[in_blocks.step[in_blocks.counts_for_first], in_blocks.first[in_blocks.counts_for_first]] = True
-        is_active[in_blocks.step[in_blocks.counts_for_second], in_blocks.second[in_blocks.counts_for_second]] = True
+
+        for_first = in_blocks.where(in_blocks.counts_for_first)
+        is_active[for_first.step, for_first.first] = True
+        for_second = in_blocks.where(in_blocks.counts_for_second)
+        is_active[for_second.step, for_second.second] = True
     return _RoundSummary(n_trials, is_active)
 
 
@@ -148,7 +164,8 @@ def _iter_round_answers(trials: TrialsByItem, last_round: int) -> Iterator[PairC
     for chunk in trials.iter_answered():
         in_rounds = chunk.where((chunk.block >= 0) & (chunk.step <= last_round))
         n_blocks = int((np.bincount(in_rounds.block) > 0).sum())
-        for piece in in_rounds.split(1 + trials.plan.n_agents * n_blocks // MAX_CHUNK_SIZE):
+        n_pieces = 1 + trials.plan.n_agents * n_blocks // MAX_CHUNK_SIZE
+        for piece in in_rounds.split(n_pieces):
             yield piece.to_pairs(by_block=True, weight_by_agent=True)
 
 
@@ -166,24 +183,35 @@ def _analyze(
     A search that ends with its budget spends alpha in proportion to the budget. One that ends with a regret bound
     spends most of the remaining alpha if the next round is expected to reach the bound, and little before.
 
-    is_active : bool array (n_agents,), agents that the round sampled; budget_fraction: spent fraction of the budget
+    `differences` are the pairwise differences of the abilities after the round, `previous` the analyses before.
+    `is_active`, bool array (n_agents,), marks the agents that the round sampled. `budget_fraction` is the spent
+    fraction of the budget.
     """
     n_agents = len(is_active)
-    alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION
+    alpha_spent = 0.0
+    fraction = EARLY_ALPHA_FRACTION  # of alpha, for this analysis
     bounds = np.full(differences.std_error.shape, np.inf)
     cumulative_bias = np.zeros(n_agents)
     if previous:
-        alpha_spent, fraction = previous[-1].alpha_spent, previous[-1].next_alpha_fraction
-        bounds, cumulative_bias = previous[-1].upper_bounds, previous[-1].cumulative_bias
+        last = previous[-1]
+        alpha_spent = last.alpha_spent
+        fraction = last.next_alpha_fraction
+        bounds = last.upper_bounds
+        cumulative_bias = last.cumulative_bias
         if is_active.any():
-            cumulative_bias = cumulative_bias + np.where(is_active, previous[-1].bias[is_active].mean(), 0.0)
+            added_bias = last.bias[is_active].mean()
+            cumulative_bias = cumulative_bias + np.where(is_active, added_bias, 0.0)
+
     if max_regret is None or budget_fraction > NEARLY_SPENT:
         fraction = budget_fraction - alpha_spent
     fraction = max(fraction, MIN_ALPHA_FRACTION)
     if not are_comparable(differences):
         return InterimAnalysis(alpha_spent, fraction, fraction, bounds, np.zeros(n_agents), cumulative_bias)
 
-    bounds = np.minimum(bounds, simultaneous_upper_bounds(differences, top=top, alpha_fraction=fraction))
+    new_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=fraction)
+    bounds = np.minimum(bounds, new_bounds)
+
+    # alpha of the next analysis, in case it is the last one
     alpha_left = max(1 - alpha_spent - fraction, MIN_ALPHA_FRACTION)
     next_fraction = FINAL_ALPHA_FRACTION * alpha_left
     if max_regret is not None:
@@ -192,6 +220,7 @@ def _analyze(
         )
         if not is_enough:
             next_fraction = EARLY_ALPHA_FRACTION * alpha_left
+
     bias = expected_selection_bias(differences, is_active)
     return InterimAnalysis(alpha_spent + fraction, fraction, next_fraction, bounds, bias, cumulative_bias)
 
@@ -215,6 +244,7 @@ def initial_analysis(
     Returns
     -------
     InterimAnalysis
+        The bounds and the spent alpha after this analysis; no agent was sampled, so there is no selection bias.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _analyze(

@@ -182,6 +182,8 @@ def judge_run(
     """
     folder, config = planned.folder, planned.config
     lock = run_lock(config, planned.plan, planned.judge)
+
+    # a judge that stores no answers has no workers to coordinate
     coordination = (
         coordinate_run(config.store_location, run=get_run_name(planned))
         if planned.judge.stores_new_answers
@@ -238,6 +240,7 @@ def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *
         budget = SharedBudget(config.max_cost, team)
 
     def judge_plan(plan: Plan) -> Verdicts:
+        """Query the judge on the trials of a plan whose answers the store lacks."""
         task = query_judge(plan, judge=planned.judge, store=config.store_location, asking=options, budget=budget)
         verdicts = run_until_stopped(task)
         check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
@@ -268,6 +271,7 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     Returns
     -------
     str
+        Path or name of the run's folder, or the name of the calibrations' account that is derived from it.
     """
     account = _path_from_store(config)
     return calibration_account(account) if calibrating else account

@@ -46,14 +46,22 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift mean answers so that their mean is that on the first `n_items` items, those of the first plan."""
+    """Shift mean answers so that their mean over agents is the mean answer on the first `n_items` items.
+
+    These are the items of the first plan; an extension may have added others.
+    """
     if trials.plan.n_items == n_items:
         return abilities
-    n, total = 0, 0.0
+
+    n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
         answer = chunk.answer[chunk.start + chunk.item < n_items]
-        n, total = n + len(answer), total + float(answer.sum())
-    shift = total / n - float(np.nanmean(abilities.ability)) if n else 0.0
+        n_answers += len(answer)
+        total += float(answer.sum())
+
+    shift = 0.0
+    if n_answers:
+        shift = total / n_answers - float(np.nanmean(abilities.ability))
     return abilities._replace(ability=abilities.ability + shift)
 
 
@@ -72,16 +80,18 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     linked = link_agents(trials, anchors, scale)
     factor = effect_scale(n_anchors)
 
-    # effect_i = (n_block · effect_block + n_linked · effect_linked) / n
+    # effect_i = (n_block · effect_block + n_linked · effect_linked) / (n_block + n_linked)
     has_ability = ~np.isnan(anchors.ability + anchors.covariance.std_error)
     n_block = _pad(np.where(has_ability, anchors.n_trials, 0.0), n_joined)
     n_linked = linked.n_trials.astype(np.float64)
-    n = n_block + n_linked
+    n_total = n_block + n_linked
     block_effect = _pad((anchors.ability - scale.centre) / factor, n_joined)
+    linked_part = np.where(n_linked > 0, n_linked * linked.effect, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        effect = (n_block * block_effect + np.where(n_linked > 0, n_linked * linked.effect, 0.0)) / n
-        block_weight, linked_weight = n_block / n, n_linked / n
+        effect = (n_block * block_effect + linked_part) / n_total
+        block_weight, linked_weight = n_block / n_total, n_linked / n_total
 
+    # anchors without linking trials keep their abilities exactly
     ability = scale.centre + factor * effect
     unchanged = np.flatnonzero(n_linked[:n_anchors] == 0)
     ability[unchanged] = anchors.ability[unchanged]
@@ -92,17 +102,20 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         influence = _iter_influence(
             trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
         )
-        estimate = _covariance_over_items(partial(influence, keep_anchors=False), n, n_anchors)
+        estimate = _covariance_over_items(partial(influence, keep_anchors=False), n_total, n_anchors)
         if len(unchanged) < n_anchors:
             # further calls on some anchors must not change the standard errors of other agents
-            n_kept = np.append(n_block[:n_anchors], n[n_anchors:])
+            n_kept = np.append(n_block[:n_anchors], n_total[n_anchors:])
             with_kept_anchors = _covariance_over_items(partial(influence, keep_anchors=True), n_kept, n_anchors)
             estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
 
     covariance, df = estimate.covariance.copy(), estimate.df.copy()
-    covariance[np.ix_(unchanged, unchanged)] = anchors.covariance.covariance[np.ix_(unchanged, unchanged)]
+    unchanged_pairs = np.ix_(unchanged, unchanged)
+    covariance[unchanged_pairs] = anchors.covariance.covariance[unchanged_pairs]
     df[unchanged] = anchors.covariance.df[unchanged]
-    n_trials = np.where(n_linked > 0, n, _pad(anchors.n_trials.astype(np.float64), n_joined))
+    n_trials = np.where(n_linked > 0, n_total, _pad(anchors.n_trials.astype(np.float64), n_joined))
+
+    # `focused` are the anchors that the run was extended on
     is_anchor = np.arange(plan.n_agents) < n_anchors
     focused = np.flatnonzero(is_anchor & (n_linked > 0))
     link_rates = partial(
@@ -132,16 +145,19 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 
 
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Return abilities with exactly those values of some anchors that these had before the extension.
+    """Replace the abilities and covariances of some anchors by those from before the extension.
 
-    unchanged : int array, positions of these anchors
+    `unchanged`, int array, holds the positions of these anchors.
     """
     before = anchors.with_rates_subtracted()
-    ability, covariance = abilities.ability.copy(), abilities.covariance.covariance.copy()
+    ability = abilities.ability.copy()
+    ability[unchanged] = before.ability[unchanged]
     df = abilities.covariance.df.copy()
-    ability[unchanged], df[unchanged] = before.ability[unchanged], before.covariance.df[unchanged]
-    block = np.ix_(unchanged, unchanged)
-    covariance[block] = before.covariance.covariance[block]
+    df[unchanged] = before.covariance.df[unchanged]
+
+    covariance = abilities.covariance.covariance.copy()
+    unchanged_pairs = np.ix_(unchanged, unchanged)
+    covariance[unchanged_pairs] = before.covariance.covariance[unchanged_pairs]
     return abilities._replace(ability=ability, covariance=CentredCovariance(covariance, df))
 
 
@@ -156,9 +172,9 @@ def _iter_influence(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    The function takes `keep_anchors`: whether the influence on anchors is that on their complete blocks alone.
-
-    weights : float arrays (n_agents,), the fractions of an agent's trials in complete blocks and among linking trials
+    Its argument `keep_anchors` is whether the influence on anchors is only that through their complete blocks.
+    `weights` are two float arrays (n_agents,): the fractions of an agent's trials that are in complete blocks, and that
+    are linking trials. The influence of an item is the weighted mean of its influence through both.
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
@@ -192,16 +208,20 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
     """
-    abilities, steps = estimate_extended_abilities(trials, anchors), get_extensions(trials.plan).steps
+    abilities = estimate_extended_abilities(trials, anchors)
+    steps = get_extensions(trials.plan).steps
     top = steps[-1].top
     if top is None:
         return abilities
 
+    # maximum regret of each analysis: one before each step of the search, and one after the last step
     search_steps = takewhile(lambda step: step.top == top and step.max_regret, reversed(steps))
     max_regrets = [*reversed([step.max_regret for step in search_steps]), steps[-1].max_regret]
-    first_analysis = len(steps) - len(max_regrets) + 1
+    first_n_steps = len(steps) - len(max_regrets) + 1
+
     analyses: list[InterimAnalysis] = []
-    for n_steps, max_regret in enumerate(max_regrets, first_analysis):
+    for n_steps, max_regret in enumerate(max_regrets, first_n_steps):
+        # abilities after `n_steps` extensions
         if n_steps == len(steps):
             current = abilities
         elif n_steps == 0:
@@ -215,8 +235,14 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
 def _covariance_over_items(
     influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Compute the covariance of abilities from the influence of the items; n_trials : float array (n_agents,)."""
-    n_items, share_squares = np.zeros(len(n_trials), dtype=np.int64), np.zeros(len(n_trials))
+    """Compute the covariance of abilities from the influence of the items.
+
+    `influence` returns the matrices of all items in chunks each time it is called. `n_trials` is a float array
+    (n_agents,).
+    """
+    # number of items of each agent, and sum of the squares of their shares of the agent's trials
+    n_items = np.zeros(len(n_trials), dtype=np.int64)
+    share_squares = np.zeros(len(n_trials))
     for _, share in influence():
         n_items += (share > 0).sum(axis=1)
         share_squares += (share**2).sum(axis=1)
@@ -230,9 +256,13 @@ def _covariance_over_items(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return `base` with the rows, columns and degrees of freedom of some agents from `source`; agents : int array."""
+    """Return `base` with the rows, columns and degrees of freedom of some agents replaced by those of `source`.
+
+    `agents`, int array, holds the positions of these agents.
+    """
     covariance, df = base.covariance.copy(), base.df.copy()
-    covariance[agents], covariance[:, agents] = source.covariance[agents], source.covariance[:, agents]
+    covariance[agents] = source.covariance[agents]
+    covariance[:, agents] = source.covariance[:, agents]
     df[agents] = source.df[agents]
     return CentredCovariance(covariance, df)
 
@@ -247,17 +277,23 @@ def _combine_variances(
 ) -> CentredCovariance:
     """Combine the variances of complete blocks and linking trials, neglecting the covariances between them.
 
-    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials; factor: ability per effect
+    `block_weight` and `linked_weight`, float arrays (n_agents,), are the fractions of an agent's trials that are in
+    complete blocks, and that are linking trials. An effect, multiplied by `factor`, is a difference in ability.
     """
     n_anchors, n_agents = len(anchor_covariance.df), len(block_weight)
+
+    # complete blocks: C_ik · w_i · w_k for anchors i and k
     anchor_weight = block_weight[:n_anchors]
     covariance = np.zeros((n_agents, n_agents))
     covariance[:n_anchors, :n_anchors] = (
         np.nan_to_num(anchor_covariance.covariance) * anchor_weight[:, None] * anchor_weight
     )
+
+    # linking trials: variances only
     linked_variance = np.where(linked.n_trials > 0, linked.variance, 0.0)
     covariance[np.diag_indices(n_agents)] += factor**2 * linked_weight**2 * linked_variance
 
+    # degrees of freedom: blocks − 1, for anchors those of both sources, plus those of the prior
     df = linked.n_blocks - 1.0
     n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
     df[:n_anchors] = n_linked_blocks + np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
@@ -268,7 +304,7 @@ def _combine_variances(
 
 
 def _pad(column: Floats, n: int) -> Floats:
-    """Replace NaN by 0, and append n zeros."""
+    """Replace NaN by 0 in an array (n_anchors,), and append `n` zeros for the agents that joined."""
     padded: Floats = np.zeros(len(column) + n)
     padded[: len(column)] = np.nan_to_num(column, posinf=np.inf)
     return padded

@@ -45,14 +45,18 @@ def average_judges(result: Verdicts) -> Verdicts:
 
 
 def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
-    """Derive the columns of verdicts from mean votes.
+    """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    answer : float array (n_trials,), NaN if a vote is missing; missing : int8 array (n_trials,), codes of reasons
+    `answer`, float array (n_trials,), holds the mean votes, NaN if a vote is missing. `missing`, int8 array (n_trials,),
+    holds the codes of the reasons why the jury's own answers are missing.
     """
     is_missing = np.isnan(answer)
+    hard_answer = np.where(is_missing, np.nan, answer >= 0.5)
+
+    # if a vote is missing, codes below that of "failed" become "failed"; 0, an answer of the jury, is one of them
     reason = np.maximum(missing, MISSING_REASONS.index("failed"))
-    hard = np.where(is_missing, np.nan, answer >= 0.5)
-    return {"answer": answer, "hard_answer": hard, "missing_reason": np.where(is_missing, reason, 0).astype(np.int8)}
+    missing_reason = np.where(is_missing, reason, 0).astype(np.int8)
+    return {"answer": answer, "hard_answer": hard_answer, "missing_reason": missing_reason}
 
 
 def average_judge_rows(rows: Rows) -> Rows:
@@ -65,7 +69,9 @@ def average_judge_rows(rows: Rows) -> Rows:
     def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
         for chunk in rows():
             votes = get_votes_by_judge(chunk)
-            columns = _answer_columns(np.mean(votes, axis=0), chunk["missing_reason"]) if votes else {}
+            columns = {}
+            if votes:
+                columns = _answer_columns(np.mean(votes, axis=0), chunk["missing_reason"])
             yield RowSubset(chunk, slice(None), **columns)
 
     return read_averaged
@@ -111,19 +117,24 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
-    n, total_variance = np.zeros((2, n_agents))
+    n_trials, total_variance = np.zeros((2, n_agents))
     for chunk in trials.iter_answered():
         if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
             return abilities
         vote_variance = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
         for agent in (chunk.first, chunk.second):
-            n += np.bincount(agent, minlength=n_agents)
+            n_trials += np.bincount(agent, minlength=n_agents)
             total_variance += np.bincount(agent, vote_variance, n_agents)
 
+    # σ²_i / P for each agent, times (K − 2) / (K − 1)
     n_comparisons = 2 * (n_agents - 1) * n_items
-    std_error = np.sqrt((n_agents - 2) / (n_agents - 1) * total_variance / np.maximum(n, 1) / n_comparisons)
+    variance = (n_agents - 2) / (n_agents - 1) * total_variance / np.maximum(n_trials, 1) / n_comparisons
+    std_error = np.sqrt(variance)
+
+    # covariance of the distances from the average agent
     centring = np.eye(n_agents) - 1 / n_agents
-    covariance = abilities.covariance.covariance + std_error[:, None] * std_error * centring
+    vote_covariance = std_error[:, None] * std_error * centring
+    covariance = abilities.covariance.covariance + vote_covariance
     return abilities._replace(
         covariance=CentredCovariance(covariance, abilities.covariance.df),
         method=f"{abilities.method}; with what {trials.n_votes} votes on a comparison differ in",
@@ -138,7 +149,9 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
     votes = result.votes[:, is_training_answer(result) & is_complete]
     if votes.shape[1] < 2 or not votes.std(axis=1).all():  # a judge that always answers the same has no correlation
         return result
-    n_judges, sums = len(votes), VoteSums()
+
+    n_judges = len(votes)
+    sums = VoteSums()
     sums.add(votes)
     correlation = sums.correlation
     n_effective = effective_number_of_judges(n_judges, correlation)
@@ -192,6 +205,7 @@ def is_training_answer(verdicts: Verdicts) -> Bools:
     Returns
     -------
     bool array (n_trials,)
+        In the order of the plan's trials.
     """
     plan = verdicts.plan
     return np.asarray(plan.is_training & (plan.trial_type == PAIRED) & verdicts.answered)
@@ -208,6 +222,7 @@ def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     Returns
     -------
     JudgeSpread
+        Abilities by each judge, and the variance between judges.
 
     Raises
     ------
@@ -219,7 +234,7 @@ def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     plan = results[0].plan
     answers = [results[0].answer]
     for result in results[1:]:
-        row = match_trials(plan, result.plan)
+        row = match_trials(plan, result.plan)  # −1 for a trial that the other plan does not have
         answers.append(np.where(row >= 0, result.answer[row], np.nan))
     return measure_vote_spread(plan, np.stack(answers))
 
@@ -233,9 +248,11 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     there is a single judge.
     """
     is_usable = plan.is_training & ~np.isnan(votes).any(axis=0)
-    used, mean_vote = is_usable & (plan.trial_type == PAIRED), votes.mean(axis=0)
-    pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=used)
+    paired = is_usable & (plan.trial_type == PAIRED)
+    mean_vote = votes.mean(axis=0)
+    pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=paired)
 
+    # false-positive rates of the mean votes
     totals = IndependentTotals(plan.n_agents, plan.n_items)
     independent = is_usable & (plan.trial_type == INDEPENDENT)
     totals.add(
@@ -246,7 +263,7 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
         other_item=plan.other_item[independent],
     )
     return _measure_spread(
-        lambda: [(pairs, votes[:, used])], None, n_agents=plan.n_agents, rates=totals.estimate_rates()
+        lambda: [(pairs, votes[:, paired])], None, n_agents=plan.n_agents, rates=totals.estimate_rates()
     )
 
 
@@ -257,10 +274,11 @@ def _measure_spread(
     n_agents: int,
     rates: AgentRates | None = None,
 ) -> JudgeSpread:
-    """Measure how far judges differ, from chunks of trials with their votes, float arrays (n_judges, n_trials).
+    """Measure how far judges differ, from chunks of trials and their votes.
 
-    `covariance` is that of the ranking, without the variance between judges. If it is None, that of the mean
-    votes is used, minus the false-positive `rates` of the mean votes.
+    `iter_votes` returns the chunks each time it is called: the trials, and the votes as a float array
+    (n_judges, n_trials). `covariance` is that of the ranking, without the variance between judges. If it is None, that
+    of the mean votes is used, from which the false-positive `rates` of the mean votes are subtracted.
     """
     sums = VoteSums()
     for _, votes in iter_votes():
@@ -268,6 +286,8 @@ def _measure_spread(
         n_judges = len(votes)
 
     def mean_by_agent(combine: Callable[[Floats], Floats]) -> TrialMeans:
+        """Average over the trials of each agent what `combine` makes of the votes, one number per trial."""
+
         def iter_pairs() -> Iterator[PairChunk]:
             return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
 
@@ -283,6 +303,8 @@ def _measure_spread(
 
     deviations = [mean_by_agent(partial(_deviation_from_mean, judge=judge)) for judge in range(n_judges)]
     by_judge = np.stack([mean.ability + deviation.ability for deviation in deviations])
+
+    # a deviation from the mean of M judges has (M − 1)/M of the variance of a judge
     mean_variance = np.mean([np.diag(deviation.covariance.covariance) for deviation in deviations], axis=0)
     sampling_variance = mean_variance * n_judges / max(n_judges - 1, 1)
     if covariance is None:
@@ -294,7 +316,10 @@ def _measure_spread(
 
 
 def _deviation_from_mean(votes: Floats, *, judge: int) -> Floats:
-    """Return the votes of one judge minus the mean of all; votes : float array (n_judges, n_trials)."""
+    """Return the votes of one judge minus the mean of all judges: float array (n_trials,).
+
+    `votes` is a float array (n_judges, n_trials), `judge` the row of the judge.
+    """
     return np.asarray(votes[judge] - votes.mean(axis=0))
 
 
@@ -343,17 +368,20 @@ class JudgeSpread:
                 "`youden rejudge`.",
                 slug="judges-few",
             )
-        self.ability, self.by_judge = by_judge.mean(axis=0), by_judge
+        self.ability = by_judge.mean(axis=0)
+        self.by_judge = by_judge
         self.n_effective = effective_number_of_judges(n_judges, correlation)
 
         # mean squares between judges: in all, and expected from sampling
         centred = by_judge - by_judge.mean(axis=1, keepdims=True)
         squares = centred.var(axis=0, ddof=1)
-        total, sampling = float(squares.sum() / (n_agents - 1)), float(sampling_variance.sum() / (n_agents - 1))
+        total = float(squares.sum() / (n_agents - 1))
+        sampling = float(sampling_variance.sum() / (n_agents - 1))
         df_total = (n_agents - 1) * (n_judges - 1)
         self.variance = max(0.0, total - sampling)
         self.low, self.high = (total * df_total / float(chdtri(df_total, p)) - sampling for p in (0.025, 0.975))
 
+        # variance between agents: observed, minus the parts of items and judges
         item_variance = np.diag(covariance.covariance)
         observed = float(centred.mean(axis=0).var(ddof=1))
         self.agent_variance = max(0.0, observed - float(np.nanmean(item_variance)) - total / n_judges)
@@ -361,20 +389,25 @@ class JudgeSpread:
         # variance of the mean over judges: (((M − 1)·s²_i + s²)/M − sampling_i)/M, at least that of the average agent
         shrunk = (squares * (n_judges - 1) + total) / n_judges
         judge_variance = np.maximum(shrunk - sampling_variance, self.variance) / n_judges
-        root = np.sqrt(judge_variance * n_agents / (n_agents - 1))
+        judge_std_error = np.sqrt(judge_variance * n_agents / (n_agents - 1))
         centring = np.eye(n_agents) - 1 / n_agents
+        judge_covariance = judge_std_error[:, None] * judge_std_error * centring
+
+        # Satterthwaite: df = (v + w)² / (v²/df_v + w²/df_w) for variances v and w
         df = (item_variance + judge_variance) ** 2 / (
             item_variance**2 / covariance.df + judge_variance**2 / (n_judges - 1)
         )
-        self.covariance = CentredCovariance(covariance.covariance + root[:, None] * root * centring, df)
+        self.covariance = CentredCovariance(covariance.covariance + judge_covariance, df)
 
 
 class VoteSums:
     """Sums of the answers of several judges to the same trials, over chunks of trials."""
 
     def __init__(self) -> None:
-        self._base: Floats | None = None
-        self._n, self._total, self._products = 0, np.zeros(0), np.zeros(0)
+        self._base: Floats | None = None  # (n_judges, 1): first votes, which are subtracted from all votes
+        self._n_trials = 0
+        self._total = np.zeros(0)  # (n_judges,)
+        self._products = np.zeros(0)  # (n_judges, n_judges)
 
     def add(self, votes: Floats) -> None:
         """Add the votes of a chunk, float array (n_judges, n_trials) without NaN."""
@@ -382,23 +415,27 @@ class VoteSums:
             return
         if self._base is None:  # sums of differences from the first votes are exactly 0 for a judge that never varies
             n_judges = len(votes)
-            self._base, self._total = votes[:, :1], np.zeros(n_judges)
+            self._base = votes[:, :1]
+            self._total = np.zeros(n_judges)
             self._products = np.zeros((n_judges, n_judges))
+
         difference = votes - self._base
-        self._n += votes.shape[1]
+        self._n_trials += votes.shape[1]
         self._total = self._total + difference.sum(axis=1)
         self._products = self._products + difference @ difference.T
 
     @property
     def correlation(self) -> float:
         """Mean correlation of two judges' answers; 0 without answers, or if a judge always answers the same."""
-        mean = self._total / max(self._n, 1)
-        covariance = self._products / max(self._n, 1) - np.outer(mean, mean)
+        mean = self._total / max(self._n_trials, 1)
+        covariance = self._products / max(self._n_trials, 1) - np.outer(mean, mean)
         sd = np.sqrt(np.diag(covariance))
         if not (len(sd) > 1 and sd.all()):
             return 0.0
+
         correlations = covariance / np.outer(sd, sd)
-        return float(correlations[np.triu_indices(len(sd), 1)].mean())
+        above_diagonal = np.triu_indices(len(sd), 1)  # each pair of judges once
+        return float(correlations[above_diagonal].mean())
 
 
 def effective_number_of_judges(n_judges: int, correlation: float) -> float:

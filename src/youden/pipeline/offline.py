@@ -76,6 +76,7 @@ def find_stage(planned: PlannedRun) -> Stage:
     Returns
     -------
     Stage
+        The plan with these rounds.
 
     Raises
     ------
@@ -90,7 +91,8 @@ def find_stage(planned: PlannedRun) -> Stage:
     except AnswersMissingError as error:
         plan = error.plan
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
-    return Stage(plan, n_rounds + (plan.n_follow_ups > 0))
+    has_follow_ups = plan.n_follow_ups > 0  # they count as one more round
+    return Stage(plan, n_rounds + has_follow_ups)
 
 
 def export_run(
@@ -154,14 +156,18 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
     with lock, coordinate_run(config.store_location, run=get_run_name(planned)):
-        stage, n_new = find_stage(planned), 0
+        stage = find_stage(planned)
+        n_new = 0
         while True:
             with open_store(config.store_location) as store:
                 counts = import_answers(
                     paths, stage.plan, config=planned.judge, store=store, account=get_cost_account(config)
                 )
             n_new += counts.n_new
-            previous, stage = stage, find_stage(planned)
+
+            # go on while answers are left that may belong to the next round
+            previous = stage
+            stage = find_stage(planned)
             if not counts.n_unknown or len(stage.plan) == len(previous.plan):
                 # answers that an earlier pass of this loop imported are new, not known
                 counts.n_stored -= n_new - counts.n_new
@@ -186,6 +192,7 @@ def plan_worker_run(config: RunConfig) -> PlannedRun:
 
 
 def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
+    """Return the error for workers of a judge that makes no calls; `option` is the one to remove."""
     message = f"The judge '{judge.name}' makes no calls, so workers have nothing to do. Remove {option}."
     return ConfigError(message, slug="judge-offline")
 
@@ -218,7 +225,7 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
 
 
 def join_run(planned: PlannedRun, asking: JudgingOptions | None = None) -> Verdicts:
-    """Send requests of a planned run together with other workers."""
+    """Send requests of a planned run together with other workers, and return the verdicts of its whole plan."""
     with join_as_worker(planned.config.store_location, run=get_run_name(planned)) as team:
         verdicts = collect_answers(planned, asking, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
@@ -261,7 +268,8 @@ def collect_answers_on_ray(
     team.asks = False
     team.sync()
     options = asking or JudgingOptions()
-    n_reported, log = 0, ProgressLog(options.progress)
+    log = ProgressLog(options.progress)
+    n_reported = 0
 
     def report_progress() -> None:
         nonlocal n_reported
@@ -316,8 +324,10 @@ def _work_on_node(planned: PlannedRun, asking: JudgingOptions, store_variable: s
 
 def _with_absolute_paths(planned: PlannedRun) -> PlannedRun:
     """Return the run with absolute paths, so that workers may start in any directory."""
-    config, store_file = planned.config, planned.config.store_file
-    store = config.store_location if store_file is None else os.path.abspath(store_file)
+    config = planned.config
+    store = config.store_location
+    if config.store_file is not None:
+        store = os.path.abspath(config.store_file)
     paths = {"out": os.path.abspath(config.folder), "store": store}
     return replace(planned, config=config.model_copy(update=paths))
 

@@ -106,19 +106,22 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
     if config.trials_from is not None:
-        plan = _draw_plan(config, pools) if _is_larger_part(config, stored) else stored
+        plan = _draw_plan(config, pools) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
+    # a run in rounds may go on to the goal in the config
     if stored.design in STOPPING_OPTIONS:
-        options = {**_without_stopping_options(stored.design, stored.options), **config.effective_design[1]}
+        _, new_options = config.effective_design
+        options = {**_without_stopping_options(stored.design, stored.options), **new_options}
         stored = replace(stored, options=options)
     n_stored = len(get_extensions(stored).steps)
     if n_stored > len(config.extensions):
+        # an extension that is not in the folder's config yet was stopped before its end
         recorded = folder.find_config()
         unfinished = None if recorded is None or len(recorded.extensions) >= n_stored else recorded.unfinished
-        command = (
-            f"youden run {folder.file('config.yaml')}" if unfinished is None else unfinished.format_command(folder.path)
-        )
+        command = f"youden run {folder.file('config.yaml')}"
+        if unfinished is not None:
+            command = unfinished.format_command(folder.path)
         raise RunFolderError(
             f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
             "--out for this run.",
@@ -136,12 +139,15 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
     """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
-    drawn = config.resolved if config.resolved is not None and config.resolved.pool == pools[0].digest else None
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
         return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
+
+    # the default budget of an earlier plan of the same pool is used again
     design, options = config.effective_design
-    budget = None if drawn is None else drawn.budget
+    budget = None
+    if config.resolved is not None and config.resolved.pool == pools[0].digest:
+        budget = config.resolved.budget
     if budget is None and config.calls is None and design == Adaptive.name:
         budget = _affordable_calls(config, pools[0], design, options)
     plan = make_plan(
@@ -156,6 +162,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         default_budget=budget,
         calls_are_free=_has_free_judge(config),
     )
+
     if plan.design == FixedWidth.name:
         from youden.pipeline.precision import check_width_attainable
 
@@ -164,7 +171,10 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
 
 
 def _has_free_judge(config: RunConfig) -> bool:
-    """Return whether calls of the run's judge cost nothing and take no time, so that more independent trials are planned."""
+    """Return whether calls of the run's judge cost nothing and take no time.
+
+    The plan of such a judge has more independent trials. False if the judge cannot be loaded.
+    """
     with suppress(YoudenError):  # a judge that cannot be loaded is reported when it is needed
         return load_judge_of_run(config).backend == LEXICAL
     return False
@@ -175,9 +185,9 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, at most those of the dense design.
+    """Estimate how many calls the cost cap pays for, at most those of the dense design, which makes all comparisons.
 
-    None if calls cost nothing, or if their price is unknown.
+    None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -188,11 +198,16 @@ def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mappi
     cost = estimate(pilot, judge)
     if not cost.usd:
         return None
-    return min(int(_PLANNED_CAP_FRACTION * config.max_cost * cost.calls / cost.usd), pilot.n_dense_calls) or None
+
+    affordable = int(_PLANNED_CAP_FRACTION * config.max_cost * cost.calls / cost.usd)
+    return min(affordable, pilot.n_dense_calls) or None
 
 
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
-    """Extend a plan by the steps of a config, each with its pool."""
+    """Extend a plan by the steps of a config; `pools` holds the pool of each step.
+
+    A step adds agents, items, repeats (further responses) or calls.
+    """
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
             plan = _EXTENDERS[step.kind](plan, pool, calls=step.calls)
@@ -220,15 +235,15 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     pool = pools[0] if config.trials_from is None else pools[-1]
     if pool.digest != get_extensions(plan).pool:
         yield "the pool has other texts than those that were judged"
-    for name, old, new in _iter_settings(config, plan):
+    for name, old, new in _iter_settings(config, plan):  # values in the plan and in the config
         if old != new:
             yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
     if config.trials_from is not None and not _is_part_of(plan, config.trials_from):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
     steps = zip(get_extensions(plan).steps, config.extensions, strict=False)
-    for number, (planned, requested) in enumerate(steps):
-        if not _is_same_step(planned, requested, pools[number + 1], plan):
-            yield f"extension number {number + 1} differs"
+    for number, (planned, requested) in enumerate(steps, 1):  # the first pool, number 0, is that of the first plan
+        if not _is_same_step(planned, requested, pools[number], plan):
+            yield f"extension number {number} differs"
 
 
 def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,7 +254,7 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield the config keys that decide a plan, each with its value in the plan and in the config."""
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
-    if not _is_larger_part(config, plan):
+    if not _takes_more_trials(config, plan):
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
     if config.trials_from is not None:
@@ -257,21 +272,27 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     yield "holdout_rule", plan.split.rule, config.holdout_rule
 
 
-def _is_larger_part(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config takes a larger part of another run than `plan`.
+def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
+    """Return whether the config takes more trials of another run than `plan` took.
 
-    If the seed is the same, the larger part contains `plan`.
+    False if the config does not take its trials from another run (`trials_from`), if `plan` took all trials, or if one
+    of the two numbers is not an integer. With the same seed, the larger part contains the trials of `plan`.
     """
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):
         return False
-    return config.calls is None or (isinstance(config.calls, int) and config.calls > old_calls)
+
+    # without `calls`, the config takes all trials
+    if config.calls is None:
+        return True
+    return isinstance(config.calls, int) and config.calls > old_calls
 
 
 def _is_part_of(plan: Plan, run: str) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
     source = RunFolder(Path(run)).read_plan()
-    states = (plan_after_steps(source, n) for n in range(len(get_extensions(source).steps) + 1))
+    n_steps = len(get_extensions(source).steps)
+    states = (plan_after_steps(source, n) for n in range(n_steps + 1))
     return any(state.digest[:12] == plan.options.get("trials_from") for state in states)
 
 
@@ -280,11 +301,13 @@ def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan:
     if (planned.kind, planned.pool) != (requested.kind, pool.digest):
         return False
     focus = [plan.agent_ids[agent] for agent in planned.focus]
-    planned_values = planned.calls, focus, planned.top, planned.max_regret
-    return planned_values == (requested.calls, requested.focus, requested.top, requested.max_regret)
+    planned_values = (planned.calls, focus, planned.top, planned.max_regret)
+    requested_values = (requested.calls, requested.focus, requested.top, requested.max_regret)
+    return planned_values == requested_values
 
 
 def _format_setting(value: object) -> str:
+    """Format the value of a config key for a message; None is a key that the config does not contain."""
     return "left out" if value is None else str(value)
 
 
@@ -298,12 +321,11 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
             raise _run_mismatch_error(folder, "an imported run")
         return
+
     # the stored plan may be newer than the answers, if the command stopped before it wrote them; they are in the store
-    is_same = run_plan.stored is not None and run_plan.stored.digest in (
-        run_plan.plan.digest,
-        folder.read_judged_plan_digest(),
-    )
-    if not is_same and folder.read_judged_plan_digest() != run_plan.plan.digest:
+    plan, stored = run_plan.plan, run_plan.stored
+    is_same = stored is not None and stored.digest in (plan.digest, folder.read_judged_plan_digest())
+    if not is_same and folder.read_judged_plan_digest() != plan.digest:
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     if not _is_same_judge(folder.read_recorded_judge(), judge):
         command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
@@ -312,12 +334,15 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
-    """Suggest the command that continues a run with equal sampling by a search for the best agents.
+    """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
 
-    Empty for other cases.
+    Returns the beginning of a sentence that "another name or --out for this run" ends. Empty if the config does not ask
+    for a search, if the run is one already, or if it has no fit.
     """
-    if config.effective_design[0] != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
+    design, _ = config.effective_design
+    if design != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
         return ""
+
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
@@ -326,15 +351,16 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose pool has more agents, items or repeats.
+    """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
 
-    Empty if anything else differs.
+    Returns the beginning of a sentence that "another name or --out for this run" ends. Empty if anything else differs.
     """
     extensions = get_extensions(stored)
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
     old_pool = find_part(pool, agent_ids, item_ids, digest=extensions.pool)
     if config.extensions or extensions.steps or old_pool is None:
         return ""
+
     n_new = {
         "agents": pool.n_agents - old_pool.n_agents,
         "items": pool.n_items - old_pool.n_items,
@@ -343,6 +369,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     kind, n = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
     if not n:
         return ""
+
+    # without a price, the suggestion has no cost
     cost = ""
     with suppress(YoudenError):
         judge = load_judge_of_run(config)

@@ -58,11 +58,12 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
 
-    The variance due to false-positive rates is part of the residual variance, because an extension has as many
-    independent trials per paired one. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    A block is the trials of one item in which each agent appears once first and once second. The variance due to
+    false-positive rates is part of the residual variance, because an extension has as many independent trials per
+    paired one. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
-    abilities = estimate_abilities(verdicts)
     plan = verdicts.plan
+    abilities = estimate_abilities(verdicts)
     used = (plan.block >= 0) & verdicts.answered
     weight = plan.trials.weight_first[used]
     contributions = compute_item_influence(
@@ -75,8 +76,11 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
         second_weight=weight,
         n_items=plan.n_items,
     )
+
+    # components without false-positive rates, whose variance is then added per trial
     rate_variance = abilities.rate_variance
-    components = estimate_components(contributions, np.diag(abilities.covariance.covariance) - rate_variance)
+    variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
+    components = estimate_components(contributions, variance_without_rates)
     n_trials = contributions.n_trials.sum(axis=1)
     return components._replace(residual=components.residual + rate_variance * n_trials)
 
@@ -137,7 +141,8 @@ class PrecisionForecast:
         """
         search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
         design = get_width_design(plan) if plan.design == FixedWidth.name else None
-        has_blocks, n_items = bool((plan.block >= 0).any()), plan.n_items
+        has_blocks = bool((plan.block >= 0).any())
+        n_items = plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
         self.n_agents = plan.n_agents
@@ -149,6 +154,7 @@ class PrecisionForecast:
             n_paired = search.budget(plan.split.train)
         self.trials = 2 * n_paired / plan.n_agents
 
+        # half-widths, only of plans in blocks without a search
         self.half_width: dict[float, ReferenceRange] = {}
         self.rate_share: float | None = None
         for multiple in BUDGET_MULTIPLES if has_blocks and search is None else ():
@@ -162,12 +168,14 @@ class PrecisionForecast:
                 widths = half_widths(with_rates, n_blocks, n_items)
                 self.half_width[multiple] = summarize_range(widths)
                 if multiple == 1.0 and rate_variance:
+                    # share of the variance: 1 − (half-width without rates / half-width with rates)²
                     share = 1 - (half_widths(prior, n_blocks, n_items) / widths) ** 2
                     self.rate_share = float(share.mean())
             else:
                 mean = half_widths(components, n_blocks, n_items).mean(keepdims=True)
                 self.half_width[multiple] = summarize_range(mean)
 
+        # the reference data have the regret, ρ and recall of plans in blocks with fewer trials than all comparisons
         is_measured = has_blocks and self.trials < 2 * max_blocks
         self.regret: dict[float, tuple[ReferenceRange, ReferenceRange]] = {}
         for multiple in BUDGET_MULTIPLES if is_measured and self.max_regret is None else ():
@@ -190,32 +198,50 @@ class PrecisionForecast:
 
     def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width."""
+        # own answers: one case with all agents; otherwise, one case per reference data set, with the agent at a quantile
         if components is None:
-            fraction, cases = 1.0, _split_components(components_at_quantile(HALF_WIDTH_FRACTION, kind))
+            fraction = 1.0
+            cases = _split_components(components_at_quantile(HALF_WIDTH_FRACTION, kind))
         else:
-            fraction, cases = HALF_WIDTH_FRACTION, [components]
+            fraction = HALF_WIDTH_FRACTION
+            cases = [components]
+
         max_blocks = (plan.n_agents - 1) * plan.n_items
-        blocks = [
+        n_blocks_by_case = [
             find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
             for case in cases
         ]
-        trials = [2.0 * n for n in blocks if n is not None]
-        if trials:
-            self.trials_needed = summarize_range(np.array(trials))
+        trials_per_agent = [2.0 * n_blocks for n_blocks in n_blocks_by_case if n_blocks is not None]
+        if trials_per_agent:
+            self.trials_needed = summarize_range(np.array(trials_per_agent))
             return
-        items = [find_min_items(case, width, fraction=fraction, n_agents=plan.n_agents) for case in cases]
-        self.items_needed = min((n for n in items if n is not None), default=None)
+
+        n_items_by_case = [find_min_items(case, width, fraction=fraction, n_agents=plan.n_agents) for case in cases]
+        self.items_needed = min((n_items for n_items in n_items_by_case if n_items is not None), default=None)
 
     def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
-        """Set `lowest_bound`, `search_items` and `search_calls`; `components` has one value per reference data set."""
-        cases, n_items = _split_components(components), plan.n_items
+        """Set `lowest_bound`, `search_items` and `search_calls`.
+
+        `n_paired` is the number of calls if one agent is clearly the best. `components` has one value per reference
+        data set.
+        """
+        cases = _split_components(components)
+        n_items = plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
         width = half_width_for_regret(max_regret, plan.n_agents)
-        blocks = [find_min_blocks(case, width, fraction=1.0, n_items=n_items, max_blocks=max_blocks) for case in cases]
+
+        # a regret bound is proportional to 1/√items
         bounds = np.array([min_regret_bound(case, n_items) for case in cases])
         self.lowest_bound = summarize_range(bounds)
         self.search_items = ceil(n_items * (float(bounds.mean()) / max_regret) ** 2)
-        max_calls = None if None in blocks else max(n or 0 for n in blocks) * plan.n_agents
+
+        # a block of K agents has K calls
+        n_blocks_by_case = [
+            find_min_blocks(case, width, fraction=1.0, n_items=n_items, max_blocks=max_blocks) for case in cases
+        ]
+        max_calls = None
+        if None not in n_blocks_by_case:
+            max_calls = max(n_blocks or 0 for n_blocks in n_blocks_by_case) * plan.n_agents
         self.search_calls = (n_paired, max_calls)
 
     @property
@@ -240,23 +266,29 @@ class PrecisionForecast:
         values = {name: getattr(self, name) for name in names}
         values |= {name: value._asdict() for name, value in values.items() if isinstance(value, ReferenceRange)}
         half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
-        reach: Json = None
+        reach: Json = None  # of a search
         if self.max_regret is not None:
             reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
         return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
 
 
 def _expected_rate_variance(plan: Plan, multiple: float) -> float:
-    """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls."""
+    """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls.
+
+    0 for fewer than 3 agents, and for a plan without pooled independent trials.
+    """
     n_pooled = multiple * int((plan.role == POOLED).sum())
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:
         return 0.0
-    return expected_rate_variance(2 * n_pooled / plan.n_agents, rate=ASSUMED_FPR, n_agents=plan.n_agents)
+
+    trials_per_agent = 2 * n_pooled / plan.n_agents  # each trial counts for two agents
+    return expected_rate_variance(trials_per_agent, rate=ASSUMED_FPR, n_agents=plan.n_agents)
 
 
 def _split_components(components: AgentVariances) -> list[AgentVariances]:
-    """Split variance components of several agents into those of each."""
-    return [AgentVariances(*row) for row in np.array(components).T[:, :, None]]
+    """Split variance components of several agents into a list with those of each agent, arrays of length 1."""
+    one_agent_per_row = np.array(components).T[:, :, None]
+    return [AgentVariances(*row) for row in one_agent_per_row]
 
 
 def read_variance_components(folder: RunFolder) -> AgentVariances | None:
@@ -361,35 +393,45 @@ def _blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> t
     Returns the number of blocks and None, or None and the number of items; both are None without a forecast.
     """
     n_agents, n_items = plan.n_agents, plan.n_items
-    rows = {row.agent: row for row in folder.read_ranking()}
-    ability, squared_half_width = [], 0.0
-    for name in pair:
-        row = rows[name]
+    row_by_agent = {row.agent: row for row in folder.read_ranking()}
+    abilities = []
+    squared_half_width = 0.0  # of the difference: sum over both agents
+    for agent in pair:
+        row = row_by_agent[agent]
         if row.ability is None or row.low is None or row.high is None:
             return None, None
-        ability.append(row.ability)
+        abilities.append(row.ability)
         squared_half_width += ((row.high - row.low) / 2) ** 2
-    difference = abs(ability[0] - ability[1]) / _SELECTION_FACTOR
-    if not difference > 0:
+
+    # half-width of the difference that separates the two agents
+    required_half_width = abs(abilities[0] - abilities[1]) / _SELECTION_FACTOR
+    if not required_half_width > 0:
         return None, None
 
-    n_blocks, max_blocks = int((plan.trial_type == PAIRED).sum()) / n_agents, (n_agents - 1) * n_items
+    n_blocks = int((plan.trial_type == PAIRED).sum()) / n_agents
+    max_blocks = (n_agents - 1) * n_items
     components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
     if components is None:
-        # half-width ∝ 1/√blocks
-        n_needed = n_blocks * squared_half_width / difference**2
+        # half-width ∝ 1/√blocks; at least a tenth more of them
+        n_needed = n_blocks * squared_half_width / required_half_width**2
         factor = max(n_needed / n_blocks, 1.1)
         if factor * n_blocks <= max_blocks:
             return ceil((factor - 1) * n_blocks), None
         return None, ceil((factor - 1) * n_items)
 
-    positions = [plan.agent_ids.index(name) for name in pair]
+    # the variances of a difference are sums over both agents
+    positions = [plan.agent_ids.index(agent) for agent in pair]
     of_difference = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
-    needed = find_min_blocks(of_difference, difference, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
-    if needed is not None and n_blocks < max_blocks:
-        return max(needed - round(n_blocks), ceil(n_blocks / 10)), None
-    items_needed = find_min_items(of_difference, difference, fraction=1.0, n_agents=n_agents)
-    return None, None if items_needed is None else max(items_needed - n_items, ceil(n_items / 10))
+    blocks_needed = find_min_blocks(
+        of_difference, required_half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks
+    )
+    if blocks_needed is not None and n_blocks < max_blocks:
+        return max(blocks_needed - round(n_blocks), ceil(n_blocks / 10)), None
+
+    items_needed = find_min_items(of_difference, required_half_width, fraction=1.0, n_agents=n_agents)
+    if items_needed is not None:
+        items_needed = max(items_needed - n_items, ceil(n_items / 10))
+    return None, items_needed
 
 
 def check_width_attainable(plan: Plan) -> None:
@@ -399,10 +441,11 @@ def check_width_attainable(plan: Plan) -> None:
     """
     half_width = get_width_design(plan).half_width
     agent_item = min(domain.agent_item for domain in REFERENCE_DATA["graded"]) / 2
-    smallest = AgentVariances(np.array([agent_item]), np.zeros(1))
+    smallest = AgentVariances(np.array([agent_item]), np.zeros(1))  # without residual variance
     n_blocks = find_min_blocks(smallest, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items)
     if n_blocks is not None:
         return
+
     n_items = find_min_items(smallest, half_width, fraction=1.0, n_agents=plan.n_agents)
     if n_items is None:
         advice = "Set a larger half-width: no number of items gives this one."
@@ -506,9 +549,12 @@ def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: 
         text = f"± {width:g} cannot be reached on these items"
         return text if n_items is None else f"{text}: it takes about {n_items:,} items like them, or more"
     low, mean, high = expected.trials_needed
-    low_calls, high_calls = (expected.n_agents * trials / 2 + expected.n_independent for trials in (low, high))
+
+    # a paired call counts for two agents
+    low_calls = expected.n_agents * low / 2 + expected.n_independent
+    high_calls = expected.n_agents * high / 2 + expected.n_independent
     cost = ""
-    if high - low < 1:
+    if high - low < 1:  # a range that is rounded to one number
         if usd_per_call:
             cost = f", ${usd_per_call * low_calls:,.2f}"
         return f"± {width:g} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{cost}"

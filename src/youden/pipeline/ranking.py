@@ -103,9 +103,9 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     """
     trials, abilities, message = _rank_agents(verdicts, target, method)
     differences = agent_differences(abilities)
-    agent_ids, rules = verdicts.plan.agent_ids, PartnerRules()
+    agent_ids = verdicts.plan.agent_ids
     answers = PairedAnswers.from_trials(trials)
-    alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
+    alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=PartnerRules())
     groups = _get_groups(verdicts.plan)
     table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
     table = with_alternative_columns(table, alternatives, agent_ids)
@@ -147,6 +147,7 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
     Returns
     -------
     Differences
+        Of all pairs of agents, NaN if two agents cannot be compared.
 
     Raises
     ------
@@ -279,7 +280,8 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     Their false-positive rates are estimated, but not subtracted. Their mean is the mean answer on the items of the
     first plan. If it has no blocks, its trials are fitted by the additive model.
     """
-    first_plan, n_items = select_first_plan(trials), get_extensions(trials.plan).items
+    first_plan = select_first_plan(trials)
+    n_items = get_extensions(trials.plan).items
     abilities = estimate_trial_abilities(first_plan, EstimationRequest(target, with_items=True, with_rates=False))
     if abilities is None:
         return fit_trials(first_plan, target=target, with_items=True, n_first=n_items, with_rates=False).abilities
@@ -295,7 +297,10 @@ class _RankedAgents(NamedTuple):
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> _RankedAgents:
-    """Estimate the abilities for a ranking by the given method."""
+    """Estimate the abilities for a ranking by the given method.
+
+    Raises StatisticsError [rank-method] if the method is unknown.
+    """
     if method not in get_args(RankMethod):
         raise StatisticsError(
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
@@ -305,6 +310,7 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
         verdicts = average_judges(verdicts)
     trials = TrialsByItem.from_verdicts(verdicts, votes=target != "items-like-these")
 
+    # without an estimate by these, the additive fit is used
     abilities = None
     if method == "auto":
         abilities = estimate_trial_abilities(trials, EstimationRequest(target))

@@ -38,8 +38,8 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     For a jury, the answer to a trial is that of all its judges. J is NaN if a trial type has no answer.
     """
     paired = ItemTotals(trials.plan.n_items)
-    for block in trials.iter_answered():
-        paired.add(block.answer, block.item + block.start)
+    for chunk in trials.iter_answered():
+        paired.add(chunk.answer, chunk.item + chunk.start)
     independent = trials.independent
     return JudgeRates(paired.mean, independent.mean, youdens_j(paired, independent, level=LEVEL))
 
@@ -50,9 +50,9 @@ def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int)
     `blocks` are the rates of the run in chunks of items.
     """
     totals = ItemTotals(n_items)
-    for block in blocks:
-        answers = block.answers
-        totals.add(answers.value, answers.item + block.start, weight=answers.weight)
+    for chunk in blocks:
+        answers = chunk.answers
+        totals.add(answers.value, answers.item + chunk.start, weight=answers.weight)
     return JudgeRates(float("nan"), float("nan"), mean_difference(totals, level=LEVEL))
 
 
@@ -89,6 +89,8 @@ def recommend(
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         return _no_recommendation(reason, f"{_format_bound(choice)} Add calls or items, or use another judge.")
+
+    # the selected agents, if every other one is ruled out or their regret bound is small enough
     names = ", ".join(choice.agents)
     if not choice.candidates:
         verb = "It is" if len(choice.agents) == 1 else "They are"
@@ -98,6 +100,7 @@ def recommend(
         return Recommendation(
             "recommended", choice.agents, f"Recommended: {names}. {_format_bound(choice)}{_format_estimate(choice)}"
         )
+
     candidates = (*choice.agents, *choice.candidates)
     suffix = f" and {len(candidates) - MAX_NAMED} more" if len(candidates) > MAX_NAMED else ""
     text = f"Candidates: {', '.join(candidates[:MAX_NAMED])}{suffix}. {_format_bound(choice)}{_format_estimate(choice)}"
@@ -105,6 +108,7 @@ def recommend(
 
 
 def _no_recommendation(reason: str, remedy: str) -> Recommendation:
+    """Recommend no agent, for a reason and with a sentence about what to do."""
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
 

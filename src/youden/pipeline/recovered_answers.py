@@ -24,6 +24,7 @@ from youden.types import Finding, Plan, Verdicts
 from youden.types.pool import Bools
 
 _CHUNK = 10_000
+"""Number of request hashes that are looked up at once."""
 _BY_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens_in", "tokens_out", "usd", "seconds")
 
 
@@ -38,20 +39,26 @@ def reuse_saved_answers(
     saved = _verdicts_in_folder(folder, judge)
     if saved is None:
         return judge_plan
+
+    # a jury: all answers of the folder, or none
     read_keys = get_key_reader(folder)
     if judge.judges:
         keys_of_judges = (read_keys(member.questions(), saved.plan) for member in judge.judges)
         if not _holds_none(store, keys_of_judges):
             return judge_plan
         return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
+
     lost_rows = _find_lost_rows(store, saved)
     if not lost_rows:
         return judge_plan
 
     def judge_or_reuse(plan: Plan) -> Verdicts:
-        rows = np.array([lost_rows.get(key, -1) for _, key in read_keys(judge.questions(), plan)], dtype=np.int64)
+        # row of `saved` for each trial, −1 for a trial that is judged
+        keys = (key for _, key in read_keys(judge.questions(), plan))
+        rows = np.array([lost_rows.get(key, -1) for key in keys], dtype=np.int64)
         if not (rows >= 0).any():
             return judge_plan(plan)
+
         others = np.flatnonzero(rows < 0)
         new = judge_plan(select_trials(plan, others)) if len(others) else None
         return _join(plan, saved, rows, new, store=redact_location(store))
@@ -72,7 +79,9 @@ def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | Non
     verdicts = folder.read_verdicts(plan)
     if not judge.judges:
         return None if verdicts.request_hash is None else verdicts
-    return verdicts if verdicts.votes is not None and not np.isnan(verdicts.votes).any() else None
+
+    has_all_votes = verdicts.votes is not None and not np.isnan(verdicts.votes).any()
+    return verdicts if has_all_votes else None
 
 
 def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
@@ -89,8 +98,12 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     """Map the request hash of each answer that the store does not hold to its row of `saved`."""
     if saved.request_hash is None:
         return {}
+
     rows = np.flatnonzero(saved.answered & (saved.request_hash != b""))
-    row_of_key = dict(zip((key.decode() for key in saved.request_hash[rows].tolist()), rows.tolist(), strict=True))
+    hashes = (request_hash.decode() for request_hash in saved.request_hash[rows].tolist())
+    row_of_key = dict(zip(hashes, rows.tolist(), strict=True))
+
+    # those that the store holds are removed
     keys = list(row_of_key)
     with open_store(path, read_only=True) as store:
         for begin in range(0, len(keys), _CHUNK):
@@ -100,9 +113,10 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 
 
 def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *, store: str) -> Verdicts:
-    """Join verdicts on `plan`: row `rows[i]` of `saved`, or the next row of `new` if `rows[i]` is −1.
+    """Join saved and new answers to verdicts on `plan`.
 
-    rows : int64 array (n_trials,)
+    `rows`, int64 array (n_trials,), holds for each trial the row of `saved` with its answer; −1 if the answer is the
+    next row of `new`, which is None if there are no such trials. `store` is the name of the store in the finding.
     """
     is_saved: Bools = rows >= 0
     columns: dict[str, Any] = {}
@@ -111,6 +125,8 @@ def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *
         if new is not None:
             column[~is_saved] = getattr(new, name)
         columns[name] = column
+
+    # models that answered, and the number of each answer's model, −1 if unknown
     models = tuple(dict.fromkeys((*saved.models, *(() if new is None else new.models))))
     if saved.response_model is not None or (new is not None and new.response_model is not None):
         served = np.full(len(rows), -1, dtype=np.int32)
@@ -120,6 +136,7 @@ def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *
             number = np.array([*map(models.index, new.models), -1], dtype=np.int32)
             served[~is_saved] = number[new.response_model]
         columns["response_model"] = served
+
     n_saved = int(is_saved.sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
@@ -133,5 +150,6 @@ def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *
 
 
 def _served_names(verdicts: Verdicts) -> list[str]:
+    """Return the names of the models that answered, as the judge's server reported them; empty if unknown."""
     names = verdicts.judge.get("response_models")
     return [str(name) for name in names] if isinstance(names, list) else []

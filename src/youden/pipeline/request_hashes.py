@@ -69,7 +69,7 @@ def get_key_reader(folder: RunFolder) -> KeySource:
 
 
 def _iter_rows(file: KeyFile, row: int) -> Iterator[RowKey]:
-    """Yield each row from `row` on with its request hash."""
+    """Yield pairs of a row number and its request hash, from `row` on."""
     for chunk in file.chunks(row):
         yield from enumerate(chunk, row)
         row += len(chunk)
@@ -81,14 +81,17 @@ def _is_worth_storing(plan: Plan) -> bool:
 
 
 def _read_plan_keys(folder: RunFolder, questions: Questions, plan: Plan) -> KeyFile:
+    """Open the file of a plan's request hashes; raise RunFolderError if it does not fit the plan and judge."""
     return read_keys(_keys_path(folder, questions), _keys_metadata(questions, plan), n=len(plan))
 
 
 def _keys_path(folder: RunFolder, questions: Questions) -> Path:
+    """Return the path of the file of request hashes for a judge, whose questions are `questions`."""
     return folder.file(f"request-hashes-{questions.digest[:12]}.parquet")
 
 
 def _keys_metadata(questions: Questions, plan: Plan) -> KeysMetadata:
+    """Return the metadata that a file of request hashes for a plan and judge must have."""
     return KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
 
 
@@ -104,7 +107,8 @@ class KeysMetadata(TableMetadata):
 
 def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
     """Write request hashes to a file, replacing it atomically; `keys` yields them in hex, in plan order."""
-    remaining, schema = iter(keys), with_table_metadata(_SCHEMA, metadata)
+    remaining = iter(keys)
+    schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while text := "".join(islice(remaining, CHUNK_ROWS)):

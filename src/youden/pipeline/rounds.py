@@ -48,62 +48,101 @@ this factor of it, rounds go on until the half-width is reached to within `NEAR_
 def plan_width_round(
     result: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
-    """Plan the next round to a given half-width, or state why there is none.
+    """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
-    eligible : bool array (n_agents, n_items), cells that may be compared; rng: in the state in which it drew
-    the first round.
+    Parameters
+    ----------
+    result : Verdicts
+        Answers to the plan so far.
+    design : FixedWidth
+        The design, with the requested half-width.
+    abilities : Abilities
+        Abilities that were estimated from `result`.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be compared.
+    rng : Generator
+        In the state in which it drew the first round; blocks that were drawn already are skipped.
+
+    Returns
+    -------
+    NextRound
+        The trials of the round, or no trials and the reason to stop.
     """
     plan = result.plan
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)
-    n_done, n_spent = int(plan.block.max()) + 1, int((plan.block >= 0).sum())
+    requested = design.half_width
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
-    if half_width <= design.half_width:
+    if half_width <= requested:
         return NextRound(number_blocks([]), all_agents, "narrow")
 
     components = estimate_variance_components(result)
     n_items = int(eligible.any(axis=0).sum())
     max_blocks = (plan.n_agents - 1) * n_items
+    n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
 
     def find_n_blocks(width: float) -> int | None:
         return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
 
-    n_needed = find_n_blocks(design.half_width)
-    if n_needed is None and n_done >= min(n_items, max_blocks):
+    # if these items do not allow the half-width, stop, or go on until it is nearly reached
+    n_needed = find_n_blocks(requested)
+    if n_needed is None and n_blocks >= min(n_items, max_blocks):
         smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
-        is_near = half_width <= (1 + NEAR_FRACTION) * design.half_width
-        if smallest > UNATTAINABLE_FACTOR * design.half_width or is_near:
-            n = find_min_items(components, design.half_width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents)
-            return NextRound(number_blocks([]), all_agents, "items", _format_items_needed(n))
-        n_needed = find_n_blocks((1 + NEAR_FRACTION) * design.half_width)
+        is_near = half_width <= (1 + NEAR_FRACTION) * requested
+        if smallest > UNATTAINABLE_FACTOR * requested or is_near:
+            items_needed = find_min_items(components, requested, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents)
+            return NextRound(number_blocks([]), all_agents, "items", _format_items_needed(items_needed))
+        n_needed = find_n_blocks((1 + NEAR_FRACTION) * requested)
+    if n_needed is None:
+        n_needed = 2 * n_blocks
 
-    n_missing = (2 * n_done if n_needed is None else n_needed) - n_done
-    step = n_missing if n_missing <= NEAR_FRACTION * n_done else ceil(APPROACH_FRACTION * n_missing)
-    step = min(n_done, max(step, ceil(MIN_STEP_FRACTION * n_done)))
-    trials = design.draw_blocks(eligible, rng, n_done=n_done, n_spent=n_spent, until=n_done + step)
+    n_added = _choose_round_size(n_blocks, n_needed)
+    n_trials_in_blocks = int((plan.block >= 0).sum())
+    trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_blocks + n_added)
     stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
     return NextRound(trials, all_agents, stop_reason)
+
+
+def _choose_round_size(n_blocks: int, n_needed: int) -> int:
+    """Choose how many blocks the next round adds to `n_blocks`, if `n_needed` blocks are needed in all.
+
+    A round adds all missing blocks if they are few, otherwise a fraction of them, and at most doubles the blocks.
+    """
+    n_missing = n_needed - n_blocks
+    n_added = n_missing
+    if n_missing > NEAR_FRACTION * n_blocks:
+        n_added = ceil(APPROACH_FRACTION * n_missing)
+
+    min_added = ceil(MIN_STEP_FRACTION * n_blocks)
+    return min(n_blocks, max(n_added, min_added))
 
 
 def find_search_allocation(
     result: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
 ) -> dict[str, Any]:
-    """Find the agents that keep the regret bound above `max_regret`, and how many more blocks they need.
+    """Find the agents that the next round of a search samples, and how many blocks the round has.
 
-    Returns keyword arguments of `Adaptive.next_round`: `active` and `n_blocks`. They are empty if some agents cannot be
-    compared, or if there was no analysis.
+    These are the agents that keep the regret bound, an upper confidence bound on the regret of the selection, above
+    `max_regret`. `differences` are the pairwise differences of `abilities`.
+
+    Returns a dictionary with `active`, bool array (n_agents,), and `n_blocks`, int: keyword arguments of
+    `Adaptive.next_round`. It is empty if some agents cannot be compared, or if there was no interim analysis.
     """
     search, plan = abilities.search, result.plan
     if search is None or not are_comparable(differences):
         return {}
+
     last = search.analyses[-1]
     active, growth, _ = next_allocation(
         differences, last.upper_bounds, top=search.top, alpha_fraction=last.final_alpha_fraction, max_regret=max_regret
     )
-    n_blocks = float(plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)[active].max())
-    return {"active": active, "n_blocks": ceil(n_blocks * growth)}
+
+    n_trials_by_agent = plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)
+    most_trials = float(n_trials_by_agent[active].max())
+    return {"active": active, "n_blocks": ceil(most_trials * growth)}
 
 
 def _format_items_needed(n_items: int | None) -> str:
+    """Format the number of items that the half-width takes, as the end of a message; None if no number is enough."""
     return "; no realistic number of items does" if n_items is None else f"; about {n_items:,} items like these would"
 
 
@@ -124,7 +163,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     Parameters
     ----------
     plan : Plan
-        A plan as far as its rounds are known. A plan without rounds is judged once.
+        A plan with the rounds that are known so far. A plan without rounds is judged once.
     judge_plan : callable
         Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the
         answers to earlier rounds.
@@ -144,6 +183,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     rounds = plan.rounds
     if rounds is None:
         return judge_plan(plan)
+
     plan_next_round = _make_round_rule(plan, target=target)
     result = judge_plan(plan)
     while True:
@@ -155,7 +195,9 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
             n_analyses = len(rounds.starts)
             note = f"{plan.design}: {n_analyses} interim {'analysis' if n_analyses == 1 else 'analyses'}; {reason}"
             earlier_notes = (text for text in plan.notes if not text.startswith(f"{plan.design}: "))
-            return replace(result, plan=replace(result.plan, notes=(*earlier_notes, note)))
+            finished_plan = replace(result.plan, notes=(*earlier_notes, note))
+            return replace(result, plan=finished_plan)
+
         independent = _draw_independent_trials(result.plan, next_round)
         trials = Trials.concat([next_round.trials, independent])
         longer_plan = with_round(result.plan, rounds, trials, active=next_round.active)
@@ -163,30 +205,42 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
-    """Return the number of independent trials of a round of `n_paired` paired ones.
+    """Return the number of independent trials of a round of `n_paired` paired trials, which samples `n_sampled` agents.
 
-    If the plan has a budget, what it leaves for independent trials is shared among the rounds in proportion to their
+    If the plan has a budget, the independent trials that it leaves are shared among the rounds in proportion to their
     paired trials.
     """
-    n = count_added_independent(plan, n_paired, n_scored=n_sampled)
-    budget, max_paired = plan.request.budget, None if plan.rounds is None else plan.rounds.n_paired
-    if n == 0 or budget is None or max_paired is None or has_free_calls(plan):
-        return n
+    n_independent = count_added_independent(plan, n_paired, n_scored=n_sampled)
+    budget = plan.request.budget
+    max_paired = None if plan.rounds is None else plan.rounds.n_paired
+    if n_independent == 0 or budget is None or max_paired is None or has_free_calls(plan):
+        return n_independent
+
     n_paired_before = int((plan.trial_type == PAIRED).sum())
-    n_left = budget - max_paired - (len(plan) - n_paired_before)
-    return max(0, min(n_left, n_left * n_paired // max(max_paired - n_paired_before, 1)))
+    n_independent_before = len(plan) - n_paired_before
+    independent_left = budget - max_paired - n_independent_before
+    paired_left = max(max_paired - n_paired_before, 1)
+    proportional_share = independent_left * n_paired // paired_left
+    return max(0, min(independent_left, proportional_share))
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
-    """Draw the independent trials of a round, of the agents that it samples, if the plan has pooled ones."""
+    """Draw the independent trials of a round, for the agents that it samples.
+
+    A plan with matched independent trials gets none here, because each belongs to a paired trial.
+    """
     if plan.independent == "matched":
         return Trials.concat([])
-    rng = stream("independent trials of rounds", plan.seed, 0 if plan.rounds is None else len(plan.rounds.starts))
-    eligible, sampled = plan.split.train, np.flatnonzero(next_round.active)
-    n = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled))
+
+    n_rounds = 0 if plan.rounds is None else len(plan.rounds.starts)
+    rng = stream("independent trials of rounds", plan.seed, n_rounds)
+    eligible = plan.split.train
+    sampled = np.flatnonzero(next_round.active)
+    n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled))
+
     if len(sampled) == plan.n_agents:
-        return draw_pooled_trials(eligible, n, rng)
-    return draw_scored_trials(plan, eligible, rng, scored=sampled, partners=np.arange(plan.n_agents), n=n)
+        return draw_pooled_trials(eligible, n_trials, rng)
+    return draw_scored_trials(plan, eligible, rng, scored=sampled, partners=np.arange(plan.n_agents), n=n_trials)
 
 
 def _format_shortfall(plan: Plan) -> str:
@@ -233,13 +287,15 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
         if reason := explain_missing_signal(result, abilities):
             return NextRound(number_blocks([]), all_agents, "judge", reason)
 
-        pairwise = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
-        selection = select_best_agents(abilities, pairwise)
+        differences = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
+        selection = select_best_agents(abilities, differences)
         if selection is not None and selection.regret_bound <= max_regret:
             return NextRound(number_blocks([]), all_agents, "near enough")
+
+        # without an allocation, the design chooses agents and blocks itself
         allocation: dict[str, Any] = {}
         if max_regret and selection is not None:
-            allocation = find_search_allocation(result, abilities, pairwise, max_regret)
+            allocation = find_search_allocation(result, abilities, differences, max_regret)
         return design.next_round(
             result.plan,
             rounds,

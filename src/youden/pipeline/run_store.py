@@ -19,6 +19,7 @@ from youden.types import Completion, Plan
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 10_000
+"""Number of requests whose answers are looked up at once."""
 _DAMAGED = ("store-corrupt", "not-a-store", "store-version", "store-missing")
 """Errors of a store from which no answer can be read; its run may continue with a store of the saved answers."""
 
@@ -31,7 +32,7 @@ def run_lock(config: RunConfig, plan: Plan, judge: JudgeConfig) -> Iterator[None
     lacks answers that the run's own store holds.
     """
     with folder_lock(config.folder) if judge.stores_new_answers else nullcontext():
-        _compare_stores(config, plan, judge)
+        _check_no_answers_lost(config, plan, judge)
         yield
 
 
@@ -41,39 +42,52 @@ def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     Raises RunFolderError [run-store] if not; the message names both stores and the command that copies the answers.
     Raises JudgeError [run-busy] if another process pays into the run's own store.
     """
-    if judge.stores_new_answers and _other_store(config) is not None:
+    if judge.stores_new_answers and _find_own_store(config) is not None:
         with folder_lock(config.folder):
-            _compare_stores(config, plan, judge)
+            _check_no_answers_lost(config, plan, judge)
 
 
-def _other_store(config: RunConfig) -> str | None:
-    """Return the store that the run's folder names, if it is not the one in `config`."""
+def _find_own_store(config: RunConfig) -> str | None:
+    """Return the location of the run's own store, which its folder names, if the store in `config` is another one.
+
+    None if both are the same, if the folder names none, or if the file of the run's own store does not exist.
+    """
     recorded = RunFolder(config.folder).find_config()
     if recorded is None or recorded.store_location == config.store_location:
         return None
-    own_file, new_file = recorded.store_file, config.store_file
+
+    # a store without a file is a database, whose address may contain another password than before
+    own_file = recorded.store_file
+    new_file = config.store_file
     if own_file is None or new_file is None:
-        return (
-            None
-            if redact_location(recorded.store_location) == redact_location(config.store_location)
-            else recorded.store_location
-        )
-    is_same = own_file.resolve() == new_file.resolve() or (
-        new_file.exists() and own_file.exists() and own_file.samefile(new_file)
-    )
-    return recorded.store_location if own_file.is_file() and not is_same else None
+        if redact_location(recorded.store_location) == redact_location(config.store_location):
+            return None
+        return recorded.store_location
+
+    has_same_path = own_file.resolve() == new_file.resolve()
+    is_same = has_same_path or (new_file.exists() and own_file.exists() and own_file.samefile(new_file))
+    if is_same or not own_file.is_file():
+        return None
+    return recorded.store_location
 
 
-def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-store] if the store in `config` lacks answers that the run's own store holds."""
-    own_store = _other_store(config)
+def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
+    """Raise RunFolderError [run-store] if the store in `config` lacks answers to `plan` that the run's own store holds.
+
+    Nothing is compared if both are the same store. If the run's own store cannot be reached, a warning is logged; if it
+    is damaged or was made by another version, the store in `config` is accepted.
+    """
+    own_store = _find_own_store(config)
     if own_store is None:
         return
+
+    # a jury has several judges; only those that make calls have answers in a store
     members = [member for member in judge.judges or (judge,) if member.makes_calls]
     try:
-        n = sum(_count_lacking(config, own_store, plan, member) for member in members)
+        n_lacking = sum(_count_lacking(config, own_store, plan, member) for member in members)
     except YoudenError as error:
-        if error.slug == "store-unreachable":  # it may be the same database, which moved to another address
+        # an unreachable store may be the same database, which moved to another address
+        if error.slug == "store-unreachable":
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
                 redact_location(own_store),
@@ -83,10 +97,11 @@ def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
         elif error.slug not in _DAMAGED:
             raise
         return
-    if n:
+
+    if n_lacking:
         copy = f"youden store copy {redact_location(own_store)} {redact_location(config.store_location)}"
         raise RunFolderError(
-            f"The store lacks {n:,} answers that {config.folder} keeps in {redact_location(own_store)}: got "
+            f"The store lacks {n_lacking:,} answers that {config.folder} keeps in {redact_location(own_store)}: got "
             f"{redact_location(config.store_location)}. "
             f"Remove --store, `store:` or YOUDEN_STORE to "
             f"use the run's own store, or run `{copy}` first.",
@@ -96,16 +111,20 @@ def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
 
 def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
     """Count the answers to `plan` that the run's own store holds and the store in `config` does not."""
-    keys = (key for _, key in get_key_reader(RunFolder(config.folder))(judge.questions(), plan))
-    n, file = 0, config.store_file
+    read_keys = get_key_reader(RunFolder(config.folder))
+    keys = (key for _, key in read_keys(judge.questions(), plan))
+    new_file = config.store_file
+    n_lacking = 0
     with open_store(own_store, read_only=True) as own_answers:
+        # a key is the hash of a request; each chunk has up to `_CHUNK` of them, without duplicates
         while chunk := list(dict.fromkeys(islice(keys, _CHUNK))):
-            lacking = [
-                key for key, outcome in own_answers.get_outcomes(chunk).items() if isinstance(outcome, Completion)
-            ]
-            if lacking and (file is None or file.is_file()):
-                with open_store(config.store_location, read_only=True) as new:
-                    present = new.answers(lacking)
+            outcomes = own_answers.get_outcomes(chunk)
+            lacking = [key for key, outcome in outcomes.items() if isinstance(outcome, Completion)]
+
+            # a store whose file does not exist yet has no answers
+            if lacking and (new_file is None or new_file.is_file()):
+                with open_store(config.store_location, read_only=True) as new_answers:
+                    present = new_answers.answers(lacking)
                 lacking = [key for key in lacking if key not in present]
-            n += len(lacking)
-    return n
+            n_lacking += len(lacking)
+    return n_lacking

@@ -38,11 +38,16 @@ def trace_step(name: str, **attributes: str | int) -> Iterator[None]:
 
 
 def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
-    """Add answers, tokens and cost to the counters `youden.NAME`."""
+    """Add answers, tokens and cost to the OpenTelemetry counters `youden.answers`, `youden.usd` and so on.
+
+    `attributes` are stored with each amount.
+    """
     metrics = _load_api("metrics")
     if metrics is None:
         return
-    calls, n_answered, meter = count_calls(verdicts), int(verdicts.answered.sum()), metrics.get_meter("youden")
+
+    calls = count_calls(verdicts)
+    n_answered = int(verdicts.answered.sum())
     amounts = {
         "answers": n_answered,
         "missing": len(verdicts) - n_answered,
@@ -50,5 +55,6 @@ def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> No
         "tokens_out": calls.tokens_out,
         "usd": calls.usd or 0.0,
     }
+    meter = metrics.get_meter("youden")
     for name, amount in amounts.items():
         meter.create_counter(f"youden.{name}").add(amount, dict(attributes))

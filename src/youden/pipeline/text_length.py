@@ -61,8 +61,10 @@ def length_correlation(ability: Floats, length: Floats | None) -> tuple[float, i
 
 def follows_length(rho: float, n_agents: int) -> bool:
     """Return whether a rank correlation of ability and length is large, and significant by Student's t."""
+    # t = |ρ| · √((n − 2) / (1 − ρ²)); `eps` avoids a division by 0
     t = abs(rho) * np.sqrt((n_agents - 2) / max(1 - rho**2, np.finfo(np.float64).eps))
-    return abs(rho) >= MAX_CORRELATION and 2 * float(stdtr(n_agents - 2, -t)) < ALPHA
+    p_value = 2 * float(stdtr(n_agents - 2, -t))
+    return abs(rho) >= MAX_CORRELATION and p_value < ALPHA
 
 
 def length_finding(rho: float, n_agents: int) -> Finding:
@@ -78,6 +80,7 @@ def length_finding(rho: float, n_agents: int) -> Finding:
     Returns
     -------
     Finding
+        With ρ as the fact "correlation".
     """
     text = f"The ranking correlates with mean length at ρ = {rho:.2f}"
     if not follows_length(rho, n_agents):
@@ -102,7 +105,7 @@ def length_warnings(
     share = np.nan
     with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-            share = _share(folder, pool, rows)
+            share = _explained_share(folder, pool, rows)
     if share >= MAX_SHARE:
         yield Finding(
             "length",
@@ -115,10 +118,11 @@ def length_warnings(
         yield length_finding(*correlation)
 
 
-def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
-    """Compute which share of the variance of the answers text length explains; NaN if the pool has changed.
+def _explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
+    """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed.
 
-    Only answered trials count, without probes.
+    `pool` is the pool at the time of the run, `rows` returns all rows of its answers. Only answered trials count,
+    without probes.
     """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
@@ -128,13 +132,20 @@ def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
     paired: list[Bools] = []
     for chunk in rows():
         used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
-        is_paired, item = chunk["trial_type"][used] == PAIRED, chunk["item"][used]
-        items = {"first": item, "second": np.where(is_paired, item, chunk["other_item"][used])}
-        side_lengths = []
-        for side, side_item in items.items():
-            repeat = chunk[f"{side}_repeat"][used] - 1 if f"{side}_repeat" in chunk else 0
-            side_lengths.append(texts.all_lengths[chunk[side][used] + repeat * texts.n_agents, side_item])
+        is_paired = chunk["trial_type"][used] == PAIRED
+        first_item = chunk["item"][used]
+        second_item = np.where(is_paired, first_item, chunk["other_item"][used])
+
+        # lengths of the first and second responses; further responses of the agents are in further rows
+        lengths_by_position = []
+        for position, item in (("first", first_item), ("second", second_item)):
+            n_earlier = chunk[f"{position}_repeat"][used] - 1 if f"{position}_repeat" in chunk else 0
+            text_row = chunk[position][used] + n_earlier * texts.n_agents
+            lengths_by_position.append(texts.all_lengths[text_row, item])
+
         answers.append(chunk["answer"][used])
-        lengths.append(np.stack(side_lengths))
+        lengths.append(np.stack(lengths_by_position))
         paired.append(is_paired)
-    return length_share(np.concatenate(answers), *np.concatenate(lengths, axis=1), paired=np.concatenate(paired))
+
+    first_length, second_length = np.concatenate(lengths, axis=1)
+    return length_share(np.concatenate(answers), first_length, second_length, paired=np.concatenate(paired))

@@ -48,9 +48,10 @@ def build_variance_table(variance: VarianceFacts) -> Table:
         Standard deviation that the component gives an ability, its interval, its share of the variance, and the factor
         by which the interval of an ability changes if the quantity is doubled.
     """
-    total = (
-        sum(part.ability_variance.value for part in variance.parts if part.ability_variance and part.in_interval) or 1.0
-    )
+    # variance that the intervals contain
+    values = (part.ability_variance.value for part in variance.parts if part.ability_variance and part.in_interval)
+    total = sum(values) or 1.0
+
     rows = [_format_row(part, total) for part in variance.parts]
     right = ["SD in an ability", "95 %", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
@@ -111,7 +112,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     `run` is the name of the run. `judges` is the variance between judges of the same trials; by default, that of the
     run's own jury is used, if it has one. Raises StatisticsError [variance-few] if there are too few agents or items.
     """
-    plan, used = result.plan, is_training_answer(result)
+    plan = result.plan
+    used = is_training_answer(result)
     abilities = estimate_mean_abilities(result)
     ability = abilities.mean_answer
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
@@ -156,20 +158,24 @@ def _repeated_answer_variances(result: Verdicts) -> tuple[float | None, float | 
     item = plan.item[rows].astype(np.int64)
 
     # one number per item and unordered pair of texts
-    size = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
-    low, high = np.minimum(first_text, second_text), np.maximum(first_text, second_text)
-    question = (item * size + low) * size + high
+    n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
+    lower, higher = np.minimum(first_text, second_text), np.maximum(first_text, second_text)
+    question = (item * n_texts + lower) * n_texts + higher
+
+    # sort by question, then by the order of the texts
     is_swapped = first_text > second_text
     order = np.lexsort((is_swapped, question))
-    question, is_swapped, answer = question[order], is_swapped[order], result.answer[rows][order]
+    question = question[order]
+    is_swapped = is_swapped[order]
+    answer = result.answer[rows][order]
 
-    is_repeat = question[1:] == question[:-1]
+    # compare each answer with the next one
+    is_same_question = question[1:] == question[:-1]
     changes_order = is_swapped[1:] != is_swapped[:-1]
     half_square = np.diff(answer) ** 2 / 2
-    return (
-        _mean_of_enough(half_square[is_repeat & ~changes_order]),
-        _mean_of_enough(half_square[is_repeat & changes_order]),
-    )
+    same_order = _mean_of_enough(half_square[is_same_question & ~changes_order])
+    other_order = _mean_of_enough(half_square[is_same_question & changes_order])
+    return same_order, other_order
 
 
 def _mean_of_enough(values: Floats) -> float | None:
@@ -184,6 +190,7 @@ def _interval_components(
 
     `rate_variance` is the mean variance of an ability that is due to false-positive rates.
     """
+    # variances per trial, and from them the parts of the variance of an ability
     items, response, residual = components.agent_item, components.response, components.residual
     has_repeats = result.plan.trials.first_repeat is not None
     cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
@@ -193,13 +200,16 @@ def _interval_components(
     response_part = response.times(components.response_factor) if response else None
     residual_part = residual.times(components.residual_factor)
 
-    item_value, residual_value = max(item_part.value, 0.0), max(residual_part.value, 0.0)
+    # an estimated variance may be negative
+    item_value = max(item_part.value, 0.0)
+    residual_value = max(residual_part.value, 0.0)
     response_value = max(response_part.value, 0.0) if response_part else 0.0
     total = (sum([item_value, response_value, residual_value, rate_variance]) + partner_variance) or 1.0
     # twice the calls on the same items halve the residual and the partners' part
     with_twice_calls = item_value + response_value + rate_variance + (residual_value / 2 + partner_variance / 2)
     response_repeats = min(2.0, max(1.0, components.showings_per_response))
     with_twice_responses = total - response_value + response_value / response_repeats
+
     item_title = "items: agent × item interaction"
     if not has_repeats:
         item_title += ", and responses"
@@ -225,6 +235,8 @@ def _interval_components(
             width_change_if_doubled=_width_ratio(with_twice_calls, total),
         ),
     ]
+
+    # variances of the judge's answers, which are part of the calls' variance
     titles = ("asked again", "asked in the other order")
     for title, variance in zip(titles, _repeated_answer_variances(result), strict=True):
         part, measure = None, f"youden calibrate {run}"
@@ -273,6 +285,7 @@ def _outside_components(
 
 
 def _width_ratio(new_variance: float, variance: float) -> float:
+    """Return the factor by which an interval changes if its variance changes from `variance` to `new_variance`."""
     return float(np.sqrt(new_variance / variance))
 
 
@@ -284,12 +297,16 @@ def _summarize_components(
     *,
     n_items: int,
 ) -> str:
-    """Name the largest component in one sentence, and say what narrows the intervals most."""
+    """Name the largest component in one sentence, and state what narrows the intervals most.
+
+    `in_interval` begins with the components items, responses and calls.
+    """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
             f"These judges cannot rank the agents: they differ by ± {judges.variance**0.5:.3f} (SD) on an agent, more than the "
             f"agents do, ± {judges.agent_variance**0.5:.3f}."
         )
+
     items, response, calls = in_interval[:3]
     largest = max((items, response, calls), key=_component_variance)
     share = _component_variance(largest) / (error_variance or 1.0)
@@ -310,6 +327,7 @@ def _summarize_components(
 
 
 def _component_variance(part: ComponentFacts) -> float:
+    """Return the variance that a component gives an ability, at least 0; 0 if it is unknown."""
     return max(part.ability_variance.value, 0.0) if part.ability_variance else 0.0
 
 
@@ -327,10 +345,5 @@ def _format_row(part: ComponentFacts, total: float) -> list[str]:
     else:
         share = "not in it"
     interval = "" if low == high else f"{low:.4f} … {high:.4f}"
-    return [
-        part.name,
-        f"{sd:.4f}",
-        interval,
-        share,
-        "" if part.width_change_if_doubled is None else f"× {part.width_change_if_doubled:.2f}",
-    ]
+    if_doubled = "" if part.width_change_if_doubled is None else f"× {part.width_change_if_doubled:.2f}"
+    return [part.name, f"{sd:.4f}", interval, share, if_doubled]
