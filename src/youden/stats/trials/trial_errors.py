@@ -358,7 +358,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     - σ²c_i, the variance of an agent's effect on an item: mean product of i's two residuals in a block, plus the part
       that is lost because residuals are measured from the mean of the block.
     - σ²g_i, the variance of the effect of an ordered pair of agents: mean product of two residuals of one ordered pair
-      of i on different items. It is 0 if there are fewer than 2K such products; the effects of pairs then count as residual variance.
+      of i on different items. It is 0 if there are fewer than 2K such products; the effects of pairs then count as
+      residual variance.
 
     Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance
     is f_i·v_i.
