@@ -231,11 +231,11 @@ def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
 
     too_small, enough = 1, limit
     while enough - too_small > 1:
-        middle = (too_small + enough) // 2
-        if suffices(middle):
-            enough = middle
+        midpoint = (too_small + enough) // 2
+        if suffices(midpoint):
+            enough = midpoint
         else:
-            too_small = middle
+            too_small = midpoint
     return enough
 
 

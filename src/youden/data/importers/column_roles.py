@@ -449,7 +449,7 @@ class _RoleSearch:
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
-        agent_columns : columns that each hold the responses of one agent; empty if the table has one column of responses
+        agent_columns : columns that each hold the responses of one agent; empty if a single column holds all responses
         """
         table, given = self.table, self.given
         columns: dict[str, str] = {}

@@ -289,7 +289,7 @@ class _ResidualComponents:
         self._rate_sums += weight.sum(), weight @ chunk.rate, weight @ chunk.rate**2
 
     def finite_correction(self, sums: _Sums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute the finite population correction: the variance for exactly these items over that for items like these.
+        """Compute finite population corrections: the variance for exactly these items over that for items like these.
 
         Parameters
         ----------
@@ -305,7 +305,8 @@ class _ResidualComponents:
         Returns
         -------
         float array (n_agents,)
-            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless rates are by pair.
+            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
+            rates were estimated by pair.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)

@@ -258,11 +258,11 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
 
     # bisection: the half-width falls with the number of items
     while low < high:
-        middle = (low + high) // 2
-        if difference.half_width(alpha, n_items=middle) < max_half_width:
-            high = middle
+        midpoint = (low + high) // 2
+        if difference.half_width(alpha, n_items=midpoint) < max_half_width:
+            high = midpoint
         else:
-            low = middle + 1
+            low = midpoint + 1
     return low
 
 
@@ -395,8 +395,8 @@ def conditional_power(
     -----
     Let w be the variance at the later analysis, and ρ = w/v. The later estimate is N(ρ·value − (1 − ρ)·margin/2,
     w·(1 − ρ)). The later analysis is undecided if this estimate is between −h and h − margin, with the
-    half-width h = √(t²w + unseen_variance), and never if h ≤ margin/2. As v is an estimate, the probability is averaged over
-    v·df/χ²_df, with the trials' component held fixed.
+    half-width h = √(t²w + unseen_variance), and never if h ≤ margin/2. As v is an estimate, the probability is averaged
+    over v·df/χ²_df, with the trials' component held fixed.
 
     References
     ----------

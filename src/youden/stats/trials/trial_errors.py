@@ -340,10 +340,10 @@ is estimated."""
 def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
     """Estimate the covariance of mean answers for exactly the sampled items.
 
-    All weights of `chunks` must be 1, and effect groups must be the blocks of a cyclic plan, which are trials of one item in
-    which each agent appears once first and once second. No block may be divided between chunks. ability : float
-    (n_agents,), mean answers, NaN without a trial. Raises StatisticsError [block-missing] if a trial has no block,
-    [cluster-agents] if fewer than 2 agents are in 2 blocks.
+    All weights of `chunks` must be 1, and effect groups must be the blocks of a cyclic plan. A block is a set of trials
+    on one item, in which each agent appears once first and once second; it may not be divided between chunks. ability :
+    float (n_agents,), mean answers, NaN without a trial. Raises StatisticsError [block-missing] if a trial has no
+    block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
     Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
     average out:
@@ -487,8 +487,8 @@ class _BlockSums:
         if not n_cell_products.any():
             return None
 
-        # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of two
-        # residuals by variance/m.
+        # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of
+        # two residuals by variance/m.
         n, total, squares = self.pairs
         inverse_size_sum, n_blocks = self._inverse_sizes
         correction = float(squares.sum() / n.sum() * inverse_size_sum / n_blocks)
