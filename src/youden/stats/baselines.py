@@ -74,12 +74,16 @@ class MatrixCompletion(Estimator, ABC):
         self._check_parameters()
         value = observed_scores(scores)
         observed = ~np.isnan(value)
+
+        # rows and columns with at least one observed score
         agents, items = observed.any(axis=1), observed.any(axis=0)
-        cells = np.ix_(agents, items)
+        used = np.ix_(agents, items)
+        completed = self._complete(np.nan_to_num(value[used]), observed[used])
+
         self.prediction_ = np.full(value.shape, np.nan)
-        self.prediction_[cells] = np.clip(self._complete(np.nan_to_num(value[cells]), observed[cells]), -1, 1)
+        self.prediction_[used] = np.clip(completed, -1, 1)
         self.ability_ = np.full(len(value), np.nan)
-        self.ability_[agents] = self.prediction_[cells].mean(axis=1)
+        self.ability_[agents] = self.prediction_[used].mean(axis=1)
         freeze([self.prediction_, self.ability_])
         return self
 
@@ -101,14 +105,15 @@ class MatrixCompletion(Estimator, ABC):
         return self.prediction_.copy()
 
     @abstractmethod
-    def _check_parameters(self) -> None: ...
+    def _check_parameters(self) -> None:
+        """Raise StatisticsError [baseline-parameter] if a parameter is out of range."""
 
     @abstractmethod
     def _complete(self, value: Floats, observed: Bools) -> Floats:
-        """Complete a matrix with at least one observed cell in each row and column.
+        """Predict all cells of a score matrix that has at least one observed cell in each row and column.
 
-        value : float (n_agents, n_items), 0 for unobserved cells; observed : bool of the same shape. Returns float of
-        that shape.
+        value : float (n_agents, n_items), scores, 0 for unobserved cells. observed : bool of the same shape. Returns
+        the predicted scores, float of the same shape; they may exceed [−1, 1].
         """
 
 
@@ -151,25 +156,38 @@ class IsotonicOnTop(MatrixCompletion):
         _check_at_least(2, n_folds=self.n_folds)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
+        """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
+
+        value : float (n_agents, n_items), scores. observed : bool of the same shape. Returns float of that shape.
+        """
         scores = np.where(observed, value, np.nan)
+
+        # Predict each observed cell with a model that was fitted to the other folds.
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
         out_of_fold = np.full(value.shape, np.nan)
-        for number in range(min(self.n_folds, int(fold.max()) + 1)):
-            out = fold == number
-            if (observed & ~out).any():
-                out_of_fold[out] = self._fit_predict(np.where(out, np.nan, scores))[out]
-        usable = ~np.isnan(out_of_fold)
-        if not usable.any():
+        n_nonempty_folds = int(fold.max()) + 1
+        for number in range(min(self.n_folds, n_nonempty_folds)):
+            in_fold = fold == number
+            if (observed & ~in_fold).any():
+                other_scores = np.where(in_fold, np.nan, scores)
+                out_of_fold[in_fold] = self._fit_predict(other_scores)[in_fold]
+
+        is_predicted = ~np.isnan(out_of_fold)
+        if not is_predicted.any():
             raise StatisticsError(
                 f"No cell can be predicted from the others: got {int(observed.sum())} observed cells. Add scores of more cells.",
                 slug="isotonic-folds",
             )
-        x, index = np.unique(out_of_fold[usable], return_inverse=True)
-        n = np.bincount(index)
-        curve = isotonic_regression(np.bincount(index, value[usable]) / n, weights=n).x
-        return np.asarray(np.interp(self._fit_predict(scores), x, curve))
+
+        # isotonic regression of the mean score at each distinct prediction
+        prediction, index = np.unique(out_of_fold[is_predicted], return_inverse=True)
+        n_cells = np.bincount(index)
+        mean_score = np.bincount(index, value[is_predicted]) / n_cells
+        curve = isotonic_regression(mean_score, weights=n_cells).x
+        return np.asarray(np.interp(self._fit_predict(scores), prediction, curve))
 
     def _fit_predict(self, scores: Floats) -> Floats:
+        """Fit the clipped-linear model to scores, NaN if unobserved, and predict all cells: (n_agents, n_items)."""
         return ClippedLinear(ridge=self.ridge).fit(scores).predict()
 
 
@@ -197,6 +215,7 @@ GRID = (2.0, 1.0, 0.5, 0.25, 0.125)
 """Penalties that are compared, in the unit of scores. Each starts from the solution of the larger one before it."""
 
 _TOLERANCE = 1e-5
+"""Iterations stop if the change is at most this share of the norm of the matrix."""
 
 
 class NuclearNorm(MatrixCompletion):
@@ -243,34 +262,55 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
-        if value.shape[0] > value.shape[1]:
+        """Predict all cells, after choosing the penalty if none is set.
+
+        value : float (n_agents, n_items), scores. observed : bool of the same shape. Returns float of that shape.
+        Sets `penalty_`.
+        """
+        n_rows, n_columns = value.shape
+        if n_rows > n_columns:  # transposed, because `_impute` decomposes a matrix (n_rows, n_rows)
             return self._complete(value.T, observed.T).T
         self.penalty_ = self._select_penalty(value, observed) if self.penalty is None else self.penalty
         return self._impute(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
 
     def _select_penalty(self, value: Floats, observed: Bools) -> float:
+        """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
+
+        value : float (n_rows, n_columns), scores. observed : bool of the same shape.
+        """
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
-        error = np.zeros(len(GRID))
+        squared_error = np.zeros(len(GRID))
         for number in range(self.n_folds):
-            out = fold == number
-            x = np.zeros_like(value)
+            in_fold = fold == number
+            predicted = np.zeros_like(value)
             for index, penalty in enumerate(GRID):
-                x = self._impute(value, observed & ~out, penalty=penalty, start=x)
-                error[index] += ((x - value)[out] ** 2).sum()
-        return GRID[int(error.argmin())]
+                predicted = self._impute(value, observed & ~in_fold, penalty=penalty, start=predicted)
+                squared_error[index] += ((predicted - value)[in_fold] ** 2).sum()
+        return GRID[int(squared_error.argmin())]
 
     def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
-        x = start
+        """Minimise the penalised squared error for one penalty, by iterations from `start`.
+
+        value, start : float (n_rows, n_columns). observed : bool of the same shape. Returns float of that shape.
+        """
+        predicted = start
         for _ in range(self.max_rounds):
-            filled = np.where(observed, value, x)
-            squared, u = np.linalg.eigh(filled @ filled.T)
-            s = np.sqrt(np.maximum(squared, 0))
-            is_large = s > penalty
-            u, shrink = u[:, is_large], 1 - penalty / s[is_large]
-            x, previous = (u * shrink) @ (u.T @ filled), x
-            if np.linalg.norm(x - previous) <= _TOLERANCE * np.linalg.norm(x):
+            filled = np.where(observed, value, predicted)
+
+            # With filled = USVᵀ, the eigenvectors of filled·filledᵀ are U and its eigenvalues are S².
+            eigenvalues, vectors = np.linalg.eigh(filled @ filled.T)
+            singular_values = np.sqrt(np.maximum(eigenvalues, 0))
+
+            # Reduce the singular values by the penalty, and drop those below it: U·(1 − penalty/S)·Uᵀ·filled.
+            is_kept = singular_values > penalty
+            kept_vectors = vectors[:, is_kept]
+            factor = 1 - penalty / singular_values[is_kept]
+            previous = predicted
+            predicted = (kept_vectors * factor) @ (kept_vectors.T @ filled)
+
+            if np.linalg.norm(predicted - previous) <= _TOLERANCE * np.linalg.norm(predicted):
                 break
-        return np.asarray(x)
+        return np.asarray(predicted)
 
 
 def paper_nuclear_norm() -> NuclearNorm:
@@ -301,12 +341,20 @@ class ImputedSVD(MatrixCompletion):
             )
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
+        """Fill unobserved cells with means and approximate the matrix by its first singular vectors.
+
+        value : float (n_agents, n_items), scores, 0 for unobserved cells. observed : bool of the same shape. Returns
+        float of that shape.
+        """
         if self.fill == "agent":
             mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
         else:
             mean = np.full((1, 1), value.sum() / observed.sum())
-        u, s, vt = np.linalg.svd(np.where(observed, value, mean), full_matrices=False)
-        return np.asarray((u[:, : self.rank] * s[: self.rank]) @ vt[: self.rank])
+        filled = np.where(observed, value, mean)
+
+        u, singular_values, vt = np.linalg.svd(filled, full_matrices=False)
+        scaled_u = u[:, : self.rank] * singular_values[: self.rank]
+        return np.asarray(scaled_u @ vt[: self.rank])
 
 
 def paper_svd() -> ImputedSVD:
@@ -315,6 +363,7 @@ def paper_svd() -> ImputedSVD:
 
 
 _INITIAL_SD = 0.1
+"""Standard deviation of the initial factors of items."""
 
 
 class UVFactorisation(MatrixCompletion):
@@ -348,21 +397,30 @@ class UVFactorisation(MatrixCompletion):
         _check_at_least(1e-12, ridge=self.ridge)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
-        v = standalone_stream(self.seed).normal(0, _INITIAL_SD, (value.shape[1], self.rank))
+        """Solve for the factors of agents and of items in turn, and multiply them.
+
+        value : float (n_agents, n_items), scores, 0 for unobserved cells. observed : bool of the same shape. Returns
+        float of that shape.
+        """
+        n_items = value.shape[1]
+        item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))
         weight = observed.astype(np.float64)
         for _ in range(self.n_sweeps):
-            u = self._regress(value, weight, v)
-            v = self._regress(value.T, weight.T, u)
-        return np.asarray(u @ v.T)
+            agent_factors = self._regress(value, weight, item_factors)
+            item_factors = self._regress(value.T, weight.T, agent_factors)
+        return np.asarray(agent_factors @ item_factors.T)
 
-    def _regress(self, value: Floats, weight: Floats, factor: Floats) -> Floats:
-        """Regress each row on a factor: float (n_rows, rank).
+    def _regress(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
+        """Regress each row of a matrix on the same factors, by ridge regression.
 
-        value, weight : float (n_rows, n_columns); factor : float (n_columns, rank).
+        value, weight : float (n_rows, n_columns), 0 for unobserved cells. factors : float (n_columns, rank), one row
+        for each column of the matrix. Returns the coefficients, float (n_rows, rank).
         """
-        outer = factor[:, :, None] * factor[:, None, :]
+        # coefficients u_i = (Σ_j w_ij·v_j·v_jᵀ + ridge·I)⁻¹ Σ_j s_ij·v_j, for row i
+        outer = factors[:, :, None] * factors[:, None, :]
         gram = np.einsum("ij,jab->iab", weight, outer) + self.ridge * np.eye(self.rank)
-        return np.asarray(np.linalg.solve(gram, (value @ factor)[:, :, None])[:, :, 0])
+        right = (value @ factors)[:, :, None]
+        return np.asarray(np.linalg.solve(gram, right)[:, :, 0])
 
 
 def paper_uv() -> UVFactorisation:

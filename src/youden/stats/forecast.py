@@ -71,21 +71,29 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
     if not is_known.any():
         return AgentVariances(agent_item, residual)
 
-    v, share = variance[is_known], influence.weight[is_known]
-    share_squares, n = (share**2).sum(axis=1), influence.n_trials[is_known].sum(axis=1)
+    # arrays over the agents of known variance
+    known_variance, share = variance[is_known], influence.weight[is_known]
+    share_squares = (share**2).sum(axis=1)
+    n_trials = influence.n_trials[is_known].sum(axis=1)
     K = int(is_known.sum())
+
+    # An agent without two trials on an item gets the mean variance within items of the others.
     within_variance = influence.within_item_variance[is_known]
     mean_within = float(np.nanmean(within_variance)) if not np.isnan(within_variance).all() else np.inf
     within_variance = np.where(np.isnan(within_variance), mean_within, within_variance)
-    estimate = (v - (K - 2) / K * within_variance / n) / share_squares
+    estimate = (known_variance - (K - 2) / K * within_variance / n_trials) / share_squares
 
     # shrinkage of the estimates towards their mean
-    sampling_variance = float((2 * v**2 / (share > 0).sum(axis=1) / share_squares**2).mean())
+    n_items = (share > 0).sum(axis=1)
+    sampling_variance = float((2 * known_variance**2 / n_items / share_squares**2).mean())
     mean, total_variance = max(0.0, float(estimate.mean())), float(estimate.var())
-    trust = max(0.0, 1 - sampling_variance / total_variance) if total_variance > 0 else 0.0
-    agent_item[is_known] = np.clip(mean + trust * (estimate - mean), 0, v / share_squares)
-    residual[is_known] = (v - agent_item[is_known] * share_squares) * n
-    agent_item[~is_known], residual[~is_known] = agent_item[is_known].mean(), residual[is_known].mean()
+    reliability = max(0.0, 1 - sampling_variance / total_variance) if total_variance > 0 else 0.0
+    shrunk = mean + reliability * (estimate - mean)
+
+    agent_item[is_known] = np.clip(shrunk, 0, known_variance / share_squares)
+    residual[is_known] = (known_variance - agent_item[is_known] * share_squares) * n_trials
+    agent_item[~is_known] = agent_item[is_known].mean()
+    residual[~is_known] = residual[is_known].mean()
     return AgentVariances(agent_item, residual)
 
 
@@ -118,7 +126,7 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     components : AgentVariances
         Variance components of the agents.
     n_blocks, n_items : int
-        Numbers of blocks and of items of the plan.
+        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item.
 
     Returns
     -------
@@ -151,7 +159,8 @@ def half_width_quantile(half_width: Floats, fraction: float) -> float:
     (0.2, inf)
     """
     ordered = np.sort(np.nan_to_num(half_width, nan=np.inf))
-    return float(ordered[ceil(fraction * len(ordered) - 1e-9) - 1])
+    n_needed = ceil(fraction * len(ordered) - 1e-9)  # 0.07·100 is slightly above 7 in floating point
+    return float(ordered[n_needed - 1])
 
 
 def find_min_blocks(
@@ -179,7 +188,8 @@ def find_min_blocks(
     """
 
     def suffices(n_blocks: int) -> bool:
-        return half_width_quantile(half_widths(components, n_blocks, n_items), fraction) <= half_width
+        forecast = half_widths(components, n_blocks, n_items)
+        return half_width_quantile(forecast, fraction) <= half_width
 
     return _find_smallest(suffices, max_blocks)
 
@@ -207,7 +217,9 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     """
 
     def suffices(n_items: int) -> bool:
-        return half_width_quantile(half_widths(components, n_items * (n_agents - 1), n_items), fraction) <= half_width
+        n_blocks = n_items * (n_agents - 1)
+        forecast = half_widths(components, n_blocks, n_items)
+        return half_width_quantile(forecast, fraction) <= half_width
 
     return _find_smallest(suffices, MAX_ITEMS)
 
@@ -216,11 +228,15 @@ def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
     """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not."""
     if limit < 2 or not suffices(limit):
         return None
-    low, high = 1, limit
-    while high - low > 1:
-        mid = (low + high) // 2
-        low, high = (low, mid) if suffices(mid) else (mid, high)
-    return high
+
+    too_small, enough = 1, limit
+    while enough - too_small > 1:
+        midpoint = (too_small + enough) // 2
+        if suffices(midpoint):
+            enough = midpoint
+        else:
+            too_small = midpoint
+    return enough
 
 
 def min_regret_bound(components: AgentVariances, n_items: int) -> float:
@@ -258,5 +274,6 @@ def half_width_for_regret(max_regret: float, n_agents: int) -> float:
     float
         Half-width of each ability.
     """
+    # The regret bound is bonferroni·√2·SE and the half-width z·SE, with SE the standard error of an ability.
     bonferroni = -ndtri((1 - LEVEL) / (n_agents - 1))
     return float(max_regret * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * bonferroni))

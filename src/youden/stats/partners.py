@@ -95,15 +95,16 @@ class PairTotals:
         chunk : PairChunk
             Answers on items that no other chunk contains.
         """
-        n_agents, weight, y = len(self.weight), chunk.weight, _centre_by_item(chunk)
+        n_agents, weight, centred = len(self.weight), chunk.weight, _centre_by_item(chunk)
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
 
         def sum_by_pair(column: Floats | Bools) -> Floats:
+            """Sum a column (n_trials,) by ordered pair: float (n_agents, n_agents)."""
             return np.asarray(np.bincount(pair, column, n_agents * n_agents).reshape(n_agents, n_agents))
 
-        self.total += sum_by_pair(weight * y)
+        self.total += sum_by_pair(weight * centred)
         self.weight += sum_by_pair(weight)
-        self.squares += sum_by_pair(weight * y**2)
+        self.squares += sum_by_pair(weight * centred**2)
         self.n_rows += sum_by_pair(weight > 0)
         self.uncentred_total += sum_by_pair(weight * chunk.value)
 
@@ -115,19 +116,29 @@ class PairTotals:
 
     @property
     def means(self) -> PairMeans:
-        """Means of pairs, both orders together, centred by item, plus the mean of all answers.
+        """Mean answer to each pair of agents, adjusted for the items on which the pair was compared.
+
+        The mean of the item is subtracted from each answer, and the mean of all answers is added to each pair's mean.
 
         Notes
         -----
-        The standard error is √(max(v, v_i, v_k)/n), with v the variance of all answers around the means of their pairs,
-        and v_i the same among the pairs of agent i. It is not estimated from the pair alone: if two agents always
-        agree, their answers do not vary.
+        The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
+        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. It
+        is not estimated from the pair alone: if two agents always agree, their answers do not vary.
         """
-        tables = (self.total, self.weight, self.squares, self.n_rows)
-        total, n, squares, n_rows = (table + table.T for table in tables)
-        mean = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
-        residual_squares = np.where(n > 0, np.maximum(squares - n * np.nan_to_num(mean) ** 2, 0), 0.0)
-        return _with_std_errors(mean + self.mean_answer, n, n_rows, residual_squares)
+        # both orders together
+        total = self.total + self.total.T
+        weight = self.weight + self.weight.T
+        squares = self.squares + self.squares.T
+        n_rows = self.n_rows + self.n_rows.T
+
+        is_compared = weight > 0
+        centred_mean = np.divide(total, weight, out=np.full(weight.shape, np.nan), where=is_compared)
+
+        # Σw·(y − ȳ)² = Σwy² − Σw·ȳ², at least 0 despite rounding
+        residual_squares = np.maximum(squares - weight * np.nan_to_num(centred_mean) ** 2, 0)
+        residual_squares = np.where(is_compared, residual_squares, 0.0)
+        return _add_std_errors(centred_mean + self.mean_answer, weight, n_rows, residual_squares)
 
 
 def _centre_by_item(chunk: PairChunk) -> Floats:
@@ -137,17 +148,29 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
     return np.asarray(chunk.value - mean[chunk.item])
 
 
-def _with_std_errors(mean: Floats, n: Floats, n_rows: Floats, squares: Floats) -> PairMeans:
-    """Add standard errors to means of pairs.
+def _add_std_errors(mean: Floats, weight: Floats, n_rows: Floats, squares: Floats) -> PairMeans:
+    """Add standard errors to means of pairs of agents.
 
-    All arrays are float (n_agents, n_agents); `squares` are weighted sums of squares around the means.
+    All arrays are symmetric float (n_agents, n_agents). weight, n_rows : total weight and number of the answers to
+    each pair. squares : weighted sums of squares of the answers around the means.
     """
-    K = len(n)
-    df = np.maximum(n_rows - 1, 0) * np.divide(n, n_rows, out=np.zeros((K, K)), where=n_rows > 0)
-    overall = float(squares.sum() / max(df.sum(), 1.0))
-    by_agent = np.divide(squares.sum(axis=1), df.sum(axis=1), out=np.full(K, overall), where=df.sum(axis=1) > 0)
-    variance = np.maximum(overall, np.maximum(by_agent[:, None], by_agent))
-    return PairMeans(mean, np.sqrt(np.divide(variance, n, out=np.full((K, K), np.nan), where=n > 0)), n)
+    n_agents = len(weight)
+    shape = n_agents, n_agents
+
+    # degrees of freedom n_rows − 1, in the unit of weights
+    mean_weight = np.divide(weight, n_rows, out=np.zeros(shape), where=n_rows > 0)
+    df = np.maximum(n_rows - 1, 0) * mean_weight
+
+    # variances of all answers (v) and of those to the pairs of each agent (v_i), around the means of pairs
+    overall_variance = float(squares.sum() / max(df.sum(), 1.0))
+    df_of_agent = df.sum(axis=1)
+    unknown = np.full(n_agents, overall_variance)
+    agent_variance = np.divide(squares.sum(axis=1), df_of_agent, out=unknown, where=df_of_agent > 0)
+
+    # √(max(v, v_i, v_k)/n)
+    variance = np.maximum(overall_variance, np.maximum(agent_variance[:, None], agent_variance))
+    squared_error = np.divide(variance, weight, out=np.full(shape, np.nan), where=weight > 0)
+    return PairMeans(mean, np.sqrt(squared_error), weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +323,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     effects is propagated through the equations.
     """
     K = len(partners.importance)
-    pair_weight, pair_total = totals.weight + totals.weight.T, totals.total + totals.total.T
+    pair_weight = totals.weight + totals.weight.T
+    pair_total = totals.total + totals.total.T
     agent_weight = (partners.weight * pair_weight).sum(axis=1)
     is_scored = agent_weight > 0
     if is_scored.sum() < 3:
@@ -312,23 +336,34 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
 
     # share of one answer of i and k in the ability of i
     answer_share = np.divide(partners.weight, agent_weight[:, None], out=np.zeros((K, K)), where=is_scored[:, None])
-    inverse = np.linalg.pinv(answer_share * pair_weight + np.diag(is_scored * 1.0), rcond=1e-8)
-    effect = inverse @ (answer_share * (pair_total + totals.mean_answer * pair_weight)).sum(axis=1)
 
+    # solve a_i + Σ_k share_ik·a_k = mean answer of i, with the shares and means of pairs
+    inverse = np.linalg.pinv(answer_share * pair_weight + np.diag(is_scored * 1.0), rcond=1e-8)
+    uncentred_total = pair_total + totals.mean_answer * pair_weight
+    effect = inverse @ (answer_share * uncentred_total).sum(axis=1)
+
+    # θ_i = (K − 2)/(K − 1)·a_i + K/(K − 1)·ā
     scale = (K - 2) / (K - 1)
     importance = is_scored * partners.importance
-    intercept = K / (K - 1) * float(importance @ effect / importance.sum()) if importance.any() else 0.0
+    intercept = 0.0
+    if importance.any():
+        intercept = K / (K - 1) * float(importance @ effect / importance.sum())
     ability = np.where(is_scored, scale * effect + intercept, np.nan)
 
     def iter_items() -> Iterator[list[Floats]]:
-        """Yield weighted residuals, shares, and weights of answers that count: float (n_agents, n_chunk_items)."""
-        for chunk in chunks():
-            i, k = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
-            cell = i.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)
-            weight = np.tile(chunk.weight, 2)
-            share = answer_share[i, k] * weight
-            residual = np.tile(_centre_by_item(chunk) + totals.mean_answer, 2) - effect[i] - effect[k]
+        """Yield three sums for each chunk: weighted residuals, shares, and weights of the answers that count.
 
+        Each is float (n_agents, n_chunk_items).
+        """
+        for chunk in chunks():
+            # one row for each of the two agents of a trial
+            agent, partner = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
+            cell = agent.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)
+            weight = np.tile(chunk.weight, 2)
+            share = answer_share[agent, partner] * weight
+            residual = np.tile(_centre_by_item(chunk) + totals.mean_answer, 2) - effect[agent] - effect[partner]
+
+            # sums of each column by cell (agent and item)
             columns = (share * residual, share, weight * (share > 0))
             shape = K, chunk.n_items
             sums = (np.bincount(cell, column, K * chunk.n_items).reshape(shape) for column in columns)
@@ -341,9 +376,10 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
         share_squares += (share**2).sum(axis=1)
         relative_variance += (share**2 / np.maximum(n, 1)).sum(axis=1)
 
-    propagate = np.where(is_scored[:, None], scale * inverse, 0.0)
+    influence_of_residual = np.where(is_scored[:, None], scale * inverse, 0.0)
+    influence_and_share = ((influence_of_residual @ residual, share) for residual, share, _ in iter_items())
     covariance = covariance_of_chunks(
-        ((propagate @ residual, share) for residual, share, _ in iter_items()),
+        influence_and_share,
         n_clusters=n_clusters,
         share_squares=share_squares,
         relative_variance=np.where(relative_variance > 0, relative_variance, 1.0),

@@ -140,7 +140,9 @@ def prior_components(kind: AnswerKind) -> AgentVariances:
     AgentVariances
         Arrays of the shape (n_data_sets,).
     """
-    return AgentVariances(*np.array([[data.agent_item, data.residual] for data in REFERENCE_DATA[kind]]).T)
+    agent_item = np.array([data.agent_item for data in REFERENCE_DATA[kind]])
+    residual = np.array([data.residual for data in REFERENCE_DATA[kind]])
+    return AgentVariances(agent_item, residual)
 
 
 def mean_prior_components() -> AgentVariances:
@@ -151,7 +153,8 @@ def mean_prior_components() -> AgentVariances:
     AgentVariances
         Arrays of the shape (1,).
     """
-    return AgentVariances(*(component.mean(keepdims=True) for component in prior_components("yes or no")))
+    components = prior_components("yes or no")
+    return AgentVariances(components.agent_item.mean(keepdims=True), components.residual.mean(keepdims=True))
 
 
 def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
@@ -169,9 +172,12 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     AgentVariances
         Arrays of the shape (n_data_sets,).
     """
+    # from the mean half-width at the median to the largest at 1
     distance = max(0.0, 2 * quantile - 1) ** 2
+    max_width_ratio = np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]])
+    width_ratio = 1 + distance * (max_width_ratio - 1)
+
     components = prior_components(kind)
-    width_ratio = 1 + distance * (np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]]) - 1)
     return AgentVariances(components.agent_item * width_ratio**2, components.residual * width_ratio**2)
 
 
@@ -233,7 +239,9 @@ def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceR
     """Interpolate values at `REFERENCE_TRIALS`, one row per data set, linearly in log trials; None outside."""
     if not REFERENCE_TRIALS[0] <= trials <= REFERENCE_TRIALS[-1]:
         return None
-    return summarize_range(np.array([np.interp(np.log(trials), np.log(REFERENCE_TRIALS), row) for row in rows]))
+    log_reference = np.log(REFERENCE_TRIALS)
+    values = [np.interp(np.log(trials), log_reference, row) for row in rows]
+    return summarize_range(np.array(values))
 
 
 def summarize_range(values: Floats) -> ReferenceRange:

@@ -13,7 +13,8 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key, with a path of the user converted to one relative to `folder`.
 
-    Paths of shipped pools and judges, and values of other keys, stay unchanged.
+    `value` is a path relative to the current directory, or absolute. Paths of pools and judges that are shipped with
+    youden, and values of keys that hold no path, stay unchanged.
     """
     if not _is_local_path(key, value, Path()):
         return value
@@ -21,15 +22,35 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 
 
 def resolve_paths(key: str, value: object, folder: Path) -> object:
-    """Return the value of a config key, with all paths in it converted to start at the current directory.
+    """Return the value of a config key, with each relative path in it joined to the folder of the config file.
 
-    `folder` is the folder of the config file, at which the paths start before. Other values stay unchanged.
+    Parameters
+    ----------
+    key : str
+        Key of the config, such as "pool", "judge" or "extensions".
+    value : object
+        Its value. Lists of extensions and the parts of an extension are converted as well.
+    folder : Path
+        Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
+
+    Returns
+    -------
+    object
+        A converted copy, or the value itself if it contains no path of the user.
     """
     if key == "extensions" and isinstance(value, list):
         return [resolve_paths("step", step, folder) for step in value]
+
+    # one extension of the run: its pools are paths, and an unfinished one contains a step
     if key in ("step", "unfinished") and isinstance(value, dict):
         key_by_name = dict.fromkeys(POOLS, "pool") | {"step": "step"}
-        return {name: resolve_paths(key_by_name.get(name, ""), member, folder) for name, member in value.items()}
+        resolved = {}
+        for name, member in value.items():
+            member_key = key_by_name.get(name, "")
+            resolved[name] = resolve_paths(member_key, member, folder)
+        return resolved
+
+    # keys of a judge, whose prompt may be a file
     if key == "judge" and isinstance(value, dict):
         prompt = value.get("prompt")
         if isinstance(prompt, str) and prompt.endswith(".md"):
@@ -44,6 +65,7 @@ def _is_local_path(key: str, value: object, folder: Path) -> bool:
     if not isinstance(value, str) or not value:
         return False
 
+    # datasets/… and configs/… are shipped, unless the user has such a file
     folder_of_shipped = {"pool": "datasets", "judge": "configs"}.get(key)
     if Path(value).parts[:1] == (folder_of_shipped,) and not (folder / value).exists():
         return False

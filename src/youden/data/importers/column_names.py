@@ -133,13 +133,16 @@ def infer_role(column: str) -> str | None:
     if column.endswith(LAST_ANSWER):
         return "text"
 
+    last_part = parts[-1]
     last_two = "_".join(parts[-2:])
     if last_two in _ALL_NAMES:
-        return _infer_role_of_part(last_two)
-    if len(parts) == 1 or parts[-1] not in _GENERIC:
-        return _infer_role_of_part(parts[-1])
-    role_before = _infer_role_of_part(parts[-2])
-    return _role_of_reference(role_before, parts[-1]) or _infer_role_of_part(parts[-1])
+        return _infer_role_of_name(last_two)
+    if len(parts) == 1 or last_part not in _GENERIC:
+        return _infer_role_of_name(last_part)
+
+    # A generic last part has the role of the part before, if that has one.
+    role_before = _infer_role_of_name(parts[-2])
+    return _infer_role_of_id_or_name(role_before, last_part) or _infer_role_of_name(last_part)
 
 
 def _describes_response(name: str) -> bool:
@@ -150,44 +153,55 @@ def _describes_response(name: str) -> bool:
     return bool(ABOUT & words) and not name.endswith("_id")
 
 
-def _infer_role_of_part(name: str) -> str | None:
-    """Infer the role of one normalized name, without a path."""
-    first, _, remainder = name.partition("_")
-    last = remainder.rpartition("_")[2]
-    if last in ("id", "name") and name not in _ALL_NAMES:
-        return _role_of_reference(_infer_role_of_part(first), last)
+def _infer_role_of_name(name: str) -> str | None:
+    """Infer the role of a column from one normalized name, such as "question_text"; None if it proposes no role.
 
+    The whole name decides first, then its last word, and then the ending of the last word.
+    """
+    first_word, _, other_words = name.partition("_")
+    last_word = other_words.rpartition("_")[2]  # empty if the name is one word
+
+    # "prompt_id": what the id or name refers to
+    if last_word in ("id", "name") and name not in _ALL_NAMES:
+        role_of_first_word = _infer_role_of_name(first_word)
+        return _infer_role_of_id_or_name(role_of_first_word, last_word)
+
+    # "customer_message"
     words = set(name.split("_"))
     is_message_of_asker = bool(ASKERS & words) and bool(_MESSAGE_WORDS & words)
-    if remainder and is_message_of_asker:
+    if other_words and is_message_of_asker:
         return "prompt"
 
-    candidates = (name, first, last) if last in _GENERIC else (name, last)
-    for candidate in candidates:
+    # "question_text": "text" alone would propose a response
+    known_parts = (name, first_word, last_word) if last_word in _GENERIC else (name, last_word)
+    for part in known_parts:
         for role, names in NAMES.items():
-            if candidate in names:
+            if part in names:
                 return role
+
+    # "Kundenfrage"
     for role, endings in _ENDINGS.items():
         if name.endswith(endings):
             return role
     return None
 
 
-def _role_of_reference(role: str | None, last: str) -> str | None:
-    """Return the role of a name for example `prompt_id`, from the role of its first word and from its last word.
+def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
+    """Infer the role of a name such as `prompt_id` from the role of what it refers to, and from its last word.
 
-    For example, the id of a prompt names an item, and the id of a response is only information ("about"). `role` is
-    None if the first word has no role.
+    The id of a prompt identifies an item, but the id of a response is only information ("about"). `referent_role` is
+    the role of the word before, here "prompt"; None if that has none. It is returned unless the last word is "id" or
+    "name".
     """
-    if last not in ("id", "name"):
-        return role
-    if role == "text":
+    if last_word not in ("id", "name"):
+        return referent_role
+    if referent_role == "text":
         return "about"
-    if role in ("prompt", "item"):
+    if referent_role in ("prompt", "item"):
         return "item"
-    if role == "agent":
+    if referent_role == "agent":
         return "agent"
-    return "item" if last == "id" else "agent"
+    return "item" if last_word == "id" else "agent"
 
 
 def get_name_priority(column: str, role: str) -> int:
@@ -195,9 +209,10 @@ def get_name_priority(column: str, role: str) -> int:
     name = split_path(column)[-1]
     words = name.split("_")
     names = NAMES[role]
-    if role == "prompt" and ASKERS & set(words):
+    if role == "prompt" and ASKERS & set(words):  # "user_message" is as reliable as "question"
         return names.index("question")
 
+    # A name that is not in the list, but one of its words, comes after all names of the list.
     known_parts = [part for part in (name, words[-1], words[0]) if part in names]
     priority = names.index(known_parts[0]) if known_parts else len(names)
     if role == "agent" and words[-1] == "id":  # a name identifies an agent better than an id

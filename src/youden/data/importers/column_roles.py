@@ -443,37 +443,47 @@ class _RoleSearch:
                 raise UnclearColumnsError(f"{text!r} and {name!r} could both hold the responses", text=text)
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
-        """Find the columns of the other roles.
+        """Find the columns of the remaining roles, and return all roles.
+
+        The remaining roles are item, prompt, group, empty and repeat.
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
-        agent_columns : columns that each hold the responses of one agent
+        agent_columns : columns that each hold the responses of one agent; empty if a single column holds all responses
         """
         table, given = self.table, self.given
-        item = self.find_item(
-            agents, [name for name in self.item_columns if name not in (text, *agents, *agent_columns)]
-        )
-        has_ids = item is not None and self.has_item_name(item) and not table[item].is_long
-
-        columns = {} if text is None else {"text": text}
+        columns: dict[str, str] = {}
+        if text is not None:
+            columns["text"] = text
         if agents:
             columns["agent"] = join_names(agents)
+
+        # Items are identified by a column of ids, or else by their prompts.
+        used = {text, *agents, *agent_columns}
+        item_candidates = [name for name in self.item_columns if name not in used]
+        item = self.find_item(agents, item_candidates)
+        has_ids = item is not None and self.has_item_name(item) and not table[item].is_long
         if item is not None and not has_ids:
             columns["prompt"] = item
         elif item is not None:
             columns["item"] = item
-            prompt = given.get("prompt") or self.find_prompt(item, {text, item, *agents, *agent_columns})
+            prompt = given.get("prompt") or self.find_prompt(item, {*used, item})
             if prompt:
                 columns["prompt"] = prompt
 
-        used = (*agents, item, *given.values())
+        excluded = (*agents, item, *given.values())
         for role in ("group", "empty", "repeat"):
             if role in given:
                 columns[role] = given[role]
                 continue
-            candidates = [name for name in table.names if infer_role(name) == role and name not in used]
-            if candidates and (role != "group" or self.is_constant_per_agent(agents, candidates[0])):
-                columns[role] = candidates[0]
+            candidates = [name for name in table.names if infer_role(name) == role and name not in excluded]
+            if not candidates:
+                continue
+
+            # An agent belongs to one group only.
+            first_candidate = candidates[0]
+            if role != "group" or self.is_constant_per_agent(agents, first_candidate):
+                columns[role] = first_candidate
 
         all_used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in table.names if name not in all_used)

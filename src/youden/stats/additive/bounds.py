@@ -26,6 +26,7 @@ from youden.stats.additive.observed_cells import Cells
 from youden.types.pool import Bools, Floats
 
 SIGNS = (1.0, -1.0)
+"""Signs e of the upper and the lower bound."""
 MAX_BOX_ROUNDS = 50
 MAX_BOX_ROWS = 4_000
 BISECTION_WIDTH = 1e-3
@@ -136,15 +137,18 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     g, f = equations.row_gauge, equations.column_gauge
     n_rows = len(r)
     signs = np.array(SIGNS)
-    d = equations.n + equations.ridge
-    w = np.where(active.y.any(axis=0), 0.0, 1 / (m + equations.ridge))
+    row_diagonal = equations.n + equations.ridge
+    column_diagonal = m + equations.ridge
+
+    # w eliminates the free columns; on_bounds sums A over the columns on each bound, float (n_rows, 2)
+    w = np.where(active.y.any(axis=0), 0.0, 1 / column_diagonal)
     on_bounds = np.column_stack([A @ side.astype(np.float64) for side in active.y])
     h = g + A @ (w * f)
-    heavy = active.y @ (m + equations.ridge)
+    heavy = active.y @ column_diagonal
     gauge = active.y @ f
 
     # ∂x = left·(x, p, q, ν) − right, and below it Σ ∂y over each bound, and the gauge
-    left = np.column_stack([np.diag(d) - equations.gram(w), -on_bounds, h])
+    left = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -on_bounds, h])
     right = r - A @ (w * c) - on_bounds @ signs
     sums = np.column_stack([-on_bounds.T, np.diag(heavy), gauge])
     gauge_row = np.append(h, np.append(gauge, -(w @ f)))
@@ -166,17 +170,20 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
             target[bound] = 0.0
             system[bound, bound] = 1.0
 
+    # solution with one step of iterative refinement
     factor = lu_factor(system, overwrite_a=False, check_finite=False)
-    z = lu_solve(factor, target, check_finite=False)
-    z += lu_solve(factor, target - system @ z, check_finite=False)
-    x, bounds, nu = z[:n_rows], z[n_rows:-1], z[-1]
+    solution = lu_solve(factor, target, check_finite=False)
+    solution += lu_solve(factor, target - system @ solution, check_finite=False)
+    x, bounds, nu = solution[:n_rows], solution[n_rows:-1], solution[-1]
+
+    # effects of the columns: free ones from x, the others from their bound
     y = w * (x @ A - c - nu * f)
     for side_x, side_y, v, e in zip(active.x, active.y, bounds, SIGNS, strict=True):
         x[side_x] = v
         y[side_y] = v - e
 
-    g_x = d * x - A @ y - r + nu * g
-    g_y = (m + equations.ridge) * y - x @ A + c + nu * f
+    g_x = row_diagonal * x - A @ y - r + nu * g
+    g_y = column_diagonal * y - x @ A + c + nu * f
     is_on = active.x.any(axis=1)
     return _BoxPoint(Effects(x, y), np.where(is_on, bounds, np.nan), Effects(g_x, g_y))
 
@@ -364,6 +371,7 @@ class _Saturated:
         rise = step.x[self._row] - step.y[self._column]
 
         def slope(length: float) -> float:
+            """Compute half the derivative of the objective along the step."""
             without_bounds = slope_at_start + length * (slope_at_end - slope_at_start)
             excess = self._excess_of(prediction + length * rise)
             return without_bounds - float((self._weight * rise) @ excess)

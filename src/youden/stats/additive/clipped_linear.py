@@ -148,6 +148,7 @@ class ClippedLinear(Estimator):
         self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
         self.n_components_, self.component_ = solution.n_components, solution.component
 
+        # With "censored", scores of ±1 that their predictions exceed carry no information.
         residual = value - (self.ability_[index.agent] - self.difficulty_[index.item])
         is_exceeded = (np.abs(value) == 1) & (residual * value < 0)
         if self.constraint == "censored" and is_exceeded.any():

@@ -221,21 +221,24 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
     With w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν + δ, where S = diag(n+λ) − A diag(w) Aᵀ, h =
     g + A(w∘f), q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). S is nearly singular along h, and S + σhhᵀ is not.
     """
+    # the symbols are those of the notes
     A, g, f = equations.A, equations.row_gauge, equations.column_gauge
     w = 1 / (equations.m + equations.ridge)
-    h, q = g + A @ (w * f), r - A @ (w * c)
+    h = g + A @ (w * f)
+    q = r - A @ (w * c)
     gamma, delta = float(f @ (w * f)), float(f @ (w * c))
     if gamma > 0:  # the gauge is on the columns: σ = 1/γ also removes ν from the first equation
-        (x,), n_iterations = _solve_rows(
-            equations, w, h, sigma=1 / gamma, targets=[q + (delta / gamma) * h], cholesky=cholesky
-        )
+        target = q + (delta / gamma) * h
+        (x,), n_iterations = _solve_rows(equations, w, h, sigma=1 / gamma, targets=[target], cholesky=cholesky)
         nu = (float(h @ x) - delta) / gamma
-    else:
+    else:  # the gauge is on the rows: h·x = 0 determines ν
         sigma = float(equations.n.mean()) / len(g)
         (x, along), n_iterations = _solve_rows(equations, w, h, sigma=sigma, targets=[q, h], cholesky=cholesky)
         nu = float(h @ x) / float(h @ along)
         x = x - nu * along
-    return Effects(x, w * (x @ A - c - nu * f)), n_iterations
+
+    y = w * (x @ A - c - nu * f)
+    return Effects(x, y), n_iterations
 
 
 def _solve_rows(
@@ -254,10 +257,12 @@ def _solve_rows(
     n_iterations = 0
 
     def count(_: Floats) -> None:
+        """Count an iteration; called after each with the current solution."""
         nonlocal n_iterations
         n_iterations += 1
 
     def multiply(x: Floats) -> Floats:
+        """Compute (S + σhhᵀ) x without forming the matrix."""
         return np.asarray(diagonal * x - equations.A @ (w * (x @ equations.A)) + (sigma * float(h @ x)) * h)
 
     S_operator = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)

@@ -133,6 +133,7 @@ class _LinkedGroup(NamedTuple):
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
     """Yield the largest group of linked agents of each component; the parameters are those of the covariance."""
+    # Number the agents with a cell from 0.
     is_observed = component >= 0
     observed = np.flatnonzero(is_observed)
     renumbered = (np.cumsum(is_observed) - 1).astype(np.int32)
@@ -142,6 +143,7 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     agent, item = index.agent, index.item
 
     def sum_by_agent(column: Floats) -> Floats:
+        """Sum a column, float (n_cells,), over the cells of each agent: float (n_agents,)."""
         return np.bincount(agent, column, n_agents).astype(np.float64)
 
     # V, the inverse of the normal matrix of the agents after the items were eliminated
@@ -156,15 +158,18 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     constant = is_same * (agent_weight.mean() / is_same.sum(axis=1))
     V = inv(np.diag(agent_weight) - eliminated + constant, check_finite=False)
 
+    # leverage of each cell, for one chunk of items after another
     leverage = np.empty(len(index))
     for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
         cross = V @ C
-        k = agent[rows]
-        j = item[rows] - items.start
-        quadratic = np.diag(V)[k] - 2 * cross[k, j] + 1 / item_weight[item[rows]] + (C * cross).sum(axis=0)[j]
+        item_quadratic = (C * cross).sum(axis=0)
+        row_agent = agent[rows]
+        column = item[rows] - items.start
+        of_agent = np.diag(V)[row_agent] - 2 * cross[row_agent, column]
+        quadratic = of_agent + 1 / item_weight[item[rows]] + item_quadratic[column]
         leverage[rows] = weight[rows] * quadratic
 
-    # residuals times the root of the formula
+    # A_kj·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj))
     is_free = leverage < 1 - _EXACT_FIT
     free_weight = np.where(is_free, weight, 0.0)
     free_agent_weight = sum_by_agent(free_weight)
@@ -176,6 +181,7 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     adjusted = weight * residual * root
 
     def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
+        """Yield influence and share, float (n_linked, n_chunk_items) each, for the agents of a group."""
         R = V[group] - V[group].mean(axis=0)
         for E, C, p in index.iter_matrices(adjusted, normalised, share):
             influence = R @ E - (R @ C) * E.sum(axis=0)

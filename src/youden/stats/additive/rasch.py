@@ -23,7 +23,9 @@ RaschMethod = Literal["least-squares", "quasi"]
 RaschStatus = Literal["ok", "disconnected", "not_converged"]
 
 _TOLERANCE = 1e-8
+"""Scoring stops if no prediction changes by this much on the scale of the link."""
 _TINY = 1e-12
+"""Smallest slope and variance, which avoids division by 0."""
 _MAX_ROUNDS = 100
 _MAX_HALVINGS = 40
 
@@ -240,15 +242,17 @@ def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
         return likelihood - cells.ridge / 2 * squared_norm
 
     fit = start
-    eta = predict(fit)
+    eta = predict(fit)  # predictions on the scale of the link
     best = objective(eta, _squared_norm(fit))
     for n_rounds in range(1, _MAX_ROUNDS + 1):
-        s = link.inverse(eta)
+        # weighted least squares on the linearised scores η + (s − ŝ)/ŝ'(η)
+        predicted_score = link.inverse(eta)
         slope = link.inverse_slope(eta)
-        variance = np.maximum(1 - s**2, _TINY)
-        working_value = eta + (cells.score - s) / np.maximum(slope, _TINY)
+        variance = np.maximum(1 - predicted_score**2, _TINY)
+        working_value = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
         target = cells.fit(working_value, slope**2 / variance)
 
+        # halve the step from the fit to the target until the objective does not fall
         step = 1.0
         for _ in range(_MAX_HALVINGS):
             trial = _interpolate(fit, target, step)

@@ -87,11 +87,12 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     w·e/√(1 − h) over the trials of agent k on the item. The covariance is the sandwich estimate from U, clustered
     by item.
 
-    The finite population correction is (σ²c·(Σ_j p_ij² − 1/J) + (σ²n − φ)·(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²c·Σ_j
-    p_ij² + σ²n/n_i), each term at least 0. Here p_ij is the share of the item in the agent's weight, n_i = (Σw)²/Σw²,
-    and P = 2(K − 1). σ²c is the mean product of an agent's residuals on one item, σ²n the remaining variance of a
-    residual, and φ the variance of false-positive rates that were estimated by pair, which comparing all pairs does
-    not remove.
+    The finite population correction of agent i is (C·(Σ_j p_ij² − 1/J) + (V − F)·(1/n_i − 1/(PJ + 1)) + F/n_i) /
+    (C·Σ_j p_ij² + V/n_i), each difference at least 0. Here p_ij is the share of item j in the agent's weight, J the
+    number of items, n_i = (Σw)²/Σw² the agent's effective number of trials, and P = 2(K − 1) its number of ordered
+    pairs. C is the covariance of two residuals of the agent on one item, and V the remaining variance of a residual.
+    F is the variance of the false-positive rates if they were estimated by pair; comparing all pairs does not
+    remove it.
     """
     sums = _sum_chunks(chunks(), n_agents)
     observed = sums.weight > 0
@@ -100,6 +101,7 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     if K < 3 or n_agents_on_2_items < 2:
         return None
 
+    # P, the pseudo-inverse of M; one direction, the mean effect, may be undetermined
     eigenvalues, eigenvectors = eigh(sums.normal[np.ix_(observed, observed)], check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
     if is_determined.sum() < K - 1:
@@ -156,28 +158,34 @@ class _Sums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
-    """Add up the trials of all chunks."""
+    """Add up the trials of all chunks; every item is in one chunk only."""
     right, weight, squares, item_squares = np.zeros((4, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
     for chunk in chunks:
-        A = _sums_by_group(chunk, chunk.weight, n_agents)
-        S = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
-        group_weight = A.sum(axis=0) / 2  # a trial counts for both of its agents
-        group_sum = S.sum(axis=0) / 2
-        mean = np.divide(group_sum, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
+        # Σw and Σwy of each agent (row) in each effect group (column)
+        agent_weight = _sums_by_group(chunk, chunk.weight, n_agents)
+        agent_answers = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
 
+        # mean answer ȳ of each group; halved, as the sums count a trial for both of its agents
+        group_weight = agent_weight.sum(axis=0) / 2
+        group_answers = agent_answers.sum(axis=0) / 2
+        group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
+
+        # M = Σw·xxᵀ − Σ_group m_group·x̄x̄ᵀ, with x the indicator of a trial's two agents
         pair = chunk.first * np.int64(n_agents) + chunk.second
         pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
-        eliminated = (A / np.maximum(group_weight, np.finfo(np.float64).tiny)) @ A.T
-        sums.normal += pair_weight + pair_weight.T + np.diag(A.sum(axis=1)) - eliminated
-        sums.right += S.sum(axis=1) - A @ mean
+        positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
+        eliminated = (agent_weight / positive_group_weight) @ agent_weight.T
+        sums.normal += pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1)) - eliminated
+        sums.right += agent_answers.sum(axis=1) - agent_weight @ group_mean
 
-        by_item = A if chunk.effect_group is None else sum_by_item(chunk, chunk.weight, n_agents)
-        sums.weight += by_item.sum(axis=1)
+        # Without effect groups, each item is one group.
+        item_weight = agent_weight if chunk.effect_group is None else sum_by_item(chunk, chunk.weight, n_agents)
+        sums.weight += item_weight.sum(axis=1)
         sums.squares += sum_by_item(chunk, chunk.weight**2, n_agents).sum(axis=1)
-        sums.item_squares += (by_item**2).sum(axis=1)
-        sums.n_clusters += (by_item > 0).sum(axis=1)
+        sums.item_squares += (item_weight**2).sum(axis=1)
+        sums.n_clusters += (item_weight > 0).sum(axis=1)
     return sums
 
 
@@ -215,31 +223,34 @@ def _iter_influence(
     n_agents = len(effect)
     diagonal = np.diag(inverse)
     for chunk in chunks():
-        i, k, group, w = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
-        A = _sums_by_group(chunk, w, n_agents)
-        m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
-        without_agents = chunk.value - effect[i] - effect[k]
-        group_effect = np.bincount(group, w * without_agents, len(m)) / m
+        first, second, group, weight = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
+        agent_weight = _sums_by_group(chunk, weight, n_agents)  # Σw by agent (row) and group (column)
+        group_weight = np.maximum(agent_weight.sum(axis=0) / 2, np.finfo(np.float64).tiny)
+
+        # e = y − a_first − a_second − b_group, with b the weighted mean of y − a_first − a_second in the group
+        without_agents = chunk.value - effect[first] - effect[second]
+        group_effect = np.bincount(group, weight * without_agents, len(group_weight)) / group_weight
         residual = without_agents - group_effect[group]
 
-        # zᵀPz for z = x − x̄, with x the indicator of both agents and x̄ = A/m
-        cross = inverse @ (A / m)
-        centre = ((A / m) * cross).sum(axis=0)
-        pair = diagonal[i] + diagonal[k] + 2 * inverse[i, k]
-        quadratic = pair - 2 * (cross[i, group] + cross[k, group]) + centre[group]
-        leverage = w * (1 / m[group] + quadratic)
+        # zᵀPz = xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄ for z = x − x̄, with x the indicator of both agents and x̄ its mean in the group
+        cross = inverse @ (agent_weight / group_weight)
+        centre = ((agent_weight / group_weight) * cross).sum(axis=0)
+        pair = diagonal[first] + diagonal[second] + 2 * inverse[first, second]
+        quadratic = pair - 2 * (cross[first, group] + cross[second, group]) + centre[group]
+        leverage = weight * (1 / group_weight[group] + quadratic)
 
+        # w·e/√(1 − h); a trial that is fitted exactly has no residual
         is_free = leverage < 1 - _EXACT_FIT
         root = np.sqrt(np.where(is_free, 1 - leverage, 1.0))
-        adjusted = np.where(is_free, w * residual / root, 0.0)
+        adjusted = np.where(is_free, weight * residual / root, 0.0)
         if components is not None:
             components.add(chunk, residual, is_free, n_agents)
-            components.add_items(_item_means(chunk, group_effect))
+            components.add_items(_average_by_item(chunk, group_effect))
 
-        E = sum_by_item(chunk, adjusted, n_agents)
-        influence = scale * (inverse @ E)
-        direct = E / total_weight[:, None]
-        yield InfluenceChunk(influence, direct, sum_by_item(chunk, w, n_agents))
+        item_sums = sum_by_item(chunk, adjusted, n_agents)
+        influence = scale * (inverse @ item_sums)
+        direct = item_sums / total_weight[:, None]
+        yield InfluenceChunk(influence, direct, sum_by_item(chunk, weight, n_agents))
 
 
 class _ResidualComponents:
@@ -249,6 +260,7 @@ class _ResidualComponents:
     """
 
     def __init__(self, n_agents: int, n_items: int) -> None:
+        # by agent: sum and number of products of two residuals on one item, sum and number of squared residuals
         self._products, self._n_products, self._squares, self._n = np.zeros((4, n_agents))
         self._rate_sums = np.zeros(3)  # of the weights, weighted rates, and weighted squared rates
         self._n_added_items = 0
@@ -265,17 +277,19 @@ class _ResidualComponents:
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
         squares = sum_by_item(chunk, used**2, n_agents)
-        products = sum_by_item(chunk, used, n_agents) ** 2 - squares
+        # (Σe)² − Σe² is twice the sum of the products of different residuals
+        twice_products = sum_by_item(chunk, used, n_agents) ** 2 - squares
 
-        self._products += products.sum(axis=1) / 2
+        self._products += twice_products.sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
-        w = chunk.weight
-        self._rate_sums += w.sum(), w @ chunk.rate, w @ chunk.rate**2
+
+        weight = chunk.weight
+        self._rate_sums += weight.sum(), weight @ chunk.rate, weight @ chunk.rate**2
 
     def finite_correction(self, sums: _Sums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute the finite population correction of each agent's variance.
+        """Compute finite population corrections: the variance for exactly these items over that for items like these.
 
         Parameters
         ----------
@@ -291,31 +305,43 @@ class _ResidualComponents:
         Returns
         -------
         float array (n_agents,)
-            Factor of each variance, from 0 to 1; 0 if every pair is compared on every item.
+            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
+            rates were estimated by pair.
         """
-        mean_square = self._squares.sum() / max(self._n.sum(), 1)
-        square = np.divide(self._squares, self._n, out=np.full(len(total_weight), mean_square), where=self._n > 0)
+        # variance of a residual, for each agent; that of all agents for an agent without residuals
+        mean_variance = self._squares.sum() / max(self._n.sum(), 1)
+        all_means = np.full(len(total_weight), mean_variance)
+        variance = np.divide(self._squares, self._n, out=all_means, where=self._n > 0)
+        relative_variance = variance / mean_variance if mean_variance else 1.0
 
-        # σ²c, shrunk towards the average in proportion to the squared residuals, and σ²n
-        mean_cell = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
-        relative_square = square / mean_square if mean_square else 1.0
-        prior = _PRIOR_PRODUCTS * mean_cell * relative_square
-        cell = np.maximum((self._products + prior) / (self._n_products + _PRIOR_PRODUCTS), 0)
-        noise = np.maximum(square - cell - mean_cell, 0)
+        # covariance of two residuals of an agent on one item, shrunk towards the mean of all agents, which is first
+        # multiplied by the agent's relative variance
+        mean_covariance = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
+        prior = _PRIOR_PRODUCTS * mean_covariance * relative_variance
+        item_covariance = np.maximum((self._products + prior) / (self._n_products + _PRIOR_PRODUCTS), 0)
 
-        # φ
+        # A residual also contains the item covariance of the partner, which is taken as the mean.
+        noise_variance = np.maximum(variance - item_covariance - mean_covariance, 0)
+
+        # part of the noise from false-positive rates that were estimated by pair
         weight, rate_sum, rate_squares = self._rate_sums.tolist()
         rate_variance = max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0)
-        phi = np.minimum(rate_variance, noise)
+        pair_rate_variance = np.minimum(rate_variance, noise_variance)
 
-        item_shares = sums.item_squares / total_weight**2
-        inverse_n = sums.squares / total_weight**2
-        remaining_trials = np.maximum(inverse_n - 1 / (n_all + 1), 0)
-        remaining_items = np.maximum(item_shares - 1 / n_items, 0)
-        remaining = cell * remaining_items + (noise - phi) * remaining_trials + phi * inverse_n
-        total = cell * item_shares + noise * inverse_n
-        trials_only = np.divide(remaining_trials, inverse_n, out=np.zeros(len(total_weight)), where=inverse_n > 0)
-        return np.asarray(np.divide(remaining, total, out=trials_only, where=total > 0))
+        # Σ_j p_ij² and 1/n_i, and what is left of them without the values that they have if all pairs are compared
+        item_factor = sums.item_squares / total_weight**2
+        trial_factor = sums.squares / total_weight**2
+        remaining_item_factor = np.maximum(item_factor - 1 / n_items, 0)
+        remaining_trial_factor = np.maximum(trial_factor - 1 / (n_all + 1), 0)
+
+        remaining_noise = (noise_variance - pair_rate_variance) * remaining_trial_factor
+        remaining = item_covariance * remaining_item_factor + remaining_noise + pair_rate_variance * trial_factor
+        total = item_covariance * item_factor + noise_variance * trial_factor
+
+        # without residual variance, the correction is that of the number of trials
+        zeros = np.zeros(len(total_weight))
+        trial_correction = np.divide(remaining_trial_factor, trial_factor, out=zeros, where=trial_factor > 0)
+        return np.asarray(np.divide(remaining, total, out=trial_correction, where=total > 0))
 
 
 def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
@@ -332,12 +358,17 @@ def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
     return coo_array((np.tile(column, 2), (agents, groups)), shape=(n_agents, n_groups)).tocsr()
 
 
-def _item_means(chunk: PairChunk, group_effect: Floats) -> Floats:
-    """Average group effects, float (n_groups,), over the trials of each item: float (n_items,), NaN without a trial."""
+def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
+    """Average the effects of groups over the trials of each item, with the weights of the trials.
+
+    group_effect : float (n_groups,), effect of each group. Returns float (n_items,), NaN for an item without a trial.
+    """
     item_weight = np.bincount(chunk.item, chunk.weight, chunk.n_items)
-    if chunk.effect_group is None:
-        return np.where(item_weight > 0, group_effect, np.nan)
-    weighted_effect = chunk.weight * group_effect[chunk.effect_group]
-    total = np.bincount(chunk.item, weighted_effect, chunk.n_items)
+    has_trials = item_weight > 0
+    if chunk.effect_group is None:  # each item is one group
+        return np.where(has_trials, group_effect, np.nan)
+
+    trial_effect = group_effect[chunk.effect_group]
+    effect_sum = np.bincount(chunk.item, chunk.weight * trial_effect, chunk.n_items)
     unknown = np.full(chunk.n_items, np.nan)
-    return np.asarray(np.divide(total, item_weight, out=unknown, where=item_weight > 0))
+    return np.asarray(np.divide(effect_sum, item_weight, out=unknown, where=has_trials))

@@ -144,12 +144,14 @@ class CentredCovariance(ReadOnly):
         sum_of_variances = is_linked @ np.nan_to_num(np.diag(self.covariance))
         mean_variance = sum_of_variances / (n_linked * (n_linked - 1))
 
+        # covariance of the θ_i instead of the θ_i − θ̄, scaled and then centred again
         scaled = _scale_rows_and_columns(self.covariance + mean_variance[:, None], factor)
         scaled = np.where(is_linked, scaled, 0.0)
         row_mean = scaled.sum(axis=1) / n_linked
         grand_mean = is_linked @ row_mean / n_linked
         centred = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]
 
+        # raise variances that are smaller than the old one times the factor
         variance = np.diag(centred)
         min_variance = np.diag(self.covariance) * factor
         raised = np.divide(min_variance, variance, out=np.ones(len(n_linked)), where=variance > 0)
@@ -267,7 +269,7 @@ def covariance_of_chunks(
             slug="cluster-agents",
         )
 
-    # arrays over the agents with an estimate
+    # arrays over the agents with an estimate; g_ij = (U_ij − Ū_j)/√(1 − p_ij) is summed over chunks
     n = n_clusters[is_estimated].astype(np.float64)
     in_mean = is_reference[is_estimated]
     n_effective = 1 / share_squares[is_estimated]
@@ -282,16 +284,19 @@ def covariance_of_chunks(
         squares += (effect**2).sum(axis=1)
         fourth_powers += (effect**4).sum(axis=1)
 
-    s = np.ones(len(n)) if relative_variance is None else relative_variance[is_estimated]
-    prior = s * (variance / s)[in_mean].mean()
-    trust = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
+    # shrinkage: the prior variance s_i·mean(v/s) has the weight of PRIOR_CLUSTERS clusters
+    ratio = np.ones(len(n)) if relative_variance is None else relative_variance[is_estimated]
+    prior = ratio * (variance / ratio)[in_mean].mean()
+    data_weight = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
+
+    # variance added to the shrunk one: that of the prior, and that of effects which no cluster has shown
     unseen = _unseen_effect_square(squares, fourth_powers, n, floor=0.0)
-    added = (1 - trust) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
+    added = (1 - data_weight) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
 
     # covariance of independent abilities of variance 1, centred at the mean of the reference agents
     independent = np.eye(len(n)) - np.outer(in_mean, in_mean) / K
     independent = _scale_rows_and_columns(independent, np.where(in_mean, K / (K - 1), 1.0))
-    shrunk = _scale_rows_and_columns(gram, trust) + _scale_rows_and_columns(independent, added)
+    shrunk = _scale_rows_and_columns(gram, data_weight) + _scale_rows_and_columns(independent, added)
 
     n_agents = len(n_clusters)
     covariance = np.full((n_agents, n_agents), np.nan)
@@ -330,6 +335,7 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
     """Compute `unseen_effect_square` from the sums Σd² and Σd⁴ of each agent, float arrays (n_agents,)."""
+    # r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r)
     has_effect = squares > n * _NO_INFLUENCE**2
     r = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
     mean_square = (1 + squares) / (1 + r)

@@ -52,34 +52,42 @@ def _probability(score: Floats) -> Floats:
 
 
 def _identity(score: Floats) -> Floats:
+    """Copy scores."""
     return np.array(score, dtype=np.float64)
 
 
 def _identity_slope(score: Floats) -> Floats:
+    """Return 1 for each score, NaN for NaN."""
     return np.where(np.isnan(score), np.nan, 1.0)
 
 
 def _probit(score: Floats) -> Floats:
+    """Compute Φ⁻¹((s + 1)/2) of clipped scores s."""
     return np.asarray(ndtri(_probability(score)))
 
 
 def _from_probit(value: Floats) -> Floats:
+    """Convert probits v to scores 2Φ(v) − 1."""
     return np.asarray(2 * ndtr(value) - 1)
 
 
 def _from_probit_slope(value: Floats) -> Floats:
+    """Compute the derivative 2φ(v) of the scores by the probits v."""
     return np.asarray(np.exp(-(value**2) / 2) * np.sqrt(2 / np.pi))
 
 
 def _logit(score: Floats) -> Floats:
+    """Compute ln(p/(1 − p)) of clipped scores s, with p = (s + 1)/2."""
     return np.asarray(logit(_probability(score)))
 
 
 def _from_logit(value: Floats) -> Floats:
+    """Convert logits v to scores 2/(1 + exp(−v)) − 1."""
     return np.asarray(2 * expit(value) - 1)
 
 
 def _from_logit_slope(value: Floats) -> Floats:
+    """Compute the derivative 2·expit(v)·expit(−v) of the scores by the logits v."""
     return np.asarray(2 * expit(value) * expit(-value))
 
 

@@ -112,11 +112,13 @@ class AnchorScale:
         n_items : int
             Number of items.
         """
-        K, scale = len(ability), effect_scale(len(ability))
+        n_anchors = len(ability)
+        scale = effect_scale(n_anchors)
         self.centre = float(np.nanmean(ability))
         self.effect = np.nan_to_num((ability - self.centre) / scale)
         self.effect_variance: Floats = (np.nan_to_num(std_error) / scale) ** 2
 
+        # number of trials and mean residual of each item, and squares within items
         n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk)
@@ -124,20 +126,24 @@ class AnchorScale:
             mean[items] = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n[items], 1)
             squares += float(((residual - mean[items][chunk.item]) ** 2).sum())
 
+        # σ² of an answer and σ²_b between items; the mean square of item means exceeds σ²_b by σ²/n
         observed, n_trials = n > 0, int(n.sum())
-        df = n_trials - int(observed.sum()) - K
+        df = n_trials - int(observed.sum()) - n_anchors
         self.residual_variance = squares / df if df > 0 else 0.0
-        between = 0.0
+        between_variance = 0.0
         if df > 0:
             excess = mean[observed] ** 2 - self.residual_variance / n[observed]
-            between = max(0.0, float(excess.mean()))
-        total_variance = between * n + self.residual_variance
-        trust = np.divide(between * n, total_variance, out=np.zeros(n_items), where=total_variance > 0)
-        self.item_residual, self.item_share = mean, n / max(n_trials, 1)
-        self.item_effect: Floats = trust * mean
-        self.item_effect_variance: Floats = between * (1 - trust)
+            between_variance = max(0.0, float(excess.mean()))
 
-        self.cell_variance, self.pair_variance = self._covariances(chunks)
+        # reliability n·σ²_b/(n·σ²_b + σ²), by which item means are shrunk
+        total_variance = between_variance * n + self.residual_variance
+        reliability = np.divide(between_variance * n, total_variance, out=np.zeros(n_items), where=total_variance > 0)
+        self.item_residual, self.item_share = mean, n / max(n_trials, 1)
+        self.item_effect: Floats = reliability * mean
+        self.item_effect_variance: Floats = between_variance * (1 - reliability)
+
+        # Both agents add the cell variance to a trial. It counts twice, as an agent's two answers in a block share it.
+        self.cell_variance, self.pair_variance = self._estimate_covariances(chunks)
         fpc = float(_item_fpc((self.item_share**2).sum(), n_items))
         trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
         self.centre_variance = trial_variance / max(n_trials, 1)
@@ -146,27 +152,36 @@ class AnchorScale:
         """Subtract the centre and the effects of both agents from answers: float (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
-    def _covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate the covariances of an agent's two answers in a block, and of two answers to one pair."""
-        K = len(self.effect)
-        product, n_products, pairs = 0.0, 0, np.zeros((3, K, K))
+    def _estimate_covariances(self, chunks: ChunkSource) -> tuple[float, float]:
+        """Estimate `cell_variance` and `pair_variance` from the residuals of agents and items.
+
+        A block is a set of trials on one item in which each anchor appears at most twice.
+        """
+        n_anchors = len(self.effect)
+        product_sum, n_products = 0.0, 0
+        pair_sums = np.zeros((3, n_anchors, n_anchors))  # number, sum and sum of squares of the residuals
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
-            if chunk.effect_group is not None:
-                is_twice = sum_by_effect_group(chunk, np.ones(len(residual)), K) == 2
-                square_of_sum = sum_by_effect_group(chunk, residual, K) ** 2
-                twice_product = square_of_sum - sum_by_effect_group(chunk, residual**2, K)
-                product += float(twice_product[is_twice].sum()) / 2
-                n_products += int(is_twice.sum())
-            low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
-            pair = low.astype(np.int64) * K + high
-            columns = (np.ones(len(pair)), residual, residual**2)
-            pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in columns]
 
+            # product of an anchor's two residuals in a block: e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
+            if chunk.effect_group is not None:
+                has_two = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors) == 2
+                square_of_sum = sum_by_effect_group(chunk, residual, n_anchors) ** 2
+                twice_product = square_of_sum - sum_by_effect_group(chunk, residual**2, n_anchors)
+                product_sum += float(twice_product[has_two].sum()) / 2
+                n_products += int(has_two.sum())
+
+            low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
+            pair = low.astype(np.int64) * n_anchors + high
+            columns = (np.ones(len(pair)), residual, residual**2)
+            chunk_sums = [np.bincount(pair, column, n_anchors**2) for column in columns]
+            pair_sums += np.reshape(chunk_sums, pair_sums.shape)
+
+        # Both agents of a trial contribute to the variance of its residual: at most half of it is theirs.
         cell_variance = 0.0
         if n_products:
-            cell_variance = min(max(0.0, product / n_products), self.residual_variance / 4)
-        return cell_variance, _pair_variance(*pairs)
+            cell_variance = min(max(0.0, product_sum / n_products), self.residual_variance / 4)
+        return cell_variance, _estimate_pair_variance(*pair_sums)
 
 
 def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
@@ -179,19 +194,24 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
     return np.asarray(np.divide(imbalance, share_squares, out=ones, where=share_squares > 0), dtype=np.float64)
 
 
-def _pair_variance(n: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance of the mean residuals of pairs beyond the variance within pairs, by moments.
+def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
+    """Estimate the variance of the true mean residuals of pairs of anchors; 0 if no pair has two residuals.
 
-    n, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of
-    unordered pairs.
+    n_residuals, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of each
+    unordered pair, above the diagonal.
     """
-    compared = n > 0
-    n, mean = n[compared], total[compared] / n[compared]
+    is_compared = n_residuals > 0
+    n = n_residuals[is_compared]
+    mean = total[is_compared] / n
     df = n.sum() - len(n)
     if df < 1:
         return 0.0
-    within_variance = float((squares[compared] - n * mean**2).sum()) / df
-    return max(0.0, float((mean**2 - within_variance / n).mean()))
+
+    within_variance = float((squares[is_compared] - n * mean**2).sum()) / df
+
+    # Residuals have mean 0, so mean² is on average the variance of the true means plus within_variance/n.
+    excess = mean**2 - within_variance / n
+    return max(0.0, float(excess.mean()))
 
 
 def effect_scale(n_anchors: int) -> float:
@@ -254,6 +274,8 @@ class LinkedEffects:
             Whether variances are for exactly these items; else they are for items like these.
         """
         n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+
+        # first pass: the mean residual of each agent, and its partners
         n, total, partner_counts = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
         for items, chunk in _with_items(chunks()):
             check_trials(chunk.item, chunk.agent, chunk.partner, chunk.block, answer=chunk.answer)
@@ -264,29 +286,35 @@ class LinkedEffects:
         n_or_1 = np.maximum(n, 1)
         self.partner_share: Floats = partner_counts / n_or_1[:, None]
 
+        # second pass: ΣE² over blocks, the items' part of the linking variance, and Σ_j p_ij²
         squares, n_blocks, linking, item_squares = np.zeros((4, n_agents))
         for items, chunk in _with_items(chunks()):
             residual = _linking_residuals(chunk, items, scale) - self.effect[chunk.agent]
             block_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
             block_agents, index = np.unique(block_agent, return_inverse=True)
+            block_sum = np.bincount(index, residual)
             agent_of_sum = block_agents % n_agents
-            squares += np.bincount(agent_of_sum, np.bincount(index, residual) ** 2, n_agents)
+            squares += np.bincount(agent_of_sum, block_sum**2, n_agents)
             n_blocks += np.bincount(agent_of_sum, minlength=n_agents)
+
             item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_or_1[:, None]
             linking += (item_share - scale.item_share[items]) ** 2 @ scale.item_effect_variance[items]
             item_squares += (item_share**2).sum(axis=1)
 
+        # u = S/(S − 1)·ΣE²/n, shrunk, then divided by n
         variance = np.full(n_agents, np.nan)
         is_estimated = n_blocks >= 2
         df = n_blocks[is_estimated] - 1
-        u = squares[is_estimated] / n[is_estimated] * (df + 1) / df
-        shrunk = (u * df + _PRIOR_BLOCKS * scale.residual_variance) / (df + _PRIOR_BLOCKS)
+        trial_variance = squares[is_estimated] / n[is_estimated] * (df + 1) / df
+        shrunk = (trial_variance * df + _PRIOR_BLOCKS * scale.residual_variance) / (df + _PRIOR_BLOCKS)
         variance[is_estimated] = shrunk / n[is_estimated]
 
         linking += (self.partner_share - 1 / n_anchors) ** 2 @ scale.effect_variance
         linking[n_anchors:] += scale.centre_variance
         self.linking_variance = np.where(n > 0, linking, np.nan)
 
+        # An agent has 2·J·K possible trials. The part of the variance that answers in one block share shrinks only with
+        # the number of items.
         fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
         if finite and scale.cell_variance > 0:
             cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
@@ -344,6 +372,8 @@ def compute_linked_influence(
     of an item on anchors is carried over to the agents that were linked through them.
     """
     n_agents, n = len(linked.effect), np.maximum(linked.n_trials, 1)[:, None]
+
+    # β_j, by which the mean residual of item j was shrunk, and Σ_l p_il·β_l of each agent
     has_residual = scale.item_residual != 0
     beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
     known_share = np.zeros(n_agents)
@@ -351,13 +381,16 @@ def compute_linked_influence(
         known_share += _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n @ beta[items]
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield the items of each chunk with their influence and their share."""
         for items, chunk in _with_items(chunks()):
+            # residuals summed by agent and item, minus the items' part in the anchors' centre
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item
             shape = n_agents, chunk.n_items
             direct = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(shape) / n
             centre = (1 - known_share)[:, None] * scale.item_share[items] * scale.item_residual[items]
 
+            # Σ_k p_ik·U_kj, measured from the mean of the anchors
             on_anchors = anchors(items)
             through_anchors = linked.partner_share @ (on_anchors - on_anchors.mean(axis=0))
             influence = effect_scale(len(scale.effect)) * (direct - centre) - through_anchors
@@ -431,45 +464,58 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     their mean e; only items with earlier trials count. Its variance is that of this mean plus that of the centre.
     """
     n_anchors = len(scale.effect)
-    sums, n_blocks, block_means = _ResidualSums(n_anchors), 0, list[Floats]()
+    sums, n_blocks, means_by_chunk = _ResidualSums(n_anchors), 0, list[Floats]()
     for items, chunk in _with_items(chunks()):
         fitted = scale.effect[chunk.first] + scale.effect[chunk.second] + scale.item_effect[items][chunk.item]
         residual = chunk.value - scale.centre - fitted
         _, block, size = np.unique(chunk.effect_groups, return_inverse=True, return_counts=True)
-        mean = np.bincount(block, residual) / size
-        sums.add(np.append(chunk.first, chunk.second), np.tile(residual - mean[block], 2))
+        block_mean = np.bincount(block, residual) / size
+
+        # each trial counts for both of its agents
+        sums.add(np.append(chunk.first, chunk.second), np.tile(residual - block_mean[block], 2))
         n_blocks += len(size)
-        block_means.append(mean[np.unique(block[scale.item_share[items][chunk.item] > 0])])
+
+        # blocks on items with earlier trials
+        has_earlier_trials = scale.item_share[items][chunk.item] > 0
+        earlier_blocks = np.unique(block[has_earlier_trials])
+        means_by_chunk.append(block_mean[earlier_blocks])
     if not sums.count:
         return None
 
-    change, variance = sums.means(df_share=1 - n_blocks / (sums.count / 2))
-    means = np.concatenate(block_means)
-    drift = drift_variance = np.nan
-    if len(means) > 1:
-        drift = float(means.mean())
-        drift_variance = float(means.var(ddof=1)) / len(means) + scale.centre_variance
+    # one degree of freedom less for each block, whose mean was subtracted
+    n_trials = sums.count / 2
+    mean, mean_variance = sums.means(df_share=1 - n_blocks / n_trials)
     factor = (n_anchors - 1) / (n_anchors - 2)
-    variance = factor**2 * variance + scale.effect_variance
-    return Drift(factor * change, variance, drift, drift_variance, len(means))
+    change, variance = factor * mean, factor**2 * mean_variance + scale.effect_variance
+
+    block_means = np.concatenate(means_by_chunk)
+    judge_drift = judge_drift_variance = np.nan
+    if len(block_means) > 1:
+        judge_drift = float(block_means.mean())
+        judge_drift_variance = float(block_means.var(ddof=1)) / len(block_means) + scale.centre_variance
+    return Drift(change, variance, judge_drift, judge_drift_variance, len(block_means))
 
 
 def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale: AnchorScale) -> Drift | None:
-    """Estimate the drift of anchors from their trials as partners of linked agents.
+    """Estimate how much the effects of anchors have changed since the scale was fitted.
+
+    Anchors are the agents whose earlier trials define the scale of abilities. Agents that were added later are compared
+    with them in anchor trials. Here the answers to anchor trials are compared with those that the scale predicts.
 
     Parameters
     ----------
     chunks : callable
         Function that iterates over the new anchor trials in chunks, each time it is called.
     effect : float array (n_agents,)
-        Effects of all agents on the anchors' scale.
+        Effects of all agents on the scale, estimated from the same trials; the anchors come first.
     scale : AnchorScale
         Scale that was fitted to the earlier answers.
 
     Returns
     -------
     Drift or None
-        Changes of the anchors' effects, without drift of the judge; None without a trial.
+        Change of each anchor's effect, float (n_anchors,), with `judge_drift` NaN, because a change of all answers
+        cannot be separated from the effects of the added agents. None without a trial.
 
     Raises
     ------
@@ -478,23 +524,30 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
 
     Notes
     -----
-    The change is the mean of e = y − centre − effect_agent − effect_k − item_effect_j, over the trials of anchor k
-    minus the mean over all trials. Its variance is that of the mean, plus that of effect_k, plus pair_variance·Σ_i
-    s_i², with s_i the share of agent i in the anchor's trials.
+    The residual of an answer y of agent i and anchor k on item j is e = y − centre − effect_i − effect_k −
+    item_effect_j. The change of anchor k is the mean of e over its trials minus the mean over all trials. Its variance
+    is that of this difference, plus that of effect_k, plus pair_variance·Σ_i s_i², with s_i the share of agent i in the
+    trials of anchor k.
     """
     n_anchors, n_agents = len(scale.effect), len(effect)
-    sums, counts = _ResidualSums(n_anchors), np.zeros((n_anchors, n_agents))
+    sums, n_trials = _ResidualSums(n_anchors), np.zeros((n_anchors, n_agents))
     for items, chunk in _with_items(chunks()):
         check_trials(chunk.item, chunk.agent, chunk.partner, answer=chunk.answer)
-        sums.add(chunk.partner, _linking_residuals(chunk, items, scale) - effect[chunk.agent])
-        counts += _count_by_agent(chunk.partner, chunk.agent, n_anchors, n_agents)
+        residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
+        sums.add(chunk.partner, residual)
+        n_trials += _count_by_agent(chunk.partner, chunk.agent, n_anchors, n_agents)
     if not sums.count:
         return None
 
-    change, variance = sums.means(df_share=1 - 1 / sums.count, centred=True)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    variance += scale.effect_variance + scale.pair_variance * (share**2).sum(axis=1)
-    return Drift(change, variance, np.nan, np.nan, 0)
+    # one degree of freedom less in all, for the mean of all residuals
+    change, mean_variance = sums.means(df_share=1 - 1 / sums.count, centred=True)
+
+    n_trials_of_anchor = n_trials.sum(axis=1, keepdims=True)
+    agent_share = n_trials / np.maximum(n_trials_of_anchor, 1)
+    pair_variance = scale.pair_variance * (agent_share**2).sum(axis=1)
+
+    variance = mean_variance + (scale.effect_variance + pair_variance)
+    return Drift(change, variance, judge_drift=np.nan, judge_drift_variance=np.nan, n_blocks=0)
 
 
 class _ResidualSums:
@@ -518,7 +571,9 @@ class _ResidualSums:
         df_share : degrees of freedom per residual. centred : whether to subtract the mean of all residuals.
         """
         overall = float(self._total.sum()) / self.count if centred else 0.0
-        variance = (self._squares / self.count - overall**2) / max(df_share, 1e-9)
+        residual_variance = (self._squares / self.count - overall**2) / max(df_share, 1e-9)
+
         has_residuals, unknown = self._n > 0, np.full(len(self._n), np.nan)
         mean = np.divide(self._total, self._n, out=unknown.copy(), where=has_residuals) - overall
-        return mean, np.divide(variance, self._n, out=unknown.copy(), where=has_residuals)
+        variance = np.divide(residual_variance, self._n, out=unknown.copy(), where=has_residuals)
+        return mean, variance

@@ -19,6 +19,7 @@ from youden.types.pool import Bools, Floats
 _N_SIZES = 8
 """Number of standard errors for which Dunnett's quantile is computed; it is interpolated between them."""
 _N_BISECTIONS = 11
+"""Number of halvings when a quantile is found by bisection."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 """Nodes and weights of the quadrature over a standard normal distribution."""
 MARGIN, MIN_INCREASE = 1.2, 0.5
@@ -43,7 +44,7 @@ class Choice:
         Confidence level.
     candidates : tuple of int
         Other candidates: agents that cannot be ruled out as one of the best, by ability.
-    low, ability_high : float
+    ability_low, ability_high : float
         Selection-adjusted interval of the first agent's ability.
     ahead : float array (n_agents, n_selected)
         Upper bounds on how much better each agent is than each selected one; 0 for the agent itself, −∞ for an agent
@@ -117,15 +118,23 @@ def select_best(
     if upper_bounds is None:
         upper_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
     selected = np.argsort(-ability, kind="stable")[:top]
-    candidates = np.flatnonzero((upper_bounds > -np.inf).sum(axis=1) > 1)
-    as_good = [k for k in sorted(candidates.tolist(), key=lambda k: -ability[k]) if k not in selected]
-    ahead = upper_bounds[:, selected]
-    regret_bound = float(np.sort(ahead, axis=0)[-top].max())
-    if top == 1 and is_single_analysis and differences.unique_best is not None:
-        regret_bound, as_good = 0.0, []
 
+    # Bounds of an agent that is ruled out are −∞, except the 0 on the diagonal.
+    n_finite_bounds = (upper_bounds > -np.inf).sum(axis=1)
+    candidates = np.flatnonzero(n_finite_bounds > 1)
+    by_ability = sorted(candidates.tolist(), key=lambda agent: -ability[agent])
+    other_candidates = [agent for agent in by_ability if agent not in selected]
+
+    ahead = upper_bounds[:, selected]
+    top_largest_bound = np.sort(ahead, axis=0)[-top]
+    regret_bound = float(top_largest_bound.max())
+    if top == 1 and is_single_analysis and differences.unique_best is not None:
+        regret_bound, other_candidates = 0.0, []
+
+    # selection-adjusted interval of the first agent
     leader = int(selected[0])
-    p_upper = (1 + (1 - (1 - differences.level) * alpha_fraction)) / 2
+    level = 1 - (1 - differences.level) * alpha_fraction
+    p_upper = (1 + level) / 2
     n_candidates = len(np.union1d(candidates, leader))
     t_low = float(stdtrit(covariance.df[leader], p_upper ** (1 / n_candidates)))
     t_high = float(stdtrit(covariance.df[leader], p_upper))
@@ -137,7 +146,7 @@ def select_best(
         agents=tuple(selected.tolist()),
         regret_bound=regret_bound,
         level=differences.level,
-        candidates=tuple(as_good),
+        candidates=tuple(other_candidates),
         ability_low=low,
         ability_high=high,
         ahead=ahead,
@@ -192,17 +201,25 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     ----------
     Hsu (1996), Multiple Comparisons, ch. 4. Dunnett (1955), J. American Statistical Association 50, 1096–1121.
     """
-    K = len(differences.value)
-    level, diagonal = 1 - (1 - differences.level) * alpha_fraction, np.eye(K, dtype=np.bool_)
-    std_error, value = np.where(diagonal, 0.0, differences.std_error), np.where(diagonal, 0.0, differences.value)
+    n_agents = len(differences.value)
+    level = 1 - (1 - differences.level) * alpha_fraction
+    diagonal = np.eye(n_agents, dtype=np.bool_)
+    std_error = np.where(diagonal, 0.0, differences.std_error)
+    value = np.where(diagonal, 0.0, differences.value)
+
     df = np.max(differences.df, axis=1, where=~diagonal, initial=1.0)
     if top == 1:
-        d = _dunnett_quantiles(_agent_std_errors(differences), df, level)
+        quantile = _dunnett_quantiles(_agent_std_errors(differences), df, level)
     else:
-        d = np.tile(stdtrit(df, 1 - ndtr(-_range_quantile(K, level))), (K, 1))
+        tail = ndtr(-_range_quantile(n_agents, level))
+        quantile = np.tile(stdtrit(df, 1 - tail), (n_agents, 1))
 
-    bounds = value + np.maximum(d, np.diag(d)[:, None]) * std_error
-    bounds[(bounds < 0).sum(axis=1) >= top] = -np.inf
+    # θ̂_k − θ̂_i + d·SE_ik, with the larger of the t quantiles of agents k and i
+    larger_quantile = np.maximum(quantile, np.diag(quantile)[:, None])
+    bounds = value + larger_quantile * std_error
+
+    is_ruled_out = (bounds < 0).sum(axis=1) >= top
+    bounds[is_ruled_out] = -np.inf
     np.fill_diagonal(bounds, 0.0)
     return np.asarray(bounds)
 
@@ -212,14 +229,16 @@ def _dunnett_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
 
     std_error, df : float arrays (n_agents,). Returns a float array (n_agents, n_agents).
     """
+    # quantiles for a few standard errors of the control, transformed to Student's t with the same tail probability
     sizes = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
     tails = ndtr(-_dunnett(sizes, std_error, level))
-    d_by_size = np.array([stdtrit(df, 1 - tail) for tail in tails])
+    t_by_size = np.array([stdtrit(df, 1 - tail) for tail in tails])
 
+    # linear interpolation at the standard error of each control
     position = np.interp(std_error, sizes, np.arange(len(sizes), dtype=np.float64))
     lower, fraction = np.floor(position).astype(np.int64), (position % 1)[:, None]
     upper = np.minimum(lower + 1, len(sizes) - 1)
-    return np.asarray(d_by_size[lower] * (1 - fraction) + d_by_size[upper] * fraction)
+    return np.asarray(t_by_size[lower] * (1 - fraction) + t_by_size[upper] * fraction)
 
 
 def next_allocation(
@@ -261,10 +280,14 @@ def next_allocation(
     final_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
     ahead, gap, expected = (table[:, selected] for table in (upper_bounds, value, final_bounds))
 
+    # selected agents whose regret bound is still too large, and the agents that may be ahead of them
     is_unsettled = np.sort(ahead, axis=0)[-top] > max_regret
     pairs = (ahead > max_regret) & is_unsettled
     pairs[selected] = False
-    if (needs_trials := pairs & (expected > max_regret)).any():
+
+    # Leave out pairs that the last analysis would settle without more trials, unless no other pair is left.
+    needs_trials = pairs & (expected > max_regret)
+    if needs_trials.any():
         pairs = needs_trials
     is_active = pairs.any(axis=1)
     is_active[selected[is_unsettled]] = True
@@ -280,12 +303,15 @@ def next_allocation(
 def _agent_std_errors(differences: Differences) -> Floats:
     """Fit standard errors e of independent agents to those of differences, √(e_i² + e_k²): float (n_agents,)."""
     K = len(differences.std_error)
-    square = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
+    variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
+    row_sum = variance.sum(axis=1)
     if K == 2:
-        return np.asarray(np.sqrt(square.sum(axis=1) / 2))
-    row_sum = square.sum(axis=1)
-    floor = 1e-3 * float(square.mean())
-    return np.asarray(np.sqrt(np.maximum((row_sum - row_sum.sum() / (2 * K - 2)) / (K - 2), floor)))
+        return np.asarray(np.sqrt(row_sum / 2))
+
+    # row_sum_i = (K − 2)·e_i² + Σ_k e_k², and Σ_k e_k² = Σ_i row_sum_i/(2K − 2)
+    squared_error = (row_sum - row_sum.sum() / (2 * K - 2)) / (K - 2)
+    minimum = 1e-3 * float(variance.mean())
+    return np.asarray(np.sqrt(np.maximum(squared_error, minimum)))
 
 
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
@@ -300,8 +326,10 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
     if not std_error.any():
         is_first = ability == ability.max()
         return np.asarray(is_first / is_first.sum()), 0.0
+
     grid, posterior = _posterior_grid(ability, std_error)
-    tiny, cumulative = np.finfo(np.float64).tiny, np.cumsum(posterior, axis=1)
+    cumulative = np.cumsum(posterior, axis=1)
+    tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
     # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
     log_below = np.log(np.maximum(cumulative - posterior / 2, tiny))
@@ -330,11 +358,16 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
         Estimate minus posterior mean; 0 for other agents, and for all if fewer than 3 are selected.
     """
     bias, agents = np.zeros(len(selected)), np.flatnonzero(selected)
+    if len(agents) < 3:
+        return bias
+
     among_selected = differences.subset(agents)
-    if len(agents) >= 3 and (std_error := _agent_std_errors(among_selected)).any():
-        ability = np.nansum(among_selected.value, axis=1) / len(agents)
+    std_error = _agent_std_errors(among_selected)
+    if std_error.any():
+        ability = np.nansum(among_selected.value, axis=1) / len(agents)  # relative to the mean of the selected agents
         grid, posterior = _posterior_grid(ability, std_error)
-        bias[agents] = ability - posterior @ grid
+        posterior_mean = posterior @ grid
+        bias[agents] = ability - posterior_mean
     return bias
 
 
@@ -353,10 +386,14 @@ def reliability(differences: Differences) -> float:
     """
     if len(differences.value) < 3 or not are_comparable(differences):
         return float("nan")
-    K = len(differences.value)
-    variance = float(np.nansum(differences.value**2)) / (2 * K * (K - 1))
+    n_agents = len(differences.value)
+    # The mean squared difference of two abilities is twice their variance.
+    variance = float(np.nansum(differences.value**2)) / (2 * n_agents * (n_agents - 1))
+    if variance == 0:
+        return 0.0
+
     error_variance = float((_agent_std_errors(differences) ** 2).mean())
-    return max(1 - error_variance / variance, 0.0) if variance else 0.0
+    return max(1 - error_variance / variance, 0.0)
 
 
 def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
@@ -376,12 +413,17 @@ def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
 
-    z = (ability[:, None] - grid) / np.maximum(std_error, grid[1] - grid[0])[:, None]
+    # normal likelihood of each estimate at each grid point, relative to its maximum; errors are at least one grid step
+    grid_step = grid[1] - grid[0]
+    z = (ability[:, None] - grid) / np.maximum(std_error, grid_step)[:, None]
     square = z**2
     likelihood = np.exp((square.min(axis=1, keepdims=True) - square) / 2)
+
+    # EM step: the new prior is the mean of the posterior distributions
     prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
     for _ in range(_N_PRIOR_STEPS):
-        prior *= (1 / (likelihood @ prior)) @ likelihood / len(std_error)
+        marginal = likelihood @ prior
+        prior *= (1 / marginal) @ likelihood / len(std_error)
     return grid, likelihood * prior / (likelihood @ prior)[:, None]
 
 
@@ -393,6 +435,7 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     """
     K = len(std_error)
     total = sizes[:, None] ** 2 + std_error**2
+
     # correlation of the standardised differences with the error of the control
     loading = sizes[:, None] / np.sqrt(np.where(total > 0, total, 1.0))
     loading = np.where(total > 0, loading, np.sqrt(0.5))[:, None, :]
@@ -400,7 +443,8 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
 
     def cdf(d: Floats) -> Floats:
         """Compute P(max ≤ d), given the control's error at each node, then averaged over nodes."""
-        log_p = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific).sum(axis=2) * ((K - 1) / K)
+        log_p_of_agent = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific)
+        log_p = log_p_of_agent.sum(axis=2) * ((K - 1) / K)  # K terms, for K − 1 other agents
         return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
 
     one_comparison = np.full(len(sizes), ndtri(level))
@@ -413,6 +457,7 @@ def _range_quantile(K: int, level: float) -> float:
     grid = np.linspace(-8, 8, _N_GRID)
 
     def cdf(d: Floats) -> Floats:
+        """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K values."""
         in_range = ndtr(grid) - ndtr(grid - np.sqrt(2) * d[:, None])
         density = np.exp(-(grid**2) / 2) * np.maximum(in_range, 0.0) ** (K - 1)
         return np.asarray(K * density.sum(axis=1) * (grid[1] - grid[0]) / np.sqrt(2 * np.pi))

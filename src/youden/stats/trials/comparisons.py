@@ -42,10 +42,14 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
 
     n_nodes = n_agents + n_items
     edges = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n_nodes, n_nodes))
-    _, label = connected_components(edges, directed=False)
+    _, node_label = connected_components(edges, directed=False)
+
+    # labels of the agents with a cell, renumbered without gaps
     observed = np.bincount(agent, minlength=n_agents) > 0
+    agent_label = node_label[:n_agents][observed]
+    _, number = np.unique(agent_label, return_inverse=True)
     component = np.full(n_agents, -1, dtype=np.int32)
-    component[observed] = np.unique(label[:n_agents][observed], return_inverse=True)[1]
+    component[observed] = number
     return component
 
 
@@ -114,9 +118,11 @@ def holm(p_values: Floats) -> Floats:
         raise StatisticsError(
             f"P-values must be from 0 to 1: got {outside[0]}. Pass p-values, not test statistics.", slug="p-values"
         )
+
     order = np.argsort(p_values)
+    n_remaining = np.arange(len(p_values), 0, -1)  # n − rank + 1
     corrected = np.empty_like(p_values)
-    corrected[order] = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1))
+    corrected[order] = np.maximum.accumulate(p_values[order] * n_remaining)
     return np.minimum(corrected, 1)
 
 
@@ -188,7 +194,8 @@ class Differences(ReadOnly):
         differs = is_estimated & (self.value != 0)
         with np.errstate(divide="ignore"):
             t = np.divide(self.value, self.std_error, out=np.zeros(self.value.shape), where=differs)
-        return np.where(is_estimated, stdtr(np.where(is_estimated, self.df, 1.0), -t), 1.0)
+        df = np.where(is_estimated, self.df, 1.0)
+        return np.where(is_estimated, stdtr(df, -t), 1.0)
 
     @property
     def simultaneously_better(self) -> Bools:
@@ -233,8 +240,10 @@ class Differences(ReadOnly):
             shrunk = self.value * np.sqrt(max(0.0, 1 - error_square / total_square))
         else:
             shrunk = np.zeros(self.value.shape)
+
         is_better = (shrunk > self.half_width) | self.simultaneously_better
-        if (best := self.unique_best) is not None:
+        best = self.unique_best
+        if best is not None:
             is_better[best] = np.arange(len(is_better)) != best
         return _ranks_from(is_better)
 
@@ -263,8 +272,10 @@ class Differences(ReadOnly):
         All its intervals must exclude 0 together, so that the probability of a wrong agent is at most 1 − level
         whatever the abilities are. It is that large if two agents share the highest ability, and smaller if more do.
         """
-        is_best = self.significantly_better.sum(axis=1) == len(self.significantly_better) - 1
-        return int(is_best.argmax()) if len(is_best) > 1 and is_best.any() else None
+        n_agents = len(self.significantly_better)
+        n_worse = self.significantly_better.sum(axis=1)
+        is_best = n_worse == n_agents - 1
+        return int(is_best.argmax()) if n_agents > 1 and is_best.any() else None
 
 
 def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, level: float = 0.95) -> Differences:
@@ -300,18 +311,20 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
             f"The covariance does not fit the abilities: got the shape {C.shape} for {ability.shape}. Pass both from one fit.",
             slug="comparison-shape",
         )
+
     value = ability[:, None] - ability
     value[are_equal(ability[:, None], ability)] = 0.0
 
+    # √(C_ii + C_kk − 2C_ik)
     variance = np.diag(C)
     std_error = np.sqrt(np.maximum(variance[:, None] + variance - 2 * C, 0))
     df = np.minimum(covariance.df[:, None], covariance.df)
     t = np.asarray(stdtrit(covariance.df, (1 + level) / 2), dtype=np.float64)
     half_width = np.maximum(t[:, None], t) * std_error  # the larger quantile belongs to the smaller df
 
-    for column in (value, std_error, half_width):
-        column[np.isnan(half_width) | np.isnan(value)] = np.nan
-        np.fill_diagonal(column, np.nan)
+    for table in (value, std_error, half_width):
+        table[np.isnan(half_width) | np.isnan(value)] = np.nan
+        np.fill_diagonal(table, np.nan)
     return Differences(value, std_error, df, half_width, np.asarray(value > half_width), level)
 
 

@@ -98,11 +98,14 @@ class YesCounts:
         answers, and at least 2.
         """
         check_level(level)
+        # pairs with a trial
         low, high = np.nonzero(self.n)
-        n, n_yes, agent, n_agents = self.n[low, high], self.n_yes[low, high], np.append(low, high), len(self.n)
+        n, n_yes = self.n[low, high], self.n_yes[low, high]
         n_total, n_yes_total = int(n.sum()), int(n_yes.sum())
 
-        n_by_agent, n_yes_by_agent = _sum_by_agent(agent, n, n_agents), _sum_by_agent(agent, n_yes, n_agents)
+        agent, n_agents = np.append(low, high), len(self.n)
+        n_by_agent = _sum_by_agent(agent, n, n_agents)
+        n_yes_by_agent = _sum_by_agent(agent, n_yes, n_agents)
         agent_tests = _test_rates(n_by_agent, n_yes_by_agent, n_total, n_yes_total)
         alarms = [Alarm((i,), *statistics) for i, statistics in _iter_significant(agent_tests, 1 - level)]
         alarmed = {alarm.agents[0] for alarm in alarms}
@@ -116,7 +119,10 @@ class YesCounts:
 
 
 def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Positions:
-    """Sum counts of pairs, int (n_pairs,), over both agents, int (2·n_pairs,). Returns int64 (n_agents,)."""
+    """Sum the counts of the pairs of each agent: int64 (n_agents,).
+
+    agent : int (2·n_pairs,), the first agents of all pairs, then the second ones. count : int (n_pairs,).
+    """
     return np.bincount(agent, weights=np.tile(count, 2), minlength=n_agents).astype(np.int64)
 
 
@@ -124,14 +130,20 @@ def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) 
     """Test each rate of yes answers against that of all other trials; n, n_yes : int64 (n_tests,)."""
     from scipy.stats import binom
 
-    rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
-    return _RateTests(n_yes, n, rate, np.asarray(binom.sf(n_yes - 1, n, rate), dtype=np.float64))
+    other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
+    p_value = np.asarray(binom.sf(n_yes - 1, n, other_rate), dtype=np.float64)
+    return _RateTests(n_yes, n, other_rate, p_value)
 
 
 def _iter_significant(tests: _RateTests, alpha: float) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
-    """Yield the index and the statistics of each significant test, with Bonferroni's correction."""
+    """Yield the index and the statistics (n_yes, n, rate, p_value) of each significant test.
+
+    A test is significant if p < alpha/number of tests (Bonferroni), with 2 yes answers or more, and more than twice the
+    expected number.
+    """
     n_yes, n, rate, p = tests
     n_tests = max(int((n > 0).sum()), 1)
     is_significant = (n_yes > 1) & (n_yes > 2 * n * rate) & (p < alpha / n_tests)
     for i in np.flatnonzero(is_significant):
-        yield int(i), (int(n_yes[i]), int(n[i]), float(rate[i]), float(p[i]))
+        statistics = int(n_yes[i]), int(n[i]), float(rate[i]), float(p[i])
+        yield int(i), statistics

@@ -121,10 +121,10 @@ class ConservativeDifference(NamedTuple):
         1 − alpha^(1/m), which is exact: if a larger share of items differed, m equal items in a row would have a
         probability below alpha.
         """
-        times = 1.0 if n_items is None else n_items / self.n_items
-        unseen = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * times)))
-        t = float(student.ppf(1 - alpha, self.df(self.n_items * times)))
-        return math.sqrt(t**2 * self.total_variance / times + unseen**2 * self.unseen_effect_square)
+        size_ratio = 1.0 if n_items is None else n_items / self.n_items
+        unseen_share = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * size_ratio)))
+        t = float(student.ppf(1 - alpha, self.df(self.n_items * size_ratio)))
+        return math.sqrt(t**2 * self.total_variance / size_ratio + unseen_share**2 * self.unseen_effect_square)
 
 
 def zero_event_upper_bound(alpha: float, n: Floats) -> Floats:
@@ -178,7 +178,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
                 f"Agent number {agent} has no ability: got NaN. Add trials of this agent before you compare it.",
                 slug="difference-agent",
             )
-    pair, has_trials = [new, old], influence.n_trials.any(axis=1)
+
+    pair = [new, old]
     n_by_item = influence.n_trials[pair]
     n = int((n_by_item > 0).any(axis=0).sum())
     if n < 2:
@@ -188,19 +189,26 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
         )
 
     # v̄, from the variance per trial of all agents
-    U, K, n_trials = influence.influence[has_trials], int(has_trials.sum()), influence.n_trials.sum(axis=1)
-    variance_by_agent = ((U - U.mean(axis=0)) ** 2).sum(axis=1)
-    per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
-    predicted = per_trial * float((1 / n_trials[pair]).sum())
+    has_trials = influence.n_trials.any(axis=1)
+    K = int(has_trials.sum())
+    n_trials = influence.n_trials.sum(axis=1)
+    all_influence = influence.influence[has_trials]
+    variance_by_agent = ((all_influence - all_influence.mean(axis=0)) ** 2).sum(axis=1)
+    variance_per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
+    predicted = variance_per_trial * float((1 / n_trials[pair]).sum())
 
+    # v, and v shrunk towards v̄; the larger one is used
     difference = influence.influence[new] - influence.influence[old]
-    v = float((difference**2).sum())
-    variance = n / (n - 1) * max(v, (v * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS))
+    observed = float((difference**2).sum())
+    shrunk = (observed * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS)
+    variance = n / (n - 1) * max(observed, shrunk)
 
+    # (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij
     share_squares_per_trial = (influence.weight[pair] ** 2 / np.maximum(n_by_item, 1)).sum(axis=1)
     within_variance = np.nan_to_num(influence.within_item_variance[pair]) @ share_squares_per_trial
     residual_variance = min((K - 2) / (K - 1) * float(within_variance), variance)
 
+    # effect of each item on the difference, if items had equal weights
     n_effective = 1 / float((influence.weight[pair].mean(axis=0) ** 2).sum())
     effect = (difference * n_effective)[None]
     unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
@@ -247,9 +255,14 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
     low, high = 2, _MAX_ITEMS
     if difference.half_width(alpha, n_items=high) >= max_half_width:
         return None
+
+    # bisection: the half-width falls with the number of items
     while low < high:
-        mid = (low + high) // 2
-        low, high = (low, mid) if difference.half_width(alpha, n_items=mid) < max_half_width else (mid + 1, high)
+        midpoint = (low + high) // 2
+        if difference.half_width(alpha, n_items=midpoint) < max_half_width:
+            high = midpoint
+        else:
+            low = midpoint + 1
     return low
 
 
@@ -381,9 +394,9 @@ def conditional_power(
     Notes
     -----
     Let w be the variance at the later analysis, and ρ = w/v. The later estimate is N(ρ·value − (1 − ρ)·margin/2,
-    w·(1 − ρ)). The later analysis is undecided if it is between −h and h − margin, with the half-width h =
-    √(t²w + unseen_variance), and never if h ≤ margin/2. As v is an estimate, the probability is averaged over
-    v·df/χ²_df, with the trials' component held fixed.
+    w·(1 − ρ)). The later analysis is undecided if this estimate is between −h and h − margin, with the
+    half-width h = √(t²w + unseen_variance), and never if h ≤ margin/2. As v is an estimate, the probability is averaged
+    over v·df/χ²_df, with the trials' component held fixed.
 
     References
     ----------
@@ -392,14 +405,22 @@ def conditional_power(
     item_variance, trial_variance = components
     t = student.ppf(1 - alpha, later_df)
     power = np.zeros(len(later_df))
-    for v in (item_variance + trial_variance) * df / chi2.ppf(_VARIANCE_QUANTILES, df):
-        from_trials = min(trial_variance, v)
-        w = np.minimum((v - from_trials) * remaining[0] + from_trials * remaining[1], v)
-        h = np.sqrt(t**2 * w + unseen_variance)
+    item_factor, trial_factor = remaining
+    possible_variances = (item_variance + trial_variance) * df / chi2.ppf(_VARIANCE_QUANTILES, df)
+    for variance in possible_variances:
+        from_trials = min(trial_variance, variance)
+        from_items = variance - from_trials
+        later_variance = np.minimum(from_items * item_factor + from_trials * trial_factor, variance)
+        half_width = np.sqrt(t**2 * later_variance + unseen_variance)
 
-        rho = w / v if v > 0 else np.zeros(len(w))
+        # normal distribution of the later estimate, given the present one
+        rho = later_variance / variance if variance > 0 else np.zeros(len(later_variance))
         mean = rho * value - (1 - rho) * margin / 2
-        sd = np.sqrt(np.maximum(w * (1 - rho), np.finfo(np.float64).tiny))
-        p_undecided = np.maximum(0.0, ndtr((h - margin - mean) / sd) - ndtr((-h - mean) / sd))
+        sd = np.sqrt(np.maximum(later_variance * (1 - rho), np.finfo(np.float64).tiny))
+
+        # P(−h ≤ estimate ≤ h − margin), an empty interval if h < margin/2
+        p_below_upper = ndtr((half_width - margin - mean) / sd)
+        p_below_lower = ndtr((-half_width - mean) / sd)
+        p_undecided = np.maximum(0.0, p_below_upper - p_below_lower)
         power += (1 - p_undecided) / len(_VARIANCE_QUANTILES)
     return power

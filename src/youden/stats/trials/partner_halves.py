@@ -66,15 +66,19 @@ def partner_split_half(
     With m_ik the mean answer to a pair and a the additive effects, half A estimates θ_i as the mean of m_ik − a_k over
     the partners k in A that agent i was compared with. A split counts if both halves rank at least 5 agents.
     """
-    n_agents, total, weight = len(total), total + total.T, weight + weight.T
-    compared = weight > 0
+    n_agents = len(total)
+    pair_total, pair_weight = total + total.T, weight + weight.T
+    compared = pair_weight > 0
     is_compared = compared.any(axis=1)
-    if (n := int(is_compared.sum())) < MIN_AGENTS:
+    n = int(is_compared.sum())
+    if n < MIN_AGENTS:
         raise StatisticsError(
             f"Halves of the partners need {MIN_AGENTS} agents that were compared: got {n}. Add trials of more agents.",
             slug="partner-agents",
         )
-    mean = np.divide(total, weight, out=np.zeros((n_agents, n_agents)), where=compared)
+
+    # m_ik − a_k
+    mean = np.divide(pair_total, pair_weight, out=np.zeros((n_agents, n_agents)), where=compared)
     effect = fit_pair_effects(compared.astype(np.float64), mean.sum(axis=1))
     without_partner = np.where(compared, mean - effect, 0.0)
 
@@ -83,21 +87,26 @@ def partner_split_half(
     for _ in range(n_splits):
         half = np.zeros(n_agents, dtype=np.bool_)
         half[rng.permutation(agents)[: n // 2]] = True
-        a, b = (_mean_over_partners(without_partner, compared, side) for side in (half, is_compared & ~half))
-        in_both = ~np.isnan(a + b)
+        ability = _mean_over_partners(without_partner, compared, half)
+        other_ability = _mean_over_partners(without_partner, compared, is_compared & ~half)
+
+        in_both = ~np.isnan(ability + other_ability)
         if in_both.sum() < MIN_AGENTS:
             continue
-        a, b = a[in_both], b[in_both]
-        correlations.append(rank_correlation(a, b))
+        correlations.append(rank_correlation(ability[in_both], other_ability[in_both]))
+
+        rank, other_rank = rank_with_ties(ability[in_both]), rank_with_ties(other_ability[in_both])
         change = np.full(n_agents, np.nan)
-        change[in_both] = np.abs(rank_with_ties(a) - rank_with_ties(b))
+        change[in_both] = np.abs(rank - other_rank)
         rank_changes.append(change)
 
+    # means over the splits that are informative
     changes = np.array(rank_changes).reshape(-1, n_agents)
     n_changes = (~np.isnan(changes)).sum(axis=0)
     mean_change = np.divide(np.nansum(changes, axis=0), n_changes, out=np.full(n_agents, np.nan), where=n_changes > 0)
     valid = [rho for rho in correlations if not np.isnan(rho)]
-    return PartnerSplitHalf(float(np.mean(valid)) if valid else float("nan"), mean_change, n_splits)
+    mean_rho = float(np.mean(valid)) if valid else float("nan")
+    return PartnerSplitHalf(mean_rho, mean_change, n_splits)
 
 
 def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floats:

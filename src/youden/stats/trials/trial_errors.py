@@ -96,10 +96,13 @@ def compute_item_influence(
             f"A comparison of two agents needs 3 agents with an ability: got {K}. Add trials of more agents.",
             slug="difference-agents",
         )
+
+    # r = y − a_i − a_k with the effects a, and e = r − r̄_item
     effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
-    residual = answer - effect[first] - effect[second]
+    without_agents = answer - effect[first] - effect[second]
     n_by_item = np.maximum(np.bincount(item, minlength=n_items), 1)
-    residual = residual - (np.bincount(item, residual, n_items) / n_by_item)[item]
+    item_mean = np.bincount(item, without_agents, n_items) / n_by_item
+    residual = without_agents - item_mean[item]
     sides = ((first, first_weight), (second, second_weight))
 
     def sum_by_cell(value_of: Callable[[Floats], Floats]) -> Floats:
@@ -112,6 +115,7 @@ def compute_item_influence(
     total_weight = np.maximum(weight.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     n_trials = sum_by_cell(lambda w: np.asarray(w > 0, dtype=np.float64))
 
+    # squares around the mean of each cell: Σe² − (Σe)²/n
     squares = sum_by_cell(lambda w: residual**2 * (w > 0))
     square_of_sum = sum_by_cell(lambda w: residual * (w > 0)) ** 2
     squares -= np.divide(square_of_sum, n_trials, out=np.zeros(n_trials.shape), where=n_trials > 0)
@@ -164,11 +168,13 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     >>> remaining_variance(np.array([10, 20, 40]), n_current=10, n_items=20)
     RemainingVariance(agent_item=array([1. , 0.5, 0.5]), residual=array([1.  , 0.5 , 0.25]))
     """
-    S = np.append(n_current, n_blocks)
-    blocks_per_item, n_with_one_more = np.divmod(S.astype(np.float64), n_items)
+    all_n_blocks = np.append(n_current, n_blocks)
+    blocks_per_item, n_with_one_more = np.divmod(all_n_blocks.astype(np.float64), n_items)
+
+    # Σ_j m_j²: some items have one block more than the others
     squares = (n_items - n_with_one_more) * blocks_per_item**2 + n_with_one_more * (blocks_per_item + 1) ** 2
-    agent_item = squares / S**2.0
-    return RemainingVariance(agent_item[1:] / agent_item[0], n_current / n_blocks)
+    agent_item = squares / all_n_blocks**2.0
+    return RemainingVariance(agent_item=agent_item[1:] / agent_item[0], residual=n_current / n_blocks)
 
 
 METHODS: dict[Target, str] = {
@@ -247,6 +253,8 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
             f"The target is unknown: got '{target}'. Pass one of: {', '.join(METHODS)}.",
             slug="trial-target",
         )
+
+    # sums over all trials
     by_block = target == "these-items"
     n, total, squares = np.zeros((3, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
@@ -264,7 +272,8 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     n_or_1 = np.maximum(n, 1)
     influence_chunks = partial(_iter_influence_of_means, chunks, mean, n_or_1)
 
-    if (n_clusters >= 2).sum() < 3:
+    n_agents_in_2_clusters = (n_clusters >= 2).sum()
+    if n_agents_in_2_clusters < 3:
         reason = f"none: fewer than 3 agents have trials in 2 {'blocks' if by_block else 'items'}"
         return TrialMeans(mean, n, unknown_covariance(n_agents), reason, influence_chunks)
     if by_block:
@@ -311,9 +320,12 @@ def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> It
     n_agents, K = len(mean), int((~np.isnan(mean)).sum())
     effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
     for chunk in chunks():
+        # residuals of the additive model, whose item effects are means over the trials of an item
         residual = chunk.value - effect[chunk.first] - effect[chunk.second]
         n_by_item = np.maximum(np.bincount(chunk.item, minlength=chunk.n_items), 1)
-        residual -= (np.bincount(chunk.item, residual, chunk.n_items) / n_by_item)[chunk.item]
+        item_mean = np.bincount(chunk.item, residual, chunk.n_items) / n_by_item
+        residual -= item_mean[chunk.item]
+
         influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
         yield InfluenceChunk(influence, influence, sum_by_item(chunk, chunk.weight, n_agents))
 
@@ -328,9 +340,10 @@ is estimated."""
 def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
     """Estimate the covariance of mean answers for exactly the sampled items.
 
-    All weights of `chunks` must be 1, effect groups must be the blocks of a cyclic plan, and no block may be divided
-    between chunks. ability : float (n_agents,), mean answers, NaN without a trial. Raises StatisticsError
-    [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
+    All weights of `chunks` must be 1, and effect groups must be the blocks of a cyclic plan. A block is a set of trials
+    on one item, in which each agent appears once first and once second; it may not be divided between chunks. ability :
+    float (n_agents,), mean answers, NaN without a trial. Raises StatisticsError [block-missing] if a trial has no
+    block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
     Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
     average out:
@@ -342,9 +355,11 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
     - f_i = 1 − n_i/(PJ + 1), the finite population correction.
     - τ²_i, the mean square of i's residuals, shrunk in the same way as v_i.
-    - σ²c_i, the cell component: mean product of i's two residuals in a block, plus what centring removed from it.
-    - σ²g_i, the pair component: mean product of two residuals of one ordered pair of i on different items. It is 0 if
-      there are fewer than 2K such products; the effects of pairs then count as residual variance.
+    - σ²c_i, the variance of an agent's effect on an item: mean product of i's two residuals in a block, plus the part
+      that is lost because residuals are measured from the mean of the block.
+    - σ²g_i, the variance of the effect of an ordered pair of agents: mean product of two residuals of one ordered pair
+      of i on different items. It is 0 if there are fewer than 2K such products; the effects of pairs then count as
+      residual variance.
 
     Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance
     is f_i·v_i.
@@ -359,22 +374,27 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
         share_squares=sums.block_squares / n**2,
         relative_variance=1 / n,
     )
-    variance = np.diag(by_block.covariance)
-    P = 2 * max(int((sums.n > 0).sum()) - 1, 1)
-    fpc = np.maximum(0.0, 1 - n / (P * n_items + 1))
+    block_variance = np.diag(by_block.covariance)  # v_i
+
+    n_partners = max(int((sums.n > 0).sum()) - 1, 1)
+    n_pairs = 2 * n_partners
+    fpc = np.maximum(0.0, 1 - n / (n_pairs * n_items + 1))
 
     trial_variance = _shrink_trial_variance(sums.squares / n, df=by_block.df)
-    relative = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
-    components = sums.estimate_components(relative)
+    relative_variance = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
+    components = sums.estimate_components(relative_variance)
     if components is None:
         return by_block.with_scaled_variances(fpc)
 
+    # Σ_j (w_ij − 1/J)² and Σ_p w_ip² − 1/P: 0 in a balanced plan
     cell, pair = components
-    item_imbalance = sums.item_squares / n**2 - 1 / n_items  # Σ_j (w_ij − 1/J)²
-    pair_counts = sums.pairs[0]
-    pair_imbalance = np.maximum(((pair_counts**2).sum(axis=1) + (pair_counts**2).sum(axis=0)) / n**2 - 1 / P, 0)
+    item_imbalance = sums.item_squares / n**2 - 1 / n_items
+    squared_counts = sums.pairs[0] ** 2
+    pair_squares = squared_counts.sum(axis=1) + squared_counts.sum(axis=0)  # as the first and as the second agent
+    pair_imbalance = np.maximum(pair_squares / n**2 - 1 / n_pairs, 0)
+
     remaining = fpc * (trial_variance - cell - pair) / n + cell * item_imbalance + pair * pair_imbalance
-    return by_block.with_scaled_variances(np.clip(remaining / variance, fpc / 4, 1))
+    return by_block.with_scaled_variances(np.clip(remaining / block_variance, fpc / 4, 1))
 
 
 class _BlockSums:
@@ -415,7 +435,8 @@ class _BlockSums:
             )
         n_agents, residual = len(self.n), self._residuals(chunk)
         ones = np.ones(len(residual))
-        n_by_block, n_by_item = sum_by_effect_group(chunk, ones, n_agents), sum_by_item(chunk, ones, n_agents)
+        n_by_block = sum_by_effect_group(chunk, ones, n_agents)
+        n_by_item = sum_by_item(chunk, ones, n_agents)
         self.n += n_by_block.sum(axis=1)
         self.n_blocks += (n_by_block > 0).sum(axis=1)
         self.block_squares += (n_by_block**2).sum(axis=1)
@@ -423,6 +444,8 @@ class _BlockSums:
 
         squares = sum_by_effect_group(chunk, residual**2, n_agents)
         self.squares += squares.sum(axis=1)
+
+        # (Σe)² − Σe² is twice the sum of the products of different residuals
         twice_products = sum_by_effect_group(chunk, residual, n_agents) ** 2 - squares
         twice_n_products = n_by_block * (n_by_block - 1)
         self.products += [column.sum(axis=1) / 2 for column in (twice_products, twice_n_products)]
@@ -430,7 +453,10 @@ class _BlockSums:
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
         columns = (ones, residual, residual**2)
         self.pairs += [np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents) for column in columns]
-        self._inverse_sizes += (1 / np.bincount(chunk.effect_group)).sum(), chunk.effect_group.max(initial=-1) + 1
+
+        block_sizes = np.bincount(chunk.effect_group)
+        n_blocks = chunk.effect_group.max(initial=-1) + 1
+        self._inverse_sizes += (1 / block_sizes).sum(), n_blocks
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield the influence of each block on each agent, and the block's share in the agent's trials, chunk by chunk.
@@ -446,27 +472,36 @@ class _BlockSums:
         """Compute residuals of the additive model, centred within blocks: float (n_trials,)."""
         block = chunk.effect_groups
         residual = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
-        return np.asarray(residual - (np.bincount(block, residual) / np.bincount(block))[block])
+        block_mean = np.bincount(block, residual) / np.bincount(block)
+        return np.asarray(residual - block_mean[block])
 
-    def estimate_components(self, relative: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate the cell and the pair component of each agent, float (n_agents,) each; None if no block has an agent twice.
+    def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
+        """Estimate two variance components for each agent: of its effects on items, and of the effects of its pairs.
 
-        relative : float (n_agents,), τ²_i/τ̄², the factor of the average component that an agent's component is shrunk
-        towards. Pair components are 0 if there are too few products.
+        Each is float (n_agents,), shrunk towards its average over agents times `relative_variance`, float (n_agents,),
+        which is τ²_i/τ̄². Pair components are 0 if there are too few products. Returns None if no block has an agent
+        twice.
         """
-        n_agents, (cell_products, n_cell_products) = len(self.n), self.products
-        n, total, squares = self.pairs
+        n_agents = len(self.n)
+        cell_products, n_cell_products = self.products
         if not n_cell_products.any():
             return None
-        # centring lowers the mean product of two residuals of a block of m trials by variance/m
-        centring = float(squares.sum() / n.sum() * self._inverse_sizes[0] / self._inverse_sizes[1])
-        cell = _shrink_component(cell_products, n_cell_products, relative, correction=centring)
 
-        products, n_products = (total**2 - squares) / 2, n * (n - 1) / 2
+        # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of
+        # two residuals by variance/m.
+        n, total, squares = self.pairs
+        inverse_size_sum, n_blocks = self._inverse_sizes
+        correction = float(squares.sum() / n.sum() * inverse_size_sum / n_blocks)
+        cell = _shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
+
+        # products of two residuals of an ordered pair, added up over the pairs of each agent
+        products = (total**2 - squares) / 2
+        n_products = n * (n - 1) / 2
         if n_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
             return cell, np.zeros(n_agents)
-        by_agent, n_by_agent = (table.sum(axis=0) + table.sum(axis=1) for table in (products, n_products))
-        return cell, _shrink_component(by_agent, n_by_agent, relative, correction=0.0)
+        agent_products = products.sum(axis=0) + products.sum(axis=1)
+        n_agent_products = n_products.sum(axis=0) + n_products.sum(axis=1)
+        return cell, _shrink_component(agent_products, n_agent_products, relative_variance, correction=0.0)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
@@ -474,17 +509,17 @@ def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
 
     mean_square, df : float (n_agents,), df of the estimate clustered by block. Returns float (n_agents,); NaN stays.
     """
-    n_blocks = df - PRIOR_CLUSTERS + 1
+    n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)
     return np.asarray((variance * (n_blocks - 1) + PRIOR_CLUSTERS * np.nanmean(variance)) / df)
 
 
-def _shrink_component(products: Floats, n: Floats, relative: Floats, *, correction: float) -> Floats:
-    """Shrink mean products of residuals towards their average times `relative`: float (n_agents,), at least 0.
+def _shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float) -> Floats:
+    """Shrink the mean product of each agent's residuals towards the average of all agents times `relative_variance`.
 
-    products, n, relative : float (n_agents,), sums and numbers of products; correction : value added to each
-    mean product.
+    products, n, relative_variance : float (n_agents,), sums and numbers of products, and the residual variance of each
+    agent relative to the mean; correction : value added to each mean product. Returns float (n_agents,), at least 0.
     """
     average = max(0.0, float(products.sum() / n.sum()) + correction)
-    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative)
+    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
     return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))

@@ -84,17 +84,22 @@ class VarianceComponents:
         StatisticsError
             [variance-few] for fewer than 3 agents, or 5 items with several trials.
         """
-        K, n_by_item = int((~np.isnan(ability)).sum()), np.bincount(item, minlength=n_items)
+        K = int((~np.isnan(ability)).sum())
+        n_by_item = np.bincount(item, minlength=n_items)
         if K < 3 or (n_by_item > 1).sum() < 5:
             raise StatisticsError(
                 f"Variance components need 3 agents, and 5 items with several trials: got {K} agents and "
                 f"{int((n_by_item > 1).sum())} items. Add trials.",
                 slug="variance-few",
             )
-        effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
-        residual = answer - effect[first] - effect[second]
-        residual = residual - (np.bincount(item, residual, n_items) / np.maximum(n_by_item, 1))[item]
 
+        # residuals of the additive model, measured from the mean of their item
+        effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
+        without_agents = answer - effect[first] - effect[second]
+        item_mean = np.bincount(item, without_agents, n_items) / np.maximum(n_by_item, 1)
+        residual = without_agents - item_mean[item]
+
+        # number of the response that each side shows: agent · n_repeats + repeat
         responses, n_repeats = (first, second), 1
         if first_repeat is not None and second_repeat is not None:
             n_repeats = max(int(first_repeat.max()), int(second_repeat.max()))
@@ -139,14 +144,17 @@ class VarianceComponents:
     ) -> None:
         """Set the factors of the components.
 
-        A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and base_t in θ̄.
+        A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and trial t the weight base_t in the mean ability θ̄.
+        `responses` holds the number of the response that each side shows, int (n_trials,) each.
         """
         n_trials = np.bincount(np.append(first, second), minlength=n_agents)
         has_trials = n_trials > 0
         w = 1 / np.maximum(n_trials, 1)
         base = (w[first] + w[second]) / int(has_trials.sum())
 
-        first_cell, second_cell = first.astype(np.int64) * n_items + item, second.astype(np.int64) * n_items + item
+        # cells (an agent on an item) and texts (a response to an item) of both sides
+        first_cell = first.astype(np.int64) * n_items + item
+        second_cell = second.astype(np.int64) * n_items + item
         first_text = responses[0].astype(np.int64) * n_items + item
         second_text = responses[1].astype(np.int64) * n_items + item
         n_cells = n_agents * n_items
@@ -175,6 +183,8 @@ def _squared_weights(
     share of the agent's own units in it, both averaged over agents.
     """
     n_agents = len(w)
+
+    # Σ over units of (weight in θ̂_i − weight in θ̄)² = own and partners' squares − 2·cross + squares in θ̄
     units = np.append(first_unit, second_unit)
     base_by_unit = np.bincount(units, np.tile(base, 2), n_units)
     base_of_trial = base_by_unit[first_unit] + base_by_unit[second_unit]
@@ -188,12 +198,13 @@ def _squared_weights(
     partner_units = np.append(
         first.astype(np.int64) * n_units + second_unit, second.astype(np.int64) * n_units + first_unit
     )
-    partner_unit, count = np.unique(partner_units, return_counts=True)
-    of_partners = np.bincount(partner_unit // n_units, count.astype(np.float64) ** 2, n_agents) * w**2
+    agent_and_unit, count = np.unique(partner_units, return_counts=True)
+    of_partners = np.bincount(agent_and_unit // n_units, count.astype(np.float64) ** 2, n_agents) * w**2
 
     has_trials = np.bincount(np.append(first, second), minlength=n_agents) > 0
-    total = float(((own_units + of_partners) - 2 * cross + (base_by_unit**2).sum())[has_trials].mean())
-    return total, float((own_units / np.maximum(own_units + of_partners, 1e-300))[has_trials].mean())
+    squared_weights = (own_units + of_partners) - 2 * cross + (base_by_unit**2).sum()
+    own_share = own_units / np.maximum(own_units + of_partners, 1e-300)
+    return float(squared_weights[has_trials].mean()), float(own_share[has_trials].mean())
 
 
 def _variance_interval(value: float, std_error: float, t: float) -> Part:
@@ -229,9 +240,10 @@ def _sums_of_squares(
     Returns float arrays (n_items, n_components) and, as coefficients of the components, (n_items,
     n_components, n_components).
     """
+    # trials of each item with several, or of a sample of these items if the computation would be too large
     order = np.argsort(item, kind="stable")
-    by_item = np.split(order, np.flatnonzero(np.diff(item[order])) + 1)
-    groups = [rows for rows in by_item if len(rows) > 1]
+    starts = np.flatnonzero(np.diff(item[order])) + 1
+    groups = [rows for rows in np.split(order, starts) if len(rows) > 1]
     width = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(width * width, 1))
     if len(groups) > max_items:
@@ -244,20 +256,24 @@ def _sums_of_squares(
         if responses is not None:
             units.append((responses[0][rows], responses[1][rows]))
         designs = [_centred_design(*sides) for sides in units]
-        e = residual[rows]
-        squares.append([float(((Z.T @ e) ** 2).sum()) for Z in designs] + [float((e**2).sum())])
+
+        # Σ(Zᵀe)² over the cells, the same over the responses, and Σe² over the trials of the item
+        item_residual = residual[rows]
+        squares_by_unit = [float(((design.T @ item_residual) ** 2).sum()) for design in designs]
+        squares.append([*squares_by_unit, float((item_residual**2).sum())])
         expectations.append(_expectations(designs, len(rows)))
     return np.array(squares), np.array(expectations)
 
 
 def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
     """Count the units of each trial, centred within the item as residuals are: float (n_trials, n_units)."""
-    n = len(first_unit)
-    _, index = np.unique(np.append(first_unit, second_unit), return_inverse=True)
-    Z = np.zeros((n, int(index.max()) + 1))
-    Z[np.arange(n), index[:n]] += 1
-    Z[np.arange(n), index[n:]] += 1
-    return np.asarray(Z - Z.mean(axis=0))
+    n_trials = len(first_unit)
+    trials = np.arange(n_trials)
+    _, column = np.unique(np.append(first_unit, second_unit), return_inverse=True)
+    counts = np.zeros((n_trials, int(column.max()) + 1))
+    counts[trials, column[:n_trials]] += 1
+    counts[trials, column[n_trials:]] += 1
+    return np.asarray(counts - counts.mean(axis=0))
 
 
 def _expectations(designs: list[Floats], n_trials: int) -> Floats:
@@ -274,20 +290,26 @@ def _expectations(designs: list[Floats], n_trials: int) -> Floats:
 
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
     """Solve the moment equations for all items, (n_components,), and without each item, (n_items, n_components)."""
-    S, M = squares.sum(axis=0), expectations.sum(axis=0)
-    components = np.linalg.lstsq(M, S, rcond=None)[0]
-    items = zip(squares, expectations, strict=True)
-    jackknife = np.stack([np.linalg.lstsq(M - m, S - s, rcond=None)[0] for s, m in items])
+    total_squares, total_expectations = squares.sum(axis=0), expectations.sum(axis=0)
+    components = np.linalg.lstsq(total_expectations, total_squares, rcond=None)[0]
+
+    without_item = []
+    for item_squares, item_expectations in zip(squares, expectations, strict=True):
+        other_expectations, other_squares = total_expectations - item_expectations, total_squares - item_squares
+        without_item.append(np.linalg.lstsq(other_expectations, other_squares, rcond=None)[0])
+    jackknife = np.stack(without_item)
     return np.asarray(components), jackknife
 
 
 def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     """Compute jackknife standard errors and t quantiles, with df from the kurtosis: float (n_components,) each."""
-    J = len(jackknife)
+    n_items = len(jackknife)
     square = (jackknife - jackknife.mean(axis=0)) ** 2
-    std_error = np.sqrt((J - 1) / J * square.sum(axis=0))
-    kurtosis = J * (square**2).sum(axis=0) / np.maximum(square.sum(axis=0) ** 2, 1e-300)
-    df = np.clip(2 * J / np.maximum(kurtosis - 1, 1e-9), 4, J - 1)
+    std_error = np.sqrt((n_items - 1) / n_items * square.sum(axis=0))
+
+    # df = 2J/(kurtosis − 1) for J items, from 4 to J − 1
+    kurtosis = n_items * (square**2).sum(axis=0) / np.maximum(square.sum(axis=0) ** 2, 1e-300)
+    df = np.clip(2 * n_items / np.maximum(kurtosis - 1, 1e-9), 4, n_items - 1)
     return std_error, np.asarray(stdtrit(df, 0.975))
 
 
@@ -298,6 +320,7 @@ def _pair_component(
 
     residual : float array (n_trials,). Returns None if there are fewer than 2 such products per agent.
     """
+    # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
     pair_item, index = np.unique((low * n_agents + high) * n_items + item, return_inverse=True)
     pair = pair_item // n_items
@@ -321,13 +344,14 @@ def _pair_component(
     with np.errstate(invalid="ignore", divide="ignore"):
         jackknife = (total_products - by_agent) / (total_n - n_by_agent)
     jackknife = jackknife[np.isfinite(jackknife)]
-    m = len(jackknife)
+    n_values = len(jackknife)
     std_error = float("nan")
-    if m > 4:
-        std_error = float(np.sqrt((m - 1) / m * ((jackknife - jackknife.mean()) ** 2).sum()))
+    if n_values > 4:
+        squares = ((jackknife - jackknife.mean()) ** 2).sum()
+        std_error = float(np.sqrt((n_values - 1) / n_values * squares))
 
     # Two abilities were subtracted from each residual. Their variance lowers the mean product, and they contain a share of
     # the pair effects: 1 divided by the number of partners.
-    value = (float(total_products / total_n) + 2 * ability_variance) / (1 - 2 / max(m - 2, 3))
-    df = max((m - 1) / 2, 1)  # a pair has two agents
+    value = (float(total_products / total_n) + 2 * ability_variance) / (1 - 2 / max(n_values - 2, 3))
+    df = max((n_values - 1) / 2, 1)  # a pair has two agents
     return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))
