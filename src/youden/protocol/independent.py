@@ -68,19 +68,25 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
         np.array([item_position.get(name, -1) for name in source.item_ids], dtype=np.int64),
     )
 
-    n = len(questions)
+    # number the different questions of both plans
     _, number = np.unique(np.concatenate([questions, source_questions]), axis=0, return_inverse=True)
+    n_trials = len(questions)
+    plan_number = number[:n_trials]
+    source_number = number[n_trials:]
+
+    # look up the row of each number in the source; its agents and item must be in the plan
     row_of_number = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
     is_known = (source_questions[:, :3] >= 0).all(axis=1)
-    row_of_number[number[n:][is_known]] = np.flatnonzero(is_known)
-    return np.asarray(row_of_number[number[:n]])
+    row_of_number[source_number[is_known]] = np.flatnonzero(is_known)
+    return np.asarray(row_of_number[plan_number])
 
 
 def _question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
-    """Return the columns that identify a question: int64 array (n_trials, 8).
+    """Return the columns that identify the question of each trial: int64 array (n_trials, 8).
 
-    agent, item : int arrays (n_agents,) and (n_items,), number of each agent and item, −1 for unknown ones
+    agent, item : int arrays (n_agents,) and (n_items,), the number to write for each agent and item, −1 for unknown ones
     """
+    # paired trials have no other item: −1
     other_item = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     columns = [agent[plan.first], agent[plan.second], item[plan.item], other_item, plan.trial_type, plan.replicate]
@@ -122,12 +128,13 @@ def count_characters(pool: Pool, trials: Trials) -> int:
     int
         Sum of the lengths of both texts over all trials.
     """
-    lengths = np.ascontiguousarray(
-        pool.all_lengths.T
-    )  # trials are sorted by item, so lengths of an item should be adjacent
-    item, other_item = trials.text_cells
+    # trials are sorted by item, so the lengths of the texts on an item should be adjacent in memory
+    lengths = np.ascontiguousarray(pool.all_lengths.T)
+    first_item, second_item = trials.text_cells
     first_row, second_row = trials.text_rows(pool.n_agents)
-    return int(lengths[item, first_row].sum() + lengths[other_item, second_row].sum())
+    n_in_first_texts = lengths[first_item, first_row].sum()
+    n_in_second_texts = lengths[second_item, second_row].sum()
+    return int(n_in_first_texts + n_in_second_texts)
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
@@ -199,8 +206,13 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
 
 
 def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
-    """Encode cell and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
-    agent, item = (trials.first, trials.second)[side].astype(np.int64), trials.text_cells[side]
+    """Return one number per trial for the cell (agent, item) of a text and the trial type: int64 array (n_trials,).
+
+    side : 0 for the first text of each trial, 1 for the second
+    """
+    agents = trials.first if side == 0 else trials.second
+    agent = agents.astype(np.int64)
+    item = trials.text_cells[side]
     return 2 * (agent * n_items + item) + trials.trial_type
 
 
@@ -298,19 +310,32 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
 
 def _text_similarity(pool: Pool, trials: Trials) -> Floats:
-    """Compute the shared idf mass of two texts over the mass of the smaller one: float array (n_trials,) in [0, 1].
+    """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
-    The similarity is 0 if a text has no word.
+    A rare word counts more than a frequent one: its weight is its inverse document frequency (idf). The similarity is
+    the weight of the shared words, divided by the weight of all words of that text in which this is smaller; it is 0 if
+    a text has no word.
     """
     from youden.text.similarity import build_word_matrix, idf, shared_mass
 
+    n_trials = len(trials)
     first_texts = pool.texts[trials.first, trials.item].tolist()
-    texts = [*first_texts, *pool.texts[trials.second, trials.other_item].tolist()]
-    row_of_text = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    matrix = build_word_matrix(segment_texts(row_of_text))[[row_of_text[text] for text in texts]]
-    weights = idf(np.asarray(matrix.sum(axis=0), dtype=np.float64), float(matrix.shape[0]))
-    mass = np.asarray(matrix @ weights, dtype=np.float64)
-    n = len(first_texts)
-    smaller = np.minimum(mass[:n], mass[n:])
-    shared = shared_mass(matrix, np.arange(n), np.arange(n, 2 * n), weights=weights)
-    return np.divide(shared, smaller, out=np.zeros(n), where=smaller > 0)
+    second_texts = pool.texts[trials.second, trials.other_item].tolist()
+    texts = [*first_texts, *second_texts]
+
+    # words of each text, one row per text; equal texts are split into words only once
+    unique_texts = dict.fromkeys(texts)
+    row_of_text = {text: row for row, text in enumerate(unique_texts)}
+    word_matrix = build_word_matrix(segment_texts(row_of_text))
+    words = word_matrix[[row_of_text[text] for text in texts]]
+
+    n_texts_with_word = np.asarray(words.sum(axis=0), dtype=np.float64)
+    word_weights = idf(n_texts_with_word, float(words.shape[0]))
+    text_weights = np.asarray(words @ word_weights, dtype=np.float64)
+
+    # weight of the shared words / smaller weight of the two texts; second texts follow the first ones
+    first_rows = np.arange(n_trials)
+    second_rows = np.arange(n_trials, 2 * n_trials)
+    smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])
+    shared = shared_mass(words, first_rows, second_rows, weights=word_weights)
+    return np.divide(shared, smaller, out=np.zeros(n_trials), where=smaller > 0)
