@@ -264,10 +264,11 @@ def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
 
-    # an agent meets each other agent once in each order per item, or only once if pairs are unordered
+    # on each item, an agent can meet each other one in both orders, or in one order if pairs are unordered
     n_others = get_extensions(plan).anchors - 1
-    halving = 2 if plan.options.get("pairs") == "unordered" else 1
-    max_blocks = plan.n_items * n_others // halving
+    max_blocks = plan.n_items * n_others
+    if plan.options.get("pairs") == "unordered":
+        max_blocks //= 2
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
