@@ -346,14 +346,17 @@ class _PlanExtender:
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
             return 0
-        return -(-n_of_anchors * n_scored // self.extensions.anchors)
+        return -(-n_of_anchors * n_scored // self.extensions.anchors)  # rounded up
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare `scored` with anchors, first on the items on which `scored` have the fewest trials.
+        """Draw blocks that compare some agents with anchors, the agents of the first plan.
 
-        items : int array, optional, the items to use; all items of the plan by default
+        In a block, each of the `scored` agents, given by their positions, has two trials on one item. Items on which
+        these agents have the fewest trials come first. `n_paired`: maximum number of trials. `items` : int array, the
+        items to use; by default all items of the plan. `together`: whether all scored agents of a block meet the same
+        two anchors.
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -477,10 +480,12 @@ class _PlanExtender:
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
-        """Return the plan with the drawn trials, and independent trials for them, after its own.
+        """Return the plan with the drawn paired trials, and independent trials for them, after its own trials.
 
-        `n_requested` is the number of paired calls that were requested; `search` is the number of agents to select and
-        the maximum regret of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
+        `drawn` are tables of paired trials; `n_requested` is the number of paired calls that were requested, and `calls`
+        that of both trial types (None for the default). `scored` are the positions of the agents whose abilities these
+        trials measure; () for all. `search` is the number of agents to select and the maximum regret, if the extension
+        is part of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -521,33 +526,35 @@ class _PlanExtender:
         return self.extensions.anchors + 2 * n_joined
 
     def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials that belong to paired ones.
+        """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
 
-        Those of scored agents, and of agents that joined earlier, are linking trials: they do not count for anchors
-        that are not scored.
+        `scored` are the positions of the agents whose abilities the paired trials measure; () for all. Trials of scored
+        agents, and of agents that joined earlier, do not count for anchors that are not scored.
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
-            return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
+            has_complete_blocks = (paired.role == MAIN).any()
+            return trials if has_complete_blocks else trials.with_role(ANCHOR)
         n_anchors, n_paired = self.extensions.anchors, len(paired)
         if scored:
             n = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
             n += self.requested_calls(len(scored))
             return self._draw_linking_independent(scored, n)
 
-        # whole passes of the anchors, then of each group of agents that joined
+        # divide n trials in proportion to the paired ones, as whole passes: first of the anchors, then of each group of
+        # agents that joined
         n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
         n_main = int((paired.role == MAIN).sum())
         n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0
-        parts = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng)]
+        drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng)]
         for group in self.extensions.joined:
             n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
             n_passes = n * n_of_group // (n_paired * len(group))
-            parts.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
-        return Trials.concat(parts)
+            drawn.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
+        return Trials.concat(drawn)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
-        """Draw `n` independent trials of scored agents with anchors."""
+        """Draw `n` independent trials of scored agents with anchors, which count only for the scored agents."""
         trials = draw_scored_trials(
             self.plan,
             self.train,

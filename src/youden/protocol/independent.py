@@ -140,8 +140,8 @@ def count_characters(pool: Pool, trials: Trials) -> int:
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    The result has the columns `first_repeat` and `second_repeat`, from 1; it is unchanged if no agent has several
-    responses. `after` are the trials that come before these.
+    Returns the trials with the columns `first_repeat` and `second_repeat`, the numbers of the responses from 1; without
+    them if no agent has several responses. `after` are earlier trials of the plan, whose responses are chosen already.
 
     A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
     by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of
@@ -160,34 +160,39 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     first_codes = np.concatenate([_cell_codes(table, 0, pool.n_items) for table in tables])
     second_codes = np.concatenate([_cell_codes(table, 1, pool.n_items) for table in tables])
     codes = np.stack([first_codes, second_codes], axis=1).ravel()
-    touched, cell = np.unique(codes, return_inverse=True)
+    cell_codes, cell = np.unique(codes, return_inverse=True)
 
     # turn of each response of a cell: how far it comes after the one drawn for the cell
-    agent, item = np.divmod(touched // 2, pool.n_items)
+    agent, item = np.divmod(cell_codes // 2, pool.n_items)
     n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
-    begin = first_response[agent, item] % np.maximum(n_of_cell, 1)
-    turn = (np.arange(n_responses) - begin[:, None]) % np.maximum(n_of_cell, 1)[:, None]
+    cycle_length = np.maximum(n_of_cell, 1)
+    begin = first_response[agent, item] % cycle_length
+    turn = (np.arange(n_responses) - begin[:, None]) % cycle_length[:, None]
 
-    # how often each cell has shown each response
-    n_shown = np.zeros((len(touched), n_responses), dtype=np.int64)
+    # how often each cell has shown each response: int array (n_cells, n_responses)
+    n_shown = np.zeros((len(cell_codes), n_responses), dtype=np.int64)
     if after is not None:
         columns = tables[0].columns()
         shown_repeat = np.stack([columns[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
         np.add.at(n_shown, (cell[:n_earlier], shown_repeat - 1), 1)
 
-    # the n-th texts of all cells choose together, for n = 1, 2, …
-    cell = cell[n_earlier:]
-    occurrence = count_earlier(cell)
+    # texts of different cells choose together: the first text of each cell, then the second of each cell, and so on
+    new_cell = cell[n_earlier:]
+    occurrence = count_earlier(new_cell)
     order = np.argsort(occurrence, kind="stable")
     edges = np.flatnonzero(np.diff(occurrence[order])) + 1
     is_absent = np.arange(n_responses) >= n_of_cell[:, None]
-    repeat = np.empty(len(cell), dtype=np.int32)
+    repeat = np.empty(len(new_cell), dtype=np.int32)
     for rows in np.split(order, edges):
-        choosing = cell[rows]
+        # the response shown least often; of several, the one whose turn comes first (turn < n_responses)
+        choosing = new_cell[rows]
         priority = n_shown[choosing] * n_responses + turn[choosing]
-        response = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority).argmin(axis=1)
+        priority = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority)
+        response = priority.argmin(axis=1)
         n_shown[choosing, response] += 1
         repeat[rows] = response + 1
+
+    # first and second texts alternate
     return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
 
@@ -199,9 +204,10 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     n_responses = pool.repeats
     n_permutations = -(-pool.n_items // n_responses)
     drawn = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
-    for k in range(pool.n_agents):
-        permutations = np.tile(np.arange(n_responses), (n_permutations, 1))
-        drawn[k] = stream("repeats", seed, k).permuted(permutations, axis=1).ravel()[: pool.n_items]
+    for agent in range(pool.n_agents):
+        ordered = np.tile(np.arange(n_responses), (n_permutations, 1))
+        permutations = stream("repeats", seed, agent).permuted(ordered, axis=1)
+        drawn[agent] = permutations.ravel()[: pool.n_items]
     return drawn
 
 
@@ -240,7 +246,7 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw an independent trial for each paired one: the same first text against the second agent's on another item.
+    """Draw an independent trial for each paired one: the same first text, and a text of the second agent on another item.
 
     The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
     of `paired`, without trials whose second agent has no other eligible item.
@@ -249,14 +255,20 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     """
     n_eligible = eligible.sum(axis=1)
     is_matched = n_eligible[paired.second] > 1
-    item, first, second = paired.item[is_matched], paired.first[is_matched], paired.second[is_matched]
+    item = paired.item[is_matched]
+    first = paired.first[is_matched]
+    second = paired.second[is_matched]
 
-    # eligible items of all agents, one agent after the other; the other item is 1 to n − 1 steps further, cyclically
+    # eligible items of all agents, one agent after the other; those of an agent begin at `start`
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
     start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
-    position = np.cumsum(eligible, axis=1) - 1
-    step = 1 + np.floor(rng.random(len(item)) * (n_eligible[second] - 1)).astype(np.int64)
-    other_item = eligible_items[start[second] + (position[second, item] + step) % n_eligible[second]]
+
+    # go 1 to n − 1 steps, cyclically, from the item's own position among the n eligible items of the second agent
+    n_of_second = n_eligible[second]
+    own_position = np.cumsum(eligible, axis=1)[second, item] - 1
+    step = 1 + np.floor(rng.random(len(item)) * (n_of_second - 1)).astype(np.int64)
+    other_position = (own_position + step) % n_of_second
+    other_item = eligible_items[start[second] + other_position]
     return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
 
 
