@@ -289,7 +289,7 @@ class Adaptive(TrialDesign):
         return NextRound(trials, active, stop_reason)
 
     def budget(self, eligible: Bools) -> int:
-        """Return the maximum number of paired trials in all rounds.
+        """Return the maximum number of paired trials of the whole search: the pilot and all rounds.
 
         Parameters
         ----------
@@ -317,6 +317,9 @@ class Adaptive(TrialDesign):
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
+        A block compares all contenders with one partner on one item, in one order. `active` : bool array (n_agents,),
+        the contenders; `eligible` : bool array (n_agents, n_items), cells that may be compared.
+
         All rounds go through the same sequence of blocks, whose first block has the number `first_block`. A contender
         that was dropped and comes back therefore catches up with the comparisons of the others.
         """
@@ -325,6 +328,8 @@ class Adaptive(TrialDesign):
         partners = rng.permutation(n_agents)
         contender_is_first = rng.random(n_items * n_agents) < 0.5
         contenders = np.flatnonzero(active)
+
+        # a second pass through all partners and items compares each pair in the other order
         n_passes = 2 if self.pairs == "ordered" else 1
         n_blocks = n_passes * n_items * n_agents
 
@@ -341,7 +346,7 @@ class Adaptive(TrialDesign):
             number = np.arange(start, stop)  # of each block in the sequence
             start = stop
 
-            # item, partner and order of each block
+            # item, partner and order of each block; the partner goes one further after each common period of both
             item_of_block = items[number % n_items]
             partner_of_block = partners[(number + number // lcm(n_items, n_agents)) % n_agents]
             is_second_pass = number >= n_items * n_agents
@@ -386,13 +391,15 @@ class Adaptive(TrialDesign):
 
         If pairs are unordered, both orders of a pair get the same number.
         """
+        agent_1, agent_2 = first, second
         if self.pairs == "unordered":
-            first, second = np.minimum(first, second), np.maximum(first, second)
-        return np.asarray((item * np.int64(n_agents) + first) * n_agents + second)
+            agent_1 = np.minimum(first, second)
+            agent_2 = np.maximum(first, second)
+        return np.asarray((item * np.int64(n_agents) + agent_1) * n_agents + agent_2)
 
 
 def _is_first_occurrence(values: Positions) -> Bools:
-    """Return whether each value, of an int array (n,), is the first of its kind: bool array (n,)."""
+    """Return whether each value of an int array (n,) differs from all values before it: bool array (n,)."""
     _, first_positions = np.unique(values, return_index=True)
     is_first = np.zeros(len(values), dtype=np.bool_)
     is_first[first_positions] = True
