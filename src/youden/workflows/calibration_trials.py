@@ -129,13 +129,14 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
+    # one half of the trials is sampled at random, the other one is sorted by length
     rng = stream("known truth", seed)
     all_paired = rng.permutation(np.flatnonzero(plan.trial_type == PAIRED))
     paired, unbalanced = _split_in_two(_drop_repeated_pairs(plan, all_paired))
     all_independent = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
     independent, balanced = _split_in_two(all_independent)
 
-    # a run may have too few independent trials
+    # a run may have too few independent trials; every second of the additional ones is for the sorted half
     extended = _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
     independent = np.append(independent, extra[0::2])
@@ -145,22 +146,26 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     # a text below the lower quartile may be too short to recognize; a judge by length takes two long texts for one item
     unbalanced = _sort_by_length_ratio(extended, unbalanced, length, min_length=lower_quartile, largest_first=True)
     balanced = _sort_by_length_ratio(extended, balanced, length, min_length=median, largest_first=False)
-    drawn = plan.trials.take(paired[: n_wanted["paired"]])
+
+    # take as many trials of each kind as wanted
+    paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
     trials_by_kind: dict[Kind, Trials] = {
-        "paired": drawn,
-        "reversed": drawn.take(slice(n_wanted["reversed"])).swapped(),
-        "retest": drawn.take(slice(n_wanted["retest"])),
+        "paired": paired_trials,
+        "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
+        "retest": paired_trials.take(slice(n_wanted["retest"])),
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
         **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
-    _check_numbers(pool, n_paired=len(drawn), n_independent=len(trials_by_kind["independent"]))
+    _check_numbers(pool, n_paired=len(paired_trials), n_independent=len(trials_by_kind["independent"]))
 
-    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(trials_by_kind[name]) for name in KINDS])
-    extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     trials = [trials_by_kind[name] for name in KINDS]
+    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(table) for table in trials])
+    extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     calibration_plan = _make_plan(plan, extended_pool, trials, kind)
+
+    # largest number of units of 150 calls for which the random halves suffice
     max_paired = len(paired) // KIND_DETAILS["paired"].per_150_calls
     max_independent = len(independent) // KIND_DETAILS["independent"].per_150_calls
     return CalibrationTrials(
@@ -289,8 +294,8 @@ def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
 
 def _is_in_plan(plan: Plan, calibration_plan: Plan) -> Bools:
     """Return whether each trial of a calibration is also in the plan of the run, bool array (n_trials,)."""
-    is_candidate = np.isin(plan.item, calibration_plan.item)
-    planned = set(_iter_trials(plan, is_candidate))
+    has_same_item = np.isin(plan.item, calibration_plan.item)
+    planned = set(_iter_trials(plan, has_same_item))
     all_rows = np.ones(len(calibration_plan), dtype=np.bool_)
     return np.array([trial in planned for trial in _iter_trials(calibration_plan, all_rows)])
 
@@ -303,7 +308,11 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration, without blocks; trials of the kind "retest" are the second replicate."""
+    """Make the plan of a calibration from the trials of each kind, without blocks.
+
+    `plan` is that of the run. `kind` : int8 array (n_trials,), index of each trial's kind in `KINDS`; trials of the kind
+    "retest" are the second replicate, so that the judge is queried again.
+    """
     replicate = (kind == KINDS.index("retest")).astype(np.int32)
     no_block = np.full(len(kind), -1, dtype=np.int32)
     trials = replace(Trials.concat(parts).as_new_plan(), replicate=replicate, block=no_block)

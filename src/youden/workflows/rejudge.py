@@ -105,6 +105,8 @@ def plan_rejudge(
         )
     run.check_judged()
     second_judge = load_judge_config(judge)
+
+    # name and folder of the new run, without characters that a name must not have
     run_name = run.path.resolve().name
     name = re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{second_judge.name}").lstrip("-. +")[:100]
     parent = run.path.resolve().parent if run.path.name in ("", "..") else run.path.parent
@@ -115,7 +117,8 @@ def plan_rejudge(
             slug="rejudge-itself",
         )
 
-    first_judged, first_config = read_judged_run(run), run.read_config()
+    first_judged = read_judged_run(run)
+    first_config = run.read_config()
     options = {
         "name": name,
         "pool": first_config.pool,
@@ -127,9 +130,12 @@ def plan_rejudge(
         "out": str(folder),
     }
     config = RunConfig.model_validate(options)
+
+    # a store with the answers of the same judge would return these, so the new run gets its own
     if config.store is None and _sends_same_requests(second_judge, load_judge_config(first_config.judge)):
         usual_store = str(folder / OWN_STORE)
-    return PlannedRejudge(run, first_judged, plan_run(with_default_store(config, usual_store)))
+    planned_run = plan_run(with_default_store(config, usual_store))
+    return PlannedRejudge(run, first_judged, planned_run)
 
 
 def _sends_same_requests(a: JudgeConfig, b: JudgeConfig) -> bool:
