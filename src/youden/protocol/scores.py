@@ -190,7 +190,7 @@ def pooled_fpr(rates: Rates) -> float | None:
     if rates.detail is not None:
         return _pooled_mean(rates.detail.total, rates.detail.n)
     n = rates.n_independent
-    total = np.where(n > 0, rates.fpr, 0.0) * n  # the rate of a row without answers is NaN
+    total: Floats = np.where(n > 0, rates.fpr, 0.0) * n  # the rate of a row without answers is NaN
     return _pooled_mean(total, n)
 
 

@@ -312,7 +312,7 @@ N_JOINED_BY_GROUP = 8
 
 @attack(f"{GROUP_SHARE:.0%} of the agents, with the same {N_JOINED_BY_GROUP} random responses of other agents joined")
 def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
-    """Return agents with the same joined responses, so many that they are a quarter of all agents afterwards."""
+    """Return agents that all have the same joined responses, and are a quarter of the agents of the attacked pool."""
     texts = [" ".join(context.others(j, N_JOINED_BY_GROUP)) for j in context.items]
     n_members = round(context.pool.n_agents * GROUP_SHARE / (1 - GROUP_SHARE))
     return {f"member-{n}": texts for n in range(n_members)}

@@ -243,8 +243,8 @@ def sample_pairs(
     # for each text: the first row of its item, the number of texts on the item, and the number of possible partners
     n_on_item = np.bincount(item_of)
     start = (np.cumsum(n_on_item) - n_on_item)[item_of]
-    n_alike = n_on_item[item_of]
-    n_partners = n_alike - 1 if paired else len(item_of) - n_alike
+    n_same_item = n_on_item[item_of]
+    n_partners = n_same_item - 1 if paired else len(item_of) - n_same_item
 
     # pairs are numbered by first text, then by partner, without the texts that cannot be its partner
     end = np.cumsum(n_partners)
@@ -257,7 +257,7 @@ def sample_pairs(
         second = partner + (partner + start[first] >= first) + start[first]
     else:
         # a row on any item, skipping all texts of the first text's item
-        second = partner + (partner >= start[first]) * n_alike[first]
+        second = partner + (partner >= start[first]) * n_same_item[first]
     return first, second
 
 
