@@ -51,12 +51,14 @@ def extend_command() -> None:
 
 
 def _extension(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `extend`.
+    """Return a decorator that makes a function the subcommand `name` of `extend`.
 
-    The command has these parameters, click options and arguments, and those that all subcommands share.
+    `parameters` are click decorators of the command's own options and arguments, in the order of its help text. They
+    come after RUN, and before the options that all subcommands share.
     """
 
     def decorate(function: F) -> click.Command:
+        """Add all options and arguments to a function, and register it; the last decorator comes first in the help."""
         command = options.output_options(function)
         shared = (
             run_options.config_options("judge", "max_cost", "max_missing", "target"),
@@ -167,10 +169,15 @@ def _extend(
     output_mode: options.OutputMode,
     **request: Any,
 ) -> None:
-    """Plan an extension, print its plan, run it, and print the extended run."""
+    """Plan an extension of the run in the folder `run`, print its plan, send its requests, and print the extended run.
+
+    `request` are the keyword arguments of `plan_extension` that say what to add. With `dry_run`, only the plan is
+    printed. If nothing can be added, the reason is printed.
+    """
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-    planned = plan_extension(run_options.load_config(run / "config.yaml", overrides), **request)
+    config = run_options.load_config(run / "config.yaml", overrides)
+    planned = plan_extension(config, **request)
     if isinstance(planned, str):  # the reason why nothing can be added
         output.print_note(f"no request is sent: {planned}")
         if output_mode == "json":
@@ -210,7 +217,11 @@ def _print_extended_run(
     result: dict[str, Json],
     output_mode: options.OutputMode,
 ) -> None:
-    """Write the report of an extended run, and print the run; `result` is completed and printed in the mode "json"."""
+    """Write the report of an extended run, and print the run with the changes that the extension made.
+
+    `end_reason` is why a search ended; an empty string for other extensions. `result` is the JSON output so far, which
+    is completed and printed in the mode "json".
+    """
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import find_too_wide
 
@@ -239,8 +250,8 @@ def _print_extended_run(
 def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> None:
     """Print the trials that an extension adds, their cost, and the expected half-width of the intervals."""
     half_width = planned.half_width
-    formatted = None if half_width is None else f"{half_width:.3f}"
-    output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=formatted)
+    half_width_text = None if half_width is None else f"{half_width:.3f}"
+    output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=half_width_text)
     if half_width is not None and output_mode in ("verbose", "json"):
         output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
 
@@ -261,7 +272,7 @@ def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str
 
 
 def _describe_width(half_width: float, *, n_joined: int) -> str:
-    """Describe the expected half-width of the intervals of new agents, or of all agents if there are no new ones."""
+    """Describe the expected half-width of the intervals of `n_joined` new agents, or of all agents if it is 0."""
     if not n_joined:
         return (
             f"90 % of the agents are expected to have at most ± {half_width:.3f}, estimated from the answers of the run"
@@ -273,7 +284,10 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
 
 
 def _print_agent_changes(extension: ExtensionFacts) -> None:
-    """Print the agents whose abilities, as displayed, changed by an extension, the largest changes first."""
+    """Print a table of the agents whose displayed abilities an extension changed, the largest changes first.
+
+    The table has at most 10 agents; a note states how many others changed.
+    """
     from youden.report.data.ranking_tables import moved_table
 
     changes = [

@@ -68,10 +68,11 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
 
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
-    """Draw paired trials of each pair on random items that it was not compared on, half of them in each order.
+    """Draw follow-up trials, which decide whether groups of agents are flagged and which do not enter abilities.
 
-    `n_trials` is the number of trials of each pair of agents, the lower position first; fewer are drawn if the pair has
-    fewer such items.
+    Each pair of agents is compared on random training items on which it was not compared yet, half of the trials in each
+    order. The trials have the role `FOLLOW_UP` and the weight 0 for both agents. `n_trials` is the number of trials of
+    each pair (lower position, higher position); fewer are drawn if the pair has fewer such items.
     """
     rows = []
     lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)

@@ -37,14 +37,21 @@ def get_extensions(plan: Plan) -> Extensions:
 
 
 def has_blocks_in_first_plan(plan: Plan) -> bool:
-    """Return whether the first plan has paired trials in blocks.
+    """Return whether the trials before any extension or round include paired trials in blocks.
+
+    A block compares agents on one item, each once as the first text and once as the second.
 
     Parameters
     ----------
     plan : Plan
         A plan, extended or not.
+
+    Returns
+    -------
+    bool
     """
-    return bool((plan.block[(plan.trials.step == 0) & (plan.trial_type == PAIRED)] >= 0).any())
+    is_first_paired = (plan.trials.step == 0) & (plan.trial_type == PAIRED)
+    return bool((plan.block[is_first_paired] >= 0).any())
 
 
 def restrict_to_anchors(plan: Plan) -> Plan:
@@ -103,13 +110,19 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
     if n >= len(extensions.steps):
         return plan
     n_agents, n_items, pool_digest = extensions.anchors, extensions.items, extensions.pool
+    earlier_extensions = None
     if n:
         last = extensions.steps[n - 1]
         n_agents, n_items, pool_digest = last.agents, last.items, last.pool
-    n_notes = len(plan.notes) - (len(extensions.steps) - n)  # one note per extension
+        earlier_extensions = replace(extensions, steps=extensions.steps[:n])
+
+    # each later extension has added one note
+    n_later = len(extensions.steps) - n
+    n_notes = len(plan.notes) - n_later
+    earlier_trials = plan.trials.take(plan.trials.step <= n)
     return replace(
-        _restrict_plan(plan, n_agents, n_items, plan.trials.take(plan.trials.step <= n)),
-        extensions=replace(extensions, steps=extensions.steps[:n]) if n else None,
+        _restrict_plan(plan, n_agents, n_items, earlier_trials),
+        extensions=earlier_extensions,
         pool_digest=pool_digest,
         source=plan.source if pool_digest == plan.pool_digest else None,
         notes=plan.notes[:n_notes],
@@ -117,8 +130,9 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
 
 
 def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
-    """Restrict a plan to its first agents and items, and replace its trials by `trials`."""
-    train, holdout = (cells[:n_agents, :n_items] for cells in (plan.split.train, plan.split.holdout))
+    """Return a plan with only the first agents and items, with `trials` in place of its own, and without a pool."""
+    train = plan.split.train[:n_agents, :n_items]
+    holdout = plan.split.holdout[:n_agents, :n_items]
     return replace(
         plan,
         trials=trials,
@@ -130,7 +144,10 @@ def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> P
 
 
 def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
-    """Return the verdicts of some trials, whose plan is `plan`; rows : bool array (n_trials,) or slice."""
+    """Return the verdicts of some trials.
+
+    `plan` is the plan with these trials only. `rows` : bool array (n_trials,) or slice, the trials in `result`.
+    """
     columns = {name: getattr(result, name) for name in PER_TRIAL}
     selected: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
     votes = None if result.votes is None else result.votes[:, rows]
@@ -138,7 +155,7 @@ def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdi
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:
-    """Return a plan without its follow-up trials.
+    """Return a plan without its follow-ups, additional trials that serve only to flag groups of agents.
 
     Parameters
     ----------
@@ -150,8 +167,10 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     Plan
         The plan without them, but with the `characters` of the whole plan.
     """
-    n = plan.n_follow_ups
-    return replace(plan, trials=plan.trials.take(slice(len(plan) - n))) if n else plan
+    if not plan.n_follow_ups:
+        return plan
+    n_others = len(plan) - plan.n_follow_ups
+    return replace(plan, trials=plan.trials.take(slice(n_others)))
 
 
 def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:

@@ -77,12 +77,17 @@ def compute_coverage(plan: Plan) -> Coverage:
     Coverage
     """
     is_paired = plan.trial_type == PAIRED
-    other_item = np.where(is_paired, plan.item, plan.other_item)
+    second_item = np.where(is_paired, plan.item, plan.other_item)
     holdout = plan.split.holdout
-    touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, other_item]
+    touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, second_item]
+
+    # one number per pair of agents on an item, with and without its order
     item, first, second = (column[is_paired].astype(np.int64) for column in (plan.item, plan.first, plan.second))
-    low, high = np.minimum(first, second), np.maximum(first, second)
+    low = np.minimum(first, second)
+    high = np.maximum(first, second)
     n_agents = plan.n_agents
+    ordered_codes = (item * n_agents + first) * n_agents + second
+    unordered_codes = (item * n_agents + low) * n_agents + high
     return Coverage(
         present=int(plan.split.train.sum()) + plan.split.n_holdout,
         train=int(plan.split.train.sum()),
@@ -90,8 +95,8 @@ def compute_coverage(plan: Plan) -> Coverage:
         scored=int(_mark_first_cells(plan, is_paired & ~touches_holdout).sum()),
         paired=int(is_paired.sum()),
         independent=int((~is_paired).sum()),
-        ordered=len(np.unique((item * n_agents + first) * n_agents + second)),
-        unordered=len(np.unique((item * n_agents + low) * n_agents + high)),
+        ordered=len(np.unique(ordered_codes)),
+        unordered=len(np.unique(unordered_codes)),
         holdout=int(touches_holdout.sum()),
         dense=plan.n_dense_calls,
     )
@@ -100,7 +105,7 @@ def compute_coverage(plan: Plan) -> Coverage:
 def _mark_first_cells(plan: Plan, mask: Bools) -> Bools:
     """Mark the cells of the first texts of some trials: bool array (n_agents, n_items).
 
-    mask : bool array (n_trials,)
+    mask : bool array (n_trials,), the trials to consider
     """
     cells = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
     cells[plan.first[mask], plan.item[mask]] = True

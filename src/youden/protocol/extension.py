@@ -52,65 +52,77 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare agents with anchors, which are the first `n_anchors` agents.
+    """Draw blocks that compare some agents, the scored ones, with anchors: the first `n_anchors` agents.
 
-    In each block, on one item, each scored agent appears once first and once second, against two different anchors. The
-    anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
+    A block has one item, on which each scored agent appears once first and once second, against two different anchors.
+    The anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
     compared with itself.
 
     `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `scored`: positions of
-    the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `items` : int array,
-    the items in the order in which the blocks go through them, again and again. `start`: number of the first block.
-    `together`: whether all scored agents of a block meet the same two anchors.
+    the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `pairs`: if
+    "unordered", their reverse is not drawn either. `items` : int array, the items in the order in which the blocks go
+    through them, again and again. `start`: number of the first block. `together`: whether all scored agents of a block
+    meet the same two anchors.
     """
-    order = rng.permutation(n_anchors).tolist()
+    anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
     taken = set(planned)
     if pairs == "unordered":
         taken.update((item, second, first) for item, first, second in planned)
 
-    rows: list[tuple[int, int, int, int]] = []
-    n_empty = 0
-    for s in range(len(items) * n_anchors):
-        item = int(items[s % len(items)])
-        shift = int(shifts[(s + s // len(items)) % n_anchors])
+    rows: list[tuple[int, int, int, int]] = []  # item, first agent, second agent and block of each trial
+    block_number = start
+    n_empty = 0  # consecutive items on which no comparison was left
+    for step in range(len(items) * n_anchors):
+        item = int(items[step % len(items)])
+        n_passes = step // len(items)
+        shift = int(shifts[(step + n_passes) % n_anchors])
+
         block: list[Comparison] = []
-        for number, agent in enumerate(scored):
+        for position, agent in enumerate(scored):
             if not eligible[agent, item]:
                 continue
-            offset = shift if together else shift + number * n_anchors // len(scored)
-            candidates = (k for k in _rotate(order, offset) if k != agent and eligible[k, item])
-            second = next((k for k in candidates if (item, agent, k) not in taken), None)
-            candidates = (
-                k for k in _rotate(order, offset + n_anchors // 2) if k not in (agent, second) and eligible[k, item]
-            )
-            first = next((k for k in candidates if (item, k, agent) not in taken), None)
+            # the scored agents begin at anchors that are evenly spaced, or all at the same one
+            spacing = 0 if together else position * n_anchors // len(scored)
+            second_start = shift + spacing
+            first_start = second_start + n_anchors // 2
 
+            # the next anchor with which the comparison is new, in each of the two orders
             comparisons: list[Comparison] = []
+            second_candidates = (k for k in _rotate(anchor_order, second_start) if k != agent and eligible[k, item])
+            second = next((k for k in second_candidates if (item, agent, k) not in taken), None)
             if second is not None:
                 comparisons.append((item, agent, second))
+            excluded = {agent, second}
+            first_candidates = (
+                k for k in _rotate(anchor_order, first_start) if k not in excluded and eligible[k, item]
+            )
+            first = next((k for k in first_candidates if (item, k, agent) not in taken), None)
             if first is not None:
                 comparisons.append((item, first, agent))
+
+            block += comparisons
             taken.update(comparisons)
             if pairs == "unordered":
                 taken.update([(item, b, a) for item, a, b in comparisons])
-            block += comparisons
+
         if len(rows) + len(block) > n_paired:
             break
-        rows += [(*comparison, start) for comparison in block]
+        rows += [(*comparison, block_number) for comparison in block]
         if block:
-            start += 1
+            block_number += 1
             n_empty = 0
         else:
             n_empty += 1
         if n_empty == len(items):
             break
+
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     return Trials.paired(*columns[:3], block=columns[3])
 
 
 def _rotate(order: list[int], start: int) -> Iterator[int]:
-    """Yield all elements, starting at the position `start` modulo the length."""
+    """Yield all elements of a list in cyclic order, beginning at the position `start` modulo its length."""
     return (order[(start + i) % len(order)] for i in range(len(order)))
 
 
@@ -237,23 +249,25 @@ def add_calls(
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by repeats: more blocks, in which the agents show further responses to the same items.
+    """Extend a plan by repeats, the further responses of an agent to an item that it has responded to already.
 
-    In each cell (agent, item), the responses that were shown least often come first.
+    More blocks are drawn: comparisons of all agents with each other on one item. In each cell (agent, item), the judge
+    next reads the responses that it has read least often.
 
     Parameters
     ----------
     plan : Plan
         Plan to extend.
     pool : Pool
-        Pool of the plan, with more responses per cell.
+        Pool of the plan, with the same agents and items, and more responses per cell.
     calls : int, optional
-        Calls of both trial types. Default: as many for each further response per cell as for each one shown so far.
+        Number of calls to add, of paired and independent trials together. Default: the plan's paired calls per response
+        per cell, times the number of new responses per cell, and the independent calls that belong to them.
 
     Returns
     -------
     Plan
-        The plan with its own trials first, which keep their responses.
+        The plan's own trials, unchanged, and then the new ones.
 
     Raises
     ------
@@ -262,12 +276,16 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
+
+    # number of responses per cell that the plan shows; repeats are numbered from 1
     columns = plan.trials.columns()
-    repeats = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    n_shown = max((int(repeat.max()) for repeat in repeats), default=1)
-    calls_per_repeat = int((plan.trial_type == PAIRED).sum()) / n_shown
-    default = int(calls_per_repeat * (pool.repeats - n_shown))
-    n_paired = extender.paired_calls(calls, default=default, n_scored=pool.n_agents)
+    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
+    n_shown = max((int(column.max()) for column in repeat_columns), default=1)
+
+    n_planned_paired = int((plan.trial_type == PAIRED).sum())
+    calls_per_repeat = n_planned_paired / n_shown
+    default_paired = int(calls_per_repeat * (pool.repeats - n_shown))
+    n_paired = extender.paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
     drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
 
@@ -328,14 +346,17 @@ class _PlanExtender:
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
             return 0
-        return -(-n_of_anchors * n_scored // self.extensions.anchors)
+        return -(-n_of_anchors * n_scored // self.extensions.anchors)  # rounded up
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare `scored` with anchors, first on the items on which `scored` have the fewest trials.
+        """Draw blocks that compare some agents with anchors, the agents of the first plan.
 
-        items : int array, optional, the items to use; all items of the plan by default
+        In a block, each of the `scored` agents, given by their positions, has two trials on one item. Items on which
+        these agents have the fewest trials come first. `n_paired`: maximum number of trials. `items` : int array, the
+        items to use; by default all items of the plan. `together`: whether all scored agents of a block meet the same
+        two anchors.
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -372,10 +393,14 @@ class _PlanExtender:
         return np.concatenate([used[np.argsort(first_use)], self.rng.permutation(unused)]).astype(np.int32)
 
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
-        """Draw blocks of all agents on sets of items, in proportion to the sizes of the sets.
+        """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        Each block of the anchors is followed by a block of each group of agents that joined later. Raises PlanError
-        [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less than one block.
+        A block compares all anchors, the agents of the first plan, on one item. For each of them, each group of agents
+        that joined later gets a block that compares it with anchors. `set_sizes` : number of items by set number, as
+        in `item_set_sizes`. Returns one table of trials per set and group.
+
+        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
+        than one block.
         """
         design = self.load_design()
         if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
@@ -392,38 +417,51 @@ class _PlanExtender:
                 "calls, or set agents to focus on.",
                 slug="extend-too-few-calls",
             )
-        ends = np.floor(np.cumsum(list(set_sizes.values())) / sum(set_sizes.values()) * n_blocks + 0.5).astype(int)
+
+        # blocks per set: differences of the rounded cumulative shares, so that they sum to n_blocks
+        sizes = list(set_sizes.values())
+        cumulative_share = np.cumsum(sizes) / sum(sizes)
+        cumulative_blocks = np.floor(cumulative_share * n_blocks + 0.5).astype(int)
+        blocks_per_set = np.diff(cumulative_blocks, prepend=0).tolist()
+
         drawn: list[Trials] = []
-        n_owed = 0  # blocks that earlier sets had no comparisons for
-        for set_number, n in zip(set_sizes, np.diff(ends, prepend=0).tolist(), strict=True):
-            trials, items = self.draw_anchor_blocks(design, set_number, n + n_owed)
+        n_missing = 0  # blocks that earlier sets had no comparisons for
+        for set_number, n_of_set in zip(set_sizes, blocks_per_set, strict=True):
+            trials, items = self.draw_anchor_blocks(design, set_number, n_of_set + n_missing)
             drawn.append(trials)
             n_drawn = len(np.unique(trials.block))
-            n_owed += n - n_drawn
-            drawn += [
-                self.draw_linking_blocks(group, 2 * len(group) * n_drawn, items=items)
-                for group in self.extensions.joined
-            ]
+            n_missing += n_of_set - n_drawn
+            for group in self.extensions.joined:
+                n_of_group = 2 * len(group) * n_drawn  # each agent once first and once second per block
+                drawn.append(self.draw_linking_blocks(group, n_of_group, items=items))
         return drawn
 
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
-        """Draw the next blocks of all anchors on a set of items; return them and the items, those with blocks first.
+        """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        If agents have several responses per item, each comparison may be repeated that many times.
+        A block compares all anchors, the agents of the first plan, on one item. The plan's blocks on these items are
+        the beginning of the same random sequence. If agents have several responses per item, each comparison may be
+        repeated that many times.
+
+        Returns the trials, and the items of the set, int32 array: first those with new trials, then the others.
         """
         sets = self.extensions.item_sets
-        items = sets[set_number] if set_number < len(sets) else range(self.plan.n_items, self.pool.n_items)
-        in_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items)
-        n_done = len(np.unique(self.plan.block[in_set & (self.plan.block >= 0)]))
+        is_new_set = set_number >= len(sets)
+        items = range(self.plan.n_items, self.pool.n_items) if is_new_set else sets[set_number]
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
+        # blocks of the sequence that the plan has already
+        is_main_on_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items)
+        n_done = len(np.unique(self.plan.block[is_main_on_set & (self.plan.block >= 0)]))
+
         # one pass through all blocks for each response per cell, with its own random stream
-        name: Stream = "trials" if set_number == 0 else "slots on new items"
+        stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         set_key = (set_number,) if set_number else ()
         pass_keys = ([], *([n] for n in range(1, self.pool.repeats)))
-        passes = (design.blocks(eligible, stream(name, self.plan.seed, *set_key, *key)) for key in pass_keys)
+        passes = (design.blocks(eligible, stream(stream_name, self.plan.seed, *set_key, *key)) for key in pass_keys)
         next_blocks = islice(chain.from_iterable(passes), n_done, n_done + n_blocks)
 
+        # the design numbers the items of the set from 0
         start = self.next_block
         blocks = number_blocks(list(next_blocks), start=start)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
@@ -442,10 +480,12 @@ class _PlanExtender:
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
-        """Return the plan with the drawn trials, and independent trials for them, after its own.
+        """Return the plan with the drawn paired trials, and independent trials for them, after its own trials.
 
-        `n_requested` is the number of paired calls that were requested; `search` is the number of agents to select and
-        the maximum regret of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
+        `drawn` are tables of paired trials; `n_requested` is the number of paired calls that were requested, and `calls`
+        that of both trial types (None for the default). `scored` are the positions of the agents whose abilities these
+        trials measure; () for all. `search` is the number of agents to select and the maximum regret, if the extension
+        is part of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -480,36 +520,41 @@ class _PlanExtender:
 
     def largest_block(self, scored: tuple[int, ...]) -> int:
         """Return the paired calls of a block of all agents, or of `scored` if not empty: the smallest usable budget."""
-        return 2 * len(scored) if scored else self.extensions.anchors + 2 * sum(map(len, self.extensions.joined))
+        if scored:
+            return 2 * len(scored)
+        n_joined = sum(map(len, self.extensions.joined))
+        return self.extensions.anchors + 2 * n_joined
 
     def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials that belong to paired ones.
+        """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
 
-        Those of scored agents, and of agents that joined earlier, are linking trials: they do not count for anchors
-        that are not scored.
+        `scored` are the positions of the agents whose abilities the paired trials measure; () for all. Trials of scored
+        agents, and of agents that joined earlier, do not count for anchors that are not scored.
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
-            return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
+            has_complete_blocks = (paired.role == MAIN).any()
+            return trials if has_complete_blocks else trials.with_role(ANCHOR)
         n_anchors, n_paired = self.extensions.anchors, len(paired)
         if scored:
             n = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
             n += self.requested_calls(len(scored))
             return self._draw_linking_independent(scored, n)
 
-        # whole passes of the anchors, then of each group of agents that joined
+        # divide n trials in proportion to the paired ones, as whole passes: first of the anchors, then of each group of
+        # agents that joined
         n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
         n_main = int((paired.role == MAIN).sum())
         n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0
-        parts = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng)]
+        drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng)]
         for group in self.extensions.joined:
             n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
             n_passes = n * n_of_group // (n_paired * len(group))
-            parts.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
-        return Trials.concat(parts)
+            drawn.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
+        return Trials.concat(drawn)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
-        """Draw `n` independent trials of scored agents with anchors."""
+        """Draw `n` independent trials of scored agents with anchors, which count only for the scored agents."""
         trials = draw_scored_trials(
             self.plan,
             self.train,

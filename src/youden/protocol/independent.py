@@ -68,19 +68,25 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
         np.array([item_position.get(name, -1) for name in source.item_ids], dtype=np.int64),
     )
 
-    n = len(questions)
+    # number the different questions of both plans
     _, number = np.unique(np.concatenate([questions, source_questions]), axis=0, return_inverse=True)
+    n_trials = len(questions)
+    plan_number = number[:n_trials]
+    source_number = number[n_trials:]
+
+    # look up the row of each number in the source; its agents and item must be in the plan
     row_of_number = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
     is_known = (source_questions[:, :3] >= 0).all(axis=1)
-    row_of_number[number[n:][is_known]] = np.flatnonzero(is_known)
-    return np.asarray(row_of_number[number[:n]])
+    row_of_number[source_number[is_known]] = np.flatnonzero(is_known)
+    return np.asarray(row_of_number[plan_number])
 
 
 def _question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
-    """Return the columns that identify a question: int64 array (n_trials, 8).
+    """Return the columns that identify the question of each trial: int64 array (n_trials, 8).
 
-    agent, item : int arrays (n_agents,) and (n_items,), number of each agent and item, −1 for unknown ones
+    agent, item : int arrays (n_agents,) and (n_items,), the number to write for each agent and item, −1 for unknown ones
     """
+    # paired trials have no other item: −1
     other_item = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     columns = [agent[plan.first], agent[plan.second], item[plan.item], other_item, plan.trial_type, plan.replicate]
@@ -122,19 +128,20 @@ def count_characters(pool: Pool, trials: Trials) -> int:
     int
         Sum of the lengths of both texts over all trials.
     """
-    lengths = np.ascontiguousarray(
-        pool.all_lengths.T
-    )  # trials are sorted by item, so lengths of an item should be adjacent
-    item, other_item = trials.text_cells
+    # trials are sorted by item, so the lengths of the texts on an item should be adjacent in memory
+    lengths = np.ascontiguousarray(pool.all_lengths.T)
+    first_item, second_item = trials.text_cells
     first_row, second_row = trials.text_rows(pool.n_agents)
-    return int(lengths[item, first_row].sum() + lengths[other_item, second_row].sum())
+    n_in_first_texts = lengths[first_item, first_row].sum()
+    n_in_second_texts = lengths[second_item, second_row].sum()
+    return int(n_in_first_texts + n_in_second_texts)
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    The result has the columns `first_repeat` and `second_repeat`, from 1; it is unchanged if no agent has several
-    responses. `after` are the trials that come before these.
+    Returns the trials with the columns `first_repeat` and `second_repeat`, the numbers of the responses from 1; without
+    them if no agent has several responses. `after` are earlier trials of the plan, whose responses are chosen already.
 
     A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
     by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of
@@ -153,34 +160,39 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     first_codes = np.concatenate([_cell_codes(table, 0, pool.n_items) for table in tables])
     second_codes = np.concatenate([_cell_codes(table, 1, pool.n_items) for table in tables])
     codes = np.stack([first_codes, second_codes], axis=1).ravel()
-    touched, cell = np.unique(codes, return_inverse=True)
+    cell_codes, cell = np.unique(codes, return_inverse=True)
 
     # turn of each response of a cell: how far it comes after the one drawn for the cell
-    agent, item = np.divmod(touched // 2, pool.n_items)
+    agent, item = np.divmod(cell_codes // 2, pool.n_items)
     n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
-    begin = first_response[agent, item] % np.maximum(n_of_cell, 1)
-    turn = (np.arange(n_responses) - begin[:, None]) % np.maximum(n_of_cell, 1)[:, None]
+    cycle_length = np.maximum(n_of_cell, 1)
+    begin = first_response[agent, item] % cycle_length
+    turn = (np.arange(n_responses) - begin[:, None]) % cycle_length[:, None]
 
-    # how often each cell has shown each response
-    n_shown = np.zeros((len(touched), n_responses), dtype=np.int64)
+    # how often each cell has shown each response: int array (n_cells, n_responses)
+    n_shown = np.zeros((len(cell_codes), n_responses), dtype=np.int64)
     if after is not None:
         columns = tables[0].columns()
         shown_repeat = np.stack([columns[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
         np.add.at(n_shown, (cell[:n_earlier], shown_repeat - 1), 1)
 
-    # the n-th texts of all cells choose together, for n = 1, 2, …
-    cell = cell[n_earlier:]
-    occurrence = count_earlier(cell)
+    # texts of different cells choose together: the first text of each cell, then the second of each cell, and so on
+    new_cell = cell[n_earlier:]
+    occurrence = count_earlier(new_cell)
     order = np.argsort(occurrence, kind="stable")
     edges = np.flatnonzero(np.diff(occurrence[order])) + 1
     is_absent = np.arange(n_responses) >= n_of_cell[:, None]
-    repeat = np.empty(len(cell), dtype=np.int32)
+    repeat = np.empty(len(new_cell), dtype=np.int32)
     for rows in np.split(order, edges):
-        choosing = cell[rows]
+        # the response shown least often; of several, the one whose turn comes first (turn < n_responses)
+        choosing = new_cell[rows]
         priority = n_shown[choosing] * n_responses + turn[choosing]
-        response = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority).argmin(axis=1)
+        priority = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority)
+        response = priority.argmin(axis=1)
         n_shown[choosing, response] += 1
         repeat[rows] = response + 1
+
+    # first and second texts alternate
     return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
 
@@ -192,15 +204,21 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     n_responses = pool.repeats
     n_permutations = -(-pool.n_items // n_responses)
     drawn = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
-    for k in range(pool.n_agents):
-        permutations = np.tile(np.arange(n_responses), (n_permutations, 1))
-        drawn[k] = stream("repeats", seed, k).permuted(permutations, axis=1).ravel()[: pool.n_items]
+    for agent in range(pool.n_agents):
+        ordered = np.tile(np.arange(n_responses), (n_permutations, 1))
+        permutations = stream("repeats", seed, agent).permuted(ordered, axis=1)
+        drawn[agent] = permutations.ravel()[: pool.n_items]
     return drawn
 
 
 def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
-    """Encode cell and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
-    agent, item = (trials.first, trials.second)[side].astype(np.int64), trials.text_cells[side]
+    """Return one number per trial for the cell (agent, item) of a text and the trial type: int64 array (n_trials,).
+
+    side : 0 for the first text of each trial, 1 for the second
+    """
+    agents = trials.first if side == 0 else trials.second
+    agent = agents.astype(np.int64)
+    item = trials.text_cells[side]
     return 2 * (agent * n_items + item) + trials.trial_type
 
 
@@ -228,7 +246,7 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw an independent trial for each paired one: the same first text against the second agent's on another item.
+    """Draw an independent trial for each paired one: the same first text, and a text of the second agent on another item.
 
     The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
     of `paired`, without trials whose second agent has no other eligible item.
@@ -237,14 +255,20 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     """
     n_eligible = eligible.sum(axis=1)
     is_matched = n_eligible[paired.second] > 1
-    item, first, second = paired.item[is_matched], paired.first[is_matched], paired.second[is_matched]
+    item = paired.item[is_matched]
+    first = paired.first[is_matched]
+    second = paired.second[is_matched]
 
-    # eligible items of all agents, one agent after the other; the other item is 1 to n − 1 steps further, cyclically
+    # eligible items of all agents, one agent after the other; those of an agent begin at `start`
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
     start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
-    position = np.cumsum(eligible, axis=1) - 1
-    step = 1 + np.floor(rng.random(len(item)) * (n_eligible[second] - 1)).astype(np.int64)
-    other_item = eligible_items[start[second] + (position[second, item] + step) % n_eligible[second]]
+
+    # go 1 to n − 1 steps, cyclically, from the item's own position among the n eligible items of the second agent
+    n_of_second = n_eligible[second]
+    own_position = np.cumsum(eligible, axis=1)[second, item] - 1
+    step = 1 + np.floor(rng.random(len(item)) * (n_of_second - 1)).astype(np.int64)
+    other_position = (own_position + step) % n_of_second
+    other_item = eligible_items[start[second] + other_position]
     return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
 
 
@@ -298,19 +322,32 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
 
 def _text_similarity(pool: Pool, trials: Trials) -> Floats:
-    """Compute the shared idf mass of two texts over the mass of the smaller one: float array (n_trials,) in [0, 1].
+    """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
-    The similarity is 0 if a text has no word.
+    A rare word counts more than a frequent one: its weight is its inverse document frequency (idf). The similarity is
+    the weight of the shared words, divided by the weight of all words of that text in which this is smaller; it is 0 if
+    a text has no word.
     """
     from youden.text.similarity import build_word_matrix, idf, shared_mass
 
+    n_trials = len(trials)
     first_texts = pool.texts[trials.first, trials.item].tolist()
-    texts = [*first_texts, *pool.texts[trials.second, trials.other_item].tolist()]
-    row_of_text = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    matrix = build_word_matrix(segment_texts(row_of_text))[[row_of_text[text] for text in texts]]
-    weights = idf(np.asarray(matrix.sum(axis=0), dtype=np.float64), float(matrix.shape[0]))
-    mass = np.asarray(matrix @ weights, dtype=np.float64)
-    n = len(first_texts)
-    smaller = np.minimum(mass[:n], mass[n:])
-    shared = shared_mass(matrix, np.arange(n), np.arange(n, 2 * n), weights=weights)
-    return np.divide(shared, smaller, out=np.zeros(n), where=smaller > 0)
+    second_texts = pool.texts[trials.second, trials.other_item].tolist()
+    texts = [*first_texts, *second_texts]
+
+    # words of each text, one row per text; equal texts are split into words only once
+    unique_texts = dict.fromkeys(texts)
+    row_of_text = {text: row for row, text in enumerate(unique_texts)}
+    word_matrix = build_word_matrix(segment_texts(row_of_text))
+    words = word_matrix[[row_of_text[text] for text in texts]]
+
+    n_texts_with_word = np.asarray(words.sum(axis=0), dtype=np.float64)
+    word_weights = idf(n_texts_with_word, float(words.shape[0]))
+    text_weights = np.asarray(words @ word_weights, dtype=np.float64)
+
+    # weight of the shared words / smaller weight of the two texts; second texts follow the first ones
+    first_rows = np.arange(n_trials)
+    second_rows = np.arange(n_trials, 2 * n_trials)
+    smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])
+    shared = shared_mass(words, first_rows, second_rows, weights=word_weights)
+    return np.divide(shared, smaller, out=np.zeros(n_trials), where=smaller > 0)

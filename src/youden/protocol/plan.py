@@ -74,9 +74,9 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
         raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set strict or paper.", slug="holdout-rule")
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
-    chosen = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
+    holdout_cells = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
     holdout = np.zeros(present.shape, dtype=np.bool_)
-    holdout.flat[chosen] = True
+    holdout.flat[holdout_cells] = True
     return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)
 
 
@@ -109,7 +109,10 @@ class PlanSize(NamedTuple):
         return 2 * (self.agents - 1) * self.items
 
     def calls(self, trials_per_agent: float) -> int:
-        """Return the calls of both trial types at a mean number of paired trials per agent."""
+        """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
+
+        A paired trial counts for both of its agents.
+        """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
             return 2 * n_paired
@@ -118,7 +121,9 @@ class PlanSize(NamedTuple):
         return n_paired + self.n_independent
 
     def default_calls(self, trials_per_agent: float) -> int:
-        """Return the calls at a design's default number of trials per agent; all comparisons if there are fewer.
+        """Return the number of calls, paired and independent, for a design's default number of paired trials per agent.
+
+        If the pool allows fewer trials per agent, these are taken.
 
         >>> [PlanSize(K, J).default_calls(450) for K, J in ((6, 40), (30, 200), (227, 805))]
         [1296, 7290, 55161]
@@ -267,7 +272,8 @@ def make_plan(
             f"{n_probes} of {len(added)} independent calls compare texts on different items that are unusually "
             "similar; only the false-positive alarm uses them, not the false-positive rates"
         )
-    trials = assign_repeats(Trials.concat([paired, added]).with_replicate_numbers(), pool, seed)
+    all_trials = Trials.concat([paired, added]).with_replicate_numbers()
+    trials = assign_repeats(all_trials, pool, seed)
     if n_requested is not None and drawn.rounds is None and len(trials) < MIN_BUDGET_FRACTION * n_requested:
         notes.append(f"the budget is {n_requested:,} calls, but '{drawer.name}' has only {len(trials):,} on this pool")
     if pool.repeat_texts is not None:
@@ -305,9 +311,11 @@ def _check_pool_size(pool: Pool) -> None:
 
 
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
-    """Draw the paired trials of a design; eligible : bool array (n_agents, n_items).
+    """Draw the paired trials of a design.
 
-    Raises PlanError [nothing-shared] if the design draws no trial, and passes on errors of the design.
+    `eligible` : bool array (n_agents, n_items), cells (agent, item) that may be compared; `seed` is that of the plan.
+    Raises PlanError [nothing-shared] if the design draws no trial, and whatever the design raises, with the ids of
+    agents and items in place of their positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
@@ -327,7 +335,7 @@ HOLDOUT_PARTNERS = 3
 
 
 def _draw_holdout_trials(split: Split, pool: Pool) -> Trials:
-    """Draw paired trials of the held-out cells, each with the cell first."""
+    """Draw three paired trials of each held-out cell (agent, item) with random partners; the cell's text comes first."""
     rng = stream("trials of held-out cells", split.seed)
     return draw_comparisons(split.holdout, pool.present, n_partners=HOLDOUT_PARTNERS, pairs="ordered", rng=rng)
 
@@ -353,10 +361,19 @@ class _IndependentTrials:
         is_free: bool,
         adds_probes: bool,
     ) -> None:
-        """Count the trials in a budget; `adds_probes`: whether probes are in addition to the budget."""
-        self._request, self._pool, self._split, self._is_free = request, pool, split, is_free
+        """Count the paired and independent trials in a budget, and draw the probes.
+
+        Probes are independent trials whose texts are unusually similar. `budget` is the number of calls of both trial
+        types, or None. `is_free`: whether calls cost nothing. `adds_probes`: whether probes are in addition to the
+        budget.
+        """
+        self._request = request
+        self._pool = pool
+        self._split = split
+        self._is_free = is_free
+        self._adds_probes = adds_probes
         self._cells = split.train if split.rule == "strict" else pool.present
-        self._has_default_number, self._adds_probes = request == ("pooled", None), adds_probes
+        self._has_default_number = request == ("pooled", None)
         self._n_pooled = request.n
         if self._has_default_number and not is_free and budget is not None:
             n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -368,15 +385,20 @@ class _IndependentTrials:
             self.probes = draw_probes(pool, self._cells, n, stream("probes", split.seed))
 
         self.n_paired: int | None = None
-        if budget is not None:
-            self.n_paired = budget // 2 if request.rule == "matched" else budget - self._count_in_budget()
+        if budget is not None and request.rule == "matched":
+            self.n_paired = budget // 2  # one independent trial per paired one
+        elif budget is not None:
+            self.n_paired = budget - self._count_in_budget()
 
     def _count_in_budget(self) -> int:
         """Return the number of pooled trials and probes that are paid from the budget."""
         if self._is_free:
             return 0
-        has_probes = self._has_default_number and not self._adds_probes
-        return (self._n_pooled or 0) + (len(self.probes) if has_probes else 0)
+        n_pooled = self._n_pooled or 0
+        # a requested number of pooled trials includes the probes already
+        if self._has_default_number and not self._adds_probes:
+            return n_pooled + len(self.probes)
+        return n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials for paired ones; `in_rounds`: whether these are the first round of several."""
@@ -390,12 +412,13 @@ class _IndependentTrials:
             n -= len(self.probes)
         elif self._n_pooled is None or in_rounds:
             n = count_independent_of_paired(len(paired), self._pool.n_agents)
-        return Trials.concat([self.probes, draw_pooled_trials(self._cells, n, rng, planned=self.probes)])
+        pooled = draw_pooled_trials(self._cells, n, rng, planned=self.probes)
+        return Trials.concat([self.probes, pooled])
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
         """Draw an independent trial for each paired one; those of training trials touch only cells for training."""
-        cells, everywhere = self._cells, self._pool.present
+        cells = self._cells
         is_training = cells[paired.first, paired.item] & cells[paired.second, paired.item]
         for_training = draw_matched_trials(paired.take(is_training), cells, rng)
-        for_holdout = draw_matched_trials(paired.take(~is_training), everywhere, rng)
+        for_holdout = draw_matched_trials(paired.take(~is_training), self._pool.present, rng)
         return Trials.concat([for_training, for_holdout])

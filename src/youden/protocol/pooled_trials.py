@@ -31,14 +31,18 @@ _ROUNDING = 1e-9
 
 
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return the number of pooled independent trials in a budget of calls: whole passes of all agents.
+    """Return how many calls of a budget are pooled independent trials: 7 to 10 %, in whole passes.
 
-    `is_first`: whether the agents have no such trials yet. If not, the number of passes is rounded, and may be 0.
+    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types.
+    `is_first`: whether the agents have no such trials yet; there are then at least two passes. If not, the number of
+    passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
     """
-    fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * min(1.0, n_calls / n_agents / LARGE_PLAN)
+    # the fraction increases linearly with the calls per agent, up to those of a large plan
+    relative_size = min(1.0, n_calls / n_agents / LARGE_PLAN)
+    fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * relative_size
     n_passes = fraction * n_calls / n_agents
     if not is_first:
         return n_agents * round(n_passes)
@@ -48,13 +52,16 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
 
+    `is_first`: whether the agents have no independent trials yet.
+
     >>> count_independent_of_paired(276, 12)
     24
     """
-    n = 0
-    while (larger := count_independent(n_paired + n, n_agents, is_first=is_first)) > n:
-        n = larger
-    return n
+    # independent trials enlarge the budget, which may then need more of them; repeat until it does not
+    n_independent = 0
+    while (n_needed := count_independent(n_paired + n_independent, n_agents, is_first=is_first)) > n_independent:
+        n_independent = n_needed
+    return n_independent
 
 
 def count_free_independent(n_paired: int, eligible: Bools) -> int:
@@ -62,15 +69,20 @@ def count_free_independent(n_paired: int, eligible: Bools) -> int:
 
     eligible : bool array (n_agents, n_items), cells that may be used
     """
-    return min(FREE_PER_PAIRED * n_paired, MAX_FREE, int(MAX_POSSIBLE_FRACTION * _count_possible(eligible)))
+    max_different = int(MAX_POSSIBLE_FRACTION * _count_possible(eligible))
+    return min(FREE_PER_PAIRED * n_paired, MAX_FREE, max_different)
 
 
 def _count_possible(eligible: Bools) -> int:
-    """Count the different independent trials; eligible : bool array (n_agents, n_items)."""
+    """Count the different independent trials: ordered pairs of cells of two agents on two items.
+
+    eligible : bool array (n_agents, n_items), cells that may be used
+    """
     n_of_agent = eligible.sum(axis=1, dtype=np.int64)
     n_on_item = eligible.sum(axis=0, dtype=np.int64)
+    n_of_different_agents = int(n_of_agent.sum() ** 2 - (n_of_agent**2).sum())
     n_on_same_item = int((n_on_item * (n_on_item - 1)).sum())
-    return int(n_of_agent.sum() ** 2 - (n_of_agent**2).sum()) - n_on_same_item
+    return n_of_different_agents - n_on_same_item
 
 
 def has_free_calls(plan: Plan) -> bool:
@@ -84,7 +96,7 @@ def has_default_number(plan: Plan) -> bool:
 
 
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return the number of independent trials that an extension or a round adds to `n_paired` paired ones.
+    """Return how many independent trials an extension or a round adds to `n_paired` paired ones.
 
     A matched plan adds one per paired trial, and a plan that was requested with a number of pooled trials adds none. If
     calls cost nothing, four per paired trial are added, at most 200,000 in each step. Otherwise the number is the pooled
@@ -101,7 +113,11 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 
 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return the number of paired trials among the calls of an extension that measures `n_scored` agents."""
+    """Return how many of the calls of an extension are paired trials.
+
+    `calls` is the number of calls of both trial types. `n_scored` is the number of agents whose abilities the paired
+    trials measure; `joins`: whether these agents are new in the plan.
+    """
     if plan.independent == "matched":
         return calls // 2
     if not has_default_number(plan) or has_free_calls(plan):
@@ -110,7 +126,11 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
 
 
 def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return the number of calls of an extension with `n_paired` paired trials, without calls that cost nothing."""
+    """Return how many calls an extension needs for `n_paired` paired trials; independent trials that are free do not count.
+
+    `n_scored` is the number of agents whose abilities the paired trials measure; `joins`: whether these agents are new
+    in the plan.
+    """
     if has_free_calls(plan):
         return n_paired
     return n_paired + count_added_independent(plan, n_paired, n_scored=n_scored, joins=joins)
@@ -147,40 +167,51 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     without a new comparison is skipped.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    drawn, codes = np.empty((0, 4), dtype=np.int64), _codes_of_trials(planned, eligible)
-    n_found = min(n, _count_possible(eligible) - len(codes))
-    while len(drawn) < n_found:
-        n_passes = ceil((n_found - len(drawn)) / len(agents))
+    n_agents = len(agents)
+    drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
+    codes = _codes_of_trials(planned, eligible)
+    n_wanted = min(n, _count_possible(eligible) - len(codes))
+    while len(drawn) < n_wanted:
+        # one row per pass: the agents in a random order, and the same order shifted cyclically
+        n_passes = ceil((n_wanted - len(drawn)) / n_agents)
         order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
-        shift = rng.integers(1, len(agents), (n_passes, 1))
-        partners = np.take_along_axis(order, (np.arange(len(agents)) + shift) % len(agents), axis=1)
-        rows, new_codes, _ = _draw_different_items(order.ravel(), partners.ravel(), eligible, codes, rng)
-        if not len(rows):
+        shift = rng.integers(1, n_agents, (n_passes, 1))
+        partner_position = (np.arange(n_agents) + shift) % n_agents
+        partners = np.take_along_axis(order, partner_position, axis=1)
+
+        new_trials, new_codes, _ = _draw_different_items(order.ravel(), partners.ravel(), eligible, codes, rng)
+        if not len(new_trials):
             break
-        drawn, codes = np.concatenate([drawn, rows]), np.concatenate([codes, new_codes])
+        drawn = np.concatenate([drawn, new_trials])
+        codes = np.concatenate([codes, new_codes])
     if n > 0 and not len(drawn):
         raise PlanError(
             "No independent trial can be drawn, because no two agents have responses to different items. Add responses, or set "
             "independent: pooled:0.",
             slug="independent",
         )
-    return Trials.independent(*drawn[:n_found].astype(np.int32).T)
+    return Trials.independent(*drawn[:n_wanted].astype(np.int32).T)
 
 
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw an item for each agent of pairs, so that the comparison is new; leave out pairs for which none is found.
+    """Draw two different items for each pair of agents, one for either agent, so that the comparison is new.
 
-    first, second : int64 (n_pairs,); eligible : bool (n_agents, n_items); codes : int64, comparisons so far. Returns the
-    comparisons (item, first, second, other_item), int64 (n, 4), their codes, int64 (n,), and the pairs that have one,
-    bool (n_pairs,).
+    Pairs for which no new comparison is found are left out.
+
+    first, second : int64 array (n_pairs,), the agents; eligible : bool array (n_agents, n_items), cells that may be
+    used; codes : int64 array, codes of the comparisons so far (see `_comparison_codes`). Returns the comparisons (item,
+    first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and whether each pair has one, bool
+    array (n_pairs,).
     """
+    # eligible items of all agents, one agent after the other; those of an agent begin at `start`
     n_eligible = eligible.sum(axis=1)
     start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
 
     def draw_items(agent: Positions) -> Positions:
+        """Draw an eligible item for each agent."""
         step = np.floor(rng.random(len(agent)) * n_eligible[agent]).astype(np.int64)
         return np.asarray(eligible_items[start[agent] + step])
 
@@ -192,9 +223,14 @@ def _draw_different_items(
             redrawn = np.flatnonzero(~is_new)
             rows[redrawn, 0], rows[redrawn, 3] = draw_items(first[redrawn]), draw_items(second[redrawn])
 
+        # new: two different items, no earlier comparison, and the first of equal ones in `rows`
         code = _comparison_codes(rows, eligible)
-        is_new = (rows[:, 0] != rows[:, 3]) & ~np.isin(code, codes)
-        is_new[np.setdiff1d(np.arange(len(code)), np.unique(code, return_index=True)[1])] = False
+        has_two_items = rows[:, 0] != rows[:, 3]
+        is_new = has_two_items & ~np.isin(code, codes)
+        _, first_occurrence = np.unique(code, return_index=True)
+        is_repeated = np.ones(len(code), dtype=np.bool_)
+        is_repeated[first_occurrence] = False
+        is_new[is_repeated] = False
         if is_new.all():
             break
     return rows[is_new], code[is_new], is_new
@@ -208,7 +244,7 @@ def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
 
 
 def _codes_of_trials(trials: Trials | None, eligible: Bools) -> Positions:
-    """Encode independent trials as numbers, int64 (n_trials,)."""
+    """Encode independent trials as numbers, int64 array (n_different,), ascending, each once; empty for None."""
     if trials is None:
         return np.empty(0, dtype=np.int64)
     columns = np.stack([trials.item, trials.first, trials.second, trials.other_item], axis=1)
@@ -229,15 +265,22 @@ def draw_scored_trials(
     partners = partners[eligible[partners].any(axis=1)]
     if n < 1 or not len(scored) or len(np.union1d(scored, partners)) < 2:
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
+
+    # the scored agents in turn, alternately as first and as second agent
     agent = np.tile(scored, ceil(n / len(scored)))[:n]
     is_first = np.arange(n) // len(scored) % 2 == 0
-    position = {int(partner): number for number, partner in enumerate(partners)}
-    own_position = np.array([position.get(int(k), -1) for k in agent])
-    n_others = len(partners) - (own_position >= 0)
-    drawn = np.floor(rng.random(n) * n_others).astype(np.int64)
-    partner = partners[drawn + ((own_position >= 0) & (drawn >= own_position))]
 
-    first, second = np.where(is_first, agent, partner), np.where(is_first, partner, agent)
+    # a random partner; if the agent is a partner itself, its own position is skipped
+    position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
+    own_position = np.array([position_of_partner.get(int(k), -1) for k in agent])
+    is_partner = own_position >= 0
+    n_others = len(partners) - is_partner
+    drawn = np.floor(rng.random(n) * n_others).astype(np.int64)
+    is_after_own = is_partner & (drawn >= own_position)
+    partner = partners[drawn + is_after_own]
+
+    first = np.where(is_first, agent, partner)
+    second = np.where(is_first, partner, agent)
     codes = _codes_of_trials(plan.trials.take(plan.trial_type == INDEPENDENT), eligible)
     rows, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
     trials = Trials.independent(*rows.astype(np.int32).T)

@@ -33,12 +33,17 @@ def compute_rates(verdicts: Verdicts) -> Rates:
         One row per ordered pair and item with a paired trial.
     """
     plan = verdicts.plan
-    shape = (plan.n_items, plan.n_agents, plan.n_agents)
     # rows are the pairs of paired trials; matched independent trials have no other pairs
     used = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
+
+    # one number per item and ordered pair, and the row of the result that each trial belongs to
+    shape = (plan.n_items, plan.n_agents, plan.n_agents)
     columns = tuple(column[used] for column in (plan.item, plan.first, plan.second))
     codes, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
-    answer, answered, is_paired = verdicts.answer[used], verdicts.answered[used], plan.trial_type[used] == PAIRED
+
+    answer = verdicts.answer[used]
+    answered = verdicts.answered[used]
+    is_paired = plan.trial_type[used] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, len(codes))
     independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
     item, first, second = (index.astype(np.int32) for index in np.unravel_index(codes, shape))
@@ -75,7 +80,10 @@ class _AnswerSums:
 
 
 def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _AnswerSums:
-    """Sum the answers of each row; row, answer, mask : arrays (n_trials,)."""
+    """Sum and count the answers that belong to each row of a result.
+
+    row, answer, mask : arrays (n_trials,): row of each trial, from 0 to `n_rows` − 1; its answer; whether it counts
+    """
     return _AnswerSums(
         total=np.bincount(row[mask], weights=answer[mask], minlength=n_rows).astype(np.float64),
         n=np.bincount(row[mask], minlength=n_rows).astype(np.int32),
@@ -83,7 +91,10 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _independent_rates(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers of independent trials by (item, first, second, other_item), without probes."""
+    """Sum the answers of equal independent trials, those with the same agents and items.
+
+    Probes, trials of unusually similar texts, are left out.
+    """
     plan = verdicts.plan
     mask = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
     item, first, second, other_item = (column[mask] for column in (plan.item, plan.first, plan.second, plan.other_item))
@@ -91,9 +102,12 @@ def _independent_rates(verdicts: Verdicts) -> IndependentRates:
     _, first_cell = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
     second_cell = second.astype(np.int64) * plan.n_items + other_item
     codes = first_cell * (plan.n_agents * plan.n_items) + second_cell
-    _, index, row = np.unique(codes, return_index=True, return_inverse=True)
-    sums = _sum_answers(row, verdicts.answer[mask], np.ones(len(row), dtype=np.bool_), len(index))
-    return IndependentRates(item[index], first[index], second[index], other_item[index], total=sums.total, n=sums.n)
+    _, one_trial, row = np.unique(codes, return_index=True, return_inverse=True)
+    all_trials = np.ones(len(row), dtype=np.bool_)
+    sums = _sum_answers(row, verdicts.answer[mask], all_trials, len(one_trial))
+    return IndependentRates(
+        item[one_trial], first[one_trial], second[one_trial], other_item[one_trial], total=sums.total, n=sums.n
+    )
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -176,17 +190,23 @@ def pooled_fpr(rates: Rates) -> float | None:
     if rates.detail is not None:
         return _pooled_mean(rates.detail.total, rates.detail.n)
     n = rates.n_independent
-    return _pooled_mean(np.where(n > 0, rates.fpr, 0.0) * n, n)
+    total: Floats = np.where(n > 0, rates.fpr, 0.0) * n  # the rate of a row without answers is NaN
+    return _pooled_mean(total, n)
 
 
 def _pooled_mean(total: Floats, n: Ids) -> float | None:
-    return float(total.sum() / n.sum()) if n.sum() else None
+    """Return the mean of all answers, from sums and numbers of answers per row, arrays (n_rows,); None without answers."""
+    if not n.sum():
+        return None
+    return float(total.sum() / n.sum())
 
 
 def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
-    """Compute each pair's FPR from independent trials that training may use, and mark these rows of `rates.detail`.
+    """Compute the FPR of each pair from the independent trials that training may use.
 
-    holdout : bool array (n_agents, n_items); ignores_partner: whether the cell of the second text may be held out
+    `holdout` : bool array (n_agents, n_items), held-out cells; `ignores_partner`: whether the cell of the second text
+    may be held out. Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training
+    may use each row of `rates.detail`, bool array, or None if the rates have no detail.
     """
     detail = rates.detail
     if detail is None:
@@ -194,6 +214,8 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
     is_training = ~holdout[detail.first, detail.item] & (ignores_partner | ~holdout[detail.second, detail.other_item])
     if rates.independent == "pooled" or is_training.all():
         return rates.fpr, is_training
+
+    # row of `rates` with the same item and pair; the rows are sorted by these
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     codes = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
     detail_codes = np.ravel_multi_index((detail.item, detail.first, detail.second), shape)
@@ -204,12 +226,11 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
 
 
 def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
-    """Compute D = TPR − FPR of each row, NaN for pairs without an answer.
+    """Compute D = TPR − FPR of each row of rates: float array (n_rows,), NaN for pairs without an answer.
 
-    With pooled trials, one rate is subtracted from all rows. It is that of the rows of `rates.detail` that
-    `detail_mask` selects (of all rows if it is None), or 0 without independent answers.
-
-    fpr : float array (n_rows,); detail_mask : bool array (n_detail_rows,)
+    If independent trials are matched, each row has its own FPR, in `fpr`, float array (n_rows,). If they are pooled,
+    one FPR is subtracted from all rows: the mean answer of the rows of `rates.detail` that are True in `detail_mask`,
+    bool array (n_detail_rows,), or of all of them if it is None; 0 without independent answers.
     """
     if rates.independent == "matched":
         return rates.tpr - fpr
@@ -221,7 +242,10 @@ def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats
 
 
 def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Average the differences of the pairs, float array (n_rows,), by agent and item."""
+    """Average the differences D = TPR − FPR of pairs by cell (agent, item), for training cells or held-out ones.
+
+    difference : float array (n_rows,), one value per row of `rates`; NaN for rows that do not count
+    """
     if kind not in get_args(ScoreKind):
         raise StatisticsError(
             f"The kind of scores is unknown: got '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.",
@@ -230,17 +254,20 @@ def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRol
     holdout = rates.split.holdout
     answered = ~np.isnan(difference)
     used = slice(None) if answered.all() else np.flatnonzero(answered)
+    # a row score counts only pairs in which the agent's text comes first
     sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
     cells, cell_of_side = index_cells(
         rates.item[used], *(side[used] for side in sides), n_agents=rates.n_agents, n_items=rates.n_items
     )
 
     def sum_by_cell(column: Floats | Ids | None) -> Floats:
+        """Sum a column by cell over all sides; count the rows if it is None."""
         return np.asarray(sum(np.bincount(cell, column, len(cells)) for cell in cell_of_side), dtype=np.float64)
 
     value = sum_by_cell(difference[used]) / sum_by_cell(None)
     scored = ScoredCells(cells, value, sum_by_cell(rates.n_paired[used]))
-    scored = scored.where(holdout[cells.agent, cells.item] == (role == "holdout"))
+    is_held_out = holdout[cells.agent, cells.item]
+    scored = scored.where(is_held_out == (role == "holdout"))
     return Scores(scored, role, kind, rates.agent_ids, rates.item_ids)
 
 

@@ -47,7 +47,9 @@ def count_calls(plan: Plan, budget: object) -> int:
         n_independent = int((plan.trial_type != PAIRED).sum())
         n_independent = min(n_independent, count_independent_of_paired(n_paired, plan.n_agents))
         return min(len(plan), n_paired + n_independent)
-    return max(1, round(plan.n_dense_calls * parsed.value / 100)) if parsed.unit else int(parsed.value)
+    if parsed.unit:  # "%"
+        return max(1, round(plan.n_dense_calls * parsed.value / 100))
+    return int(parsed.value)
 
 
 def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> Plan:
@@ -144,64 +146,89 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
 
 
 def _usable_rows(plan: Plan) -> Positions:
-    """Return the rows of trials that touch only training cells and are no probes: int array."""
-    train, (item, other_item) = plan.split.train, plan.trials.text_cells
-    is_training = train[plan.first, item] & train[plan.second, other_item]
+    """Return the rows of the trials that may be drawn, int array: both texts in training cells, and not a probe.
+
+    Probes are trials with unusually similar texts, which serve only the false-positive alarm.
+    """
+    train = plan.split.train
+    first_item, second_item = plan.trials.text_cells
+    is_training = train[plan.first, first_item] & train[plan.second, second_item]
     return np.flatnonzero(is_training & (plan.role != PROBE))
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
-    """Return whether each block has all agents with a training cell on its item, each once as the first agent.
+    """Return whether all paired trials are in blocks, and each block has all agents that its item allows.
 
-    paired : int array, rows of paired trials
+    These are the agents with a training cell on the item; each must be the first agent of exactly one trial of the
+    block. `paired` : int array, rows of paired trials.
     """
-    block, first = plan.block[paired].astype(np.int64), plan.first[paired]
-    if len(block) == 0 or (block < 0).any():
+    block_number, first = plan.block[paired].astype(np.int64), plan.first[paired]
+    if len(block_number) == 0 or (block_number < 0).any():
         return False
-    _, block, size = np.unique(block, return_inverse=True, return_counts=True)
-    n_different = np.bincount(np.unique(block * plan.n_agents + first) // plan.n_agents)
-    n_on_item = plan.split.train.sum(axis=0)[plan.item[paired]]
-    is_complete: Bools = n_on_item == size[block]
-    return bool((n_different == size).all() and is_complete.all())
+    _, block, n_trials = np.unique(block_number, return_inverse=True, return_counts=True)
+
+    # different first agents per block, counted by a code of block and agent
+    codes = np.unique(block * plan.n_agents + first)
+    n_first_agents = np.bincount(codes // plan.n_agents)
+
+    n_agents_on_item = plan.split.train.sum(axis=0)[plan.item[paired]]
+    is_complete: Bools = n_agents_on_item == n_trials[block]
+    return bool((n_first_agents == n_trials).all() and is_complete.all())
 
 
 def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
-    """Draw blocks with at most n trials; no item is drawn again before all items were drawn equally often.
+    """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
-    paired : int array, rows of paired trials
+    No item gets its second block before each item has its first, and so on. `paired` : int array, rows of paired
+    trials. Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
-    block, start, size = np.unique(plan.block[paired], return_index=True, return_counts=True)
-    order = rng.permutation(len(block))
-    order = order[np.argsort(count_earlier(plan.item[paired][start[order]]), kind="stable")]
-    chosen = block[order[np.cumsum(size[order]) <= n]]
-    return paired[np.isin(plan.block[paired], chosen)]
+    block_of_trial = plan.block[paired]
+    blocks, first_trial, n_trials = np.unique(block_of_trial, return_index=True, return_counts=True)
+    item_of_block = plan.item[paired][first_trial]
+
+    # random order, then sorted by the number of earlier blocks on the same item
+    random_order = rng.permutation(len(blocks))
+    n_earlier_on_item = count_earlier(item_of_block[random_order])
+    order = random_order[np.argsort(n_earlier_on_item, kind="stable")]
+
+    # the longest beginning of this order that has at most n trials
+    fits = np.cumsum(n_trials[order]) <= n
+    drawn_blocks = blocks[order[fits]]
+    return paired[np.isin(block_of_trial, drawn_blocks)]
 
 
 def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n of `rows`, int array, one at a time.
+    """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
-    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item
-    drawn least often.
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least
+    often. `rows` : int array, rows of the trials to draw from. Returns n of them in random order, or all if there are
+    at most n.
     """
     if n >= len(rows):
         return rows
-    rows = rng.permutation(rows)
-    first, second, item = plan.first[rows], plan.second[rows], plan.item[rows]
-    n_of_agent, n_on_item = np.zeros(plan.n_agents), np.zeros(plan.n_items)
-    is_drawn = np.zeros(len(rows), dtype=np.bool_)
-    left_of_agent = [np.flatnonzero((first == i) | (second == i)) for i in range(plan.n_agents)]
+    shuffled = rng.permutation(rows)
+    first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
+    n_of_agent = np.zeros(plan.n_agents)  # trials drawn so far
+    n_on_item = np.zeros(plan.n_items)
+    is_drawn = np.zeros(len(shuffled), dtype=np.bool_)
+    left_of_agent = [np.flatnonzero((first == k) | (second == k)) for k in range(plan.n_agents)]
+
     for _ in range(n):
         agent = int(np.argmin(n_of_agent))
         while len(left_of_agent[agent]) == 0:
-            n_of_agent[agent] = np.inf
+            n_of_agent[agent] = np.inf  # not to be tried again
             agent = int(np.argmin(n_of_agent))
+
+        # the factor n + 1 exceeds every count on an item, so these counts decide only between equal pairs
         candidates = left_of_agent[agent]
         n_of_pair = n_of_agent[first[candidates]] + n_of_agent[second[candidates]]
         cost = n_of_pair * (n + 1) + n_on_item[item[candidates]]
-        row = int(candidates[np.argmin(cost)])
-        is_drawn[row] = True
-        for side in (int(first[row]), int(second[row])):
-            left_of_agent[side] = left_of_agent[side][left_of_agent[side] != row]
-            n_of_agent[side] += 1
-        n_on_item[item[row]] += 1
-    return rows[is_drawn]
+        position = int(candidates[np.argmin(cost)])
+
+        is_drawn[position] = True
+        n_on_item[item[position]] += 1
+        for drawn_agent in (int(first[position]), int(second[position])):
+            left = left_of_agent[drawn_agent]
+            left_of_agent[drawn_agent] = left[left != position]
+            n_of_agent[drawn_agent] += 1
+    return shuffled[is_drawn]

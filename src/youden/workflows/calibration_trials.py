@@ -129,13 +129,14 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
+    # one half of the trials is sampled at random, the other one is sorted by length
     rng = stream("known truth", seed)
     all_paired = rng.permutation(np.flatnonzero(plan.trial_type == PAIRED))
     paired, unbalanced = _split_in_two(_drop_repeated_pairs(plan, all_paired))
     all_independent = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
     independent, balanced = _split_in_two(all_independent)
 
-    # a run may have too few independent trials
+    # a run may have too few independent trials; every second of the additional ones is for the sorted half
     extended = _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
     independent = np.append(independent, extra[0::2])
@@ -145,22 +146,26 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     # a text below the lower quartile may be too short to recognize; a judge by length takes two long texts for one item
     unbalanced = _sort_by_length_ratio(extended, unbalanced, length, min_length=lower_quartile, largest_first=True)
     balanced = _sort_by_length_ratio(extended, balanced, length, min_length=median, largest_first=False)
-    drawn = plan.trials.take(paired[: n_wanted["paired"]])
+
+    # take as many trials of each kind as wanted
+    paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
     trials_by_kind: dict[Kind, Trials] = {
-        "paired": drawn,
-        "reversed": drawn.take(slice(n_wanted["reversed"])).swapped(),
-        "retest": drawn.take(slice(n_wanted["retest"])),
+        "paired": paired_trials,
+        "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
+        "retest": paired_trials.take(slice(n_wanted["retest"])),
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
         **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
-    _check_numbers(pool, n_paired=len(drawn), n_independent=len(trials_by_kind["independent"]))
+    _check_numbers(pool, n_paired=len(paired_trials), n_independent=len(trials_by_kind["independent"]))
 
-    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(trials_by_kind[name]) for name in KINDS])
-    extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     trials = [trials_by_kind[name] for name in KINDS]
+    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(table) for table in trials])
+    extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     calibration_plan = _make_plan(plan, extended_pool, trials, kind)
+
+    # largest number of units of 150 calls for which the random halves suffice
     max_paired = len(paired) // KIND_DETAILS["paired"].per_150_calls
     max_independent = len(independent) // KIND_DETAILS["independent"].per_150_calls
     return CalibrationTrials(
@@ -184,7 +189,7 @@ def _check_numbers(pool: Pool, *, n_paired: int, n_independent: int) -> None:
 
 
 def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
-    """Split rows into two halves: one for random trials, and one from which trials are selected by length.
+    """Split rows, int array, into two halves: one for random trials, and one from which trials are selected by length.
 
     The first half has one row more if the number is odd.
     """
@@ -193,13 +198,16 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
-    """Append random independent trials to a plan."""
+    """Return a plan with 400 more random independent trials, comparisons of responses to different items, at its end."""
     extra = draw_pooled_trials(plan.pool.present, _N_EXTRA_INDEPENDENT, rng)
     return replace(plan, trials=Trials.concat([plan.trials, extra]))
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Drop the rows in which two agents are compared on one item again; the order of the others stays."""
+    """Drop repeated comparisons of the same two agents on the same item, in either order; the first one is kept.
+
+    `rows` : int array, rows of paired trials. Returns the other rows in the same order.
+    """
     low = np.minimum(plan.first, plan.second)[rows]
     high = np.maximum(plan.first, plan.second)[rows]
     _, first_rows = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
@@ -207,9 +215,10 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _find_originals(kind: Codes) -> Ids:
-    """For each trial, return the row of the paired trial that it repeats, int32 array (n_trials,); −1 for other trials.
+    """Return the row of the paired trial that each trial repeats, int32 array (n_trials,); −1 for trials of other kinds.
 
-    Trials of the kinds "reversed" and "retest" are repetitions of the first paired trials, in this order.
+    Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
+    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -221,35 +230,50 @@ def _find_originals(kind: Codes) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort rows of a plan by how different the lengths of their two texts are.
+    """Sort trials of a plan by how different the lengths of their two texts are.
 
-    `length`, float array (n_agents, n_items), is the number of characters of each response. Rows with a text shorter
-    than `min_length` come last.
+    `rows` : int array, rows of the trials. `length` : float array (n_agents, n_items), number of characters of each
+    response. `largest_first`: whether the most different lengths come first, else the most similar ones. Trials with a
+    text shorter than `min_length` come last in both cases. Returns the sorted rows.
     """
-    second_item = np.where(plan.other_item[rows] >= 0, plan.other_item[rows], plan.item[rows])
-    first_length = length[plan.first[rows], plan.item[rows]]
+    first_item = plan.item[rows]
+    other_item = plan.other_item[rows]
+    second_item = np.where(other_item >= 0, other_item, first_item)  # paired trials have one item
+    first_length = length[plan.first[rows], first_item]
     second_length = length[plan.second[rows], second_item]
-    ratio = np.abs(np.log((first_length + 1) / (second_length + 1)))
+
+    # |log ratio of the lengths|; + 1 because a text may be empty
+    difference = np.abs(np.log((first_length + 1) / (second_length + 1)))
+    if largest_first:
+        difference = -difference
     is_short = np.minimum(first_length, second_length) < min_length
-    return rows[np.lexsort([-ratio if largest_first else ratio, is_short])]
+    return rows[np.lexsort([difference, is_short])]  # by `is_short`, then by the difference
 
 
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw responses, and make trials of them against themselves, against a clone and against a template.
+    """Draw the "planted" trials: paired trials whose second text is made for the calibration.
 
-    Only responses with True in `is_long`, bool array (n_agents, n_items), are drawn. There is one clone per item.
+    A drawn response is compared with itself ("identical"), with its own sentences in another order ("clone"), or with a
+    text about no item ("template"). `is_long` : bool array (n_agents, n_items), the responses that may be drawn.
+    `n_wanted`: maximum number of trials of each kind. Returns the trials by kind. Clones have the agent number
+    `pool.n_agents`, templates the next one; `_add_planted_agents` adds these agents to the pool.
     """
-    agent, item = (index.astype(np.int32) for index in np.nonzero(pool.present & is_long))
-    order = rng.permutation(len(item))
-    _, first_of_item = np.unique(item[order], return_index=True)
-    one_cell_per_item = order[np.sort(first_of_item)]
-    other_cells = order[~np.isin(order, one_cell_per_item)]
+    present_agent, present_item = np.nonzero(pool.present & is_long)
+    agent, item = present_agent.astype(np.int32), present_item.astype(np.int32)
+    cells = rng.permutation(len(item))  # positions in `agent` and `item`
 
+    # one response per item for the clones, because the agent of the clones has one text per item
+    _, first_of_item = np.unique(item[cells], return_index=True)
+    one_cell_per_item = cells[np.sort(first_of_item)]
     clone_cells = one_cell_per_item[: n_wanted["clone"]]
+
+    # the others alternate between the two other kinds
+    other_cells = cells[~np.isin(cells, one_cell_per_item)]
     identical_cells = other_cells[0::2][: n_wanted["identical"]]
     template_cells = other_cells[1::2][: n_wanted["template"]]
+
     clone_agent = np.full(len(clone_cells), pool.n_agents, dtype=np.int32)
     template_agent = np.full(len(template_cells), pool.n_agents + 1, dtype=np.int32)
     return {
@@ -270,8 +294,8 @@ def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
 
 def _is_in_plan(plan: Plan, calibration_plan: Plan) -> Bools:
     """Return whether each trial of a calibration is also in the plan of the run, bool array (n_trials,)."""
-    is_candidate = np.isin(plan.item, calibration_plan.item)
-    planned = set(_iter_trials(plan, is_candidate))
+    has_same_item = np.isin(plan.item, calibration_plan.item)
+    planned = set(_iter_trials(plan, has_same_item))
     all_rows = np.ones(len(calibration_plan), dtype=np.bool_)
     return np.array([trial in planned for trial in _iter_trials(calibration_plan, all_rows)])
 
@@ -284,7 +308,11 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration, without blocks; trials of the kind "retest" are the second replicate."""
+    """Make the plan of a calibration from the trials of each kind, without blocks.
+
+    `plan` is that of the run. `kind` : int8 array (n_trials,), index of each trial's kind in `KINDS`; trials of the kind
+    "retest" are the second replicate, so that the judge is queried again.
+    """
     replicate = (kind == KINDS.index("retest")).astype(np.int32)
     no_block = np.full(len(kind), -1, dtype=np.int32)
     trials = replace(Trials.concat(parts).as_new_plan(), replicate=replicate, block=no_block)

@@ -67,15 +67,36 @@ class Experiment:
 
 
 def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0) -> Experiment:
-    """Make an experiment of a plan. Its cost covers the trials from position `first_new` on."""
-    new_trials = select_trials(plan, np.arange(first_new, len(plan))) if first_new else plan
-    return Experiment(name, plan, judge, store, estimate(new_trials, judge, store=store))
+    """Make an experiment of a plan, and estimate its cost; no request is sent.
+
+    Parameters
+    ----------
+    name : str
+        Name for display.
+    plan : Plan
+        The trials.
+    judge : JudgeConfig
+        The judge.
+    store : str
+        Store of the answers (path or database URL).
+    first_new : int, default 0
+        Position of the first trial that no other experiment needs; the cost covers the trials from there on.
+
+    Returns
+    -------
+    Experiment
+    """
+    new_trials = plan
+    if first_new:
+        new_trials = select_trials(plan, np.arange(first_new, len(plan)))
+    cost = estimate(new_trials, judge, store=store)
+    return Experiment(name, plan, judge, store, cost)
 
 
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
-    """Make the config of a run of a pool, named after the file or folder of the pool.
+    """Make the config of a run of the pool at `source`, named after its file or folder.
 
-    `changes` are other keys of the config; `usual_store` is the store if they name none.
+    `changes` are other keys of the config and their values. `usual_store` is the store to use if they name none.
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})

@@ -179,8 +179,9 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _is_extendable(plan: Plan) -> bool:
-    """Return whether calls can be added to a plan: it is not a search, and its first plan has blocks or it was extended."""
-    return plan.rounds is None and (has_blocks_in_first_plan(plan) or bool(get_extensions(plan).steps))
+    """Return whether calls can be added to a plan: it has no rounds, and its first plan has blocks or it was extended."""
+    is_extended = bool(get_extensions(plan).steps)
+    return plan.rounds is None and (has_blocks_in_first_plan(plan) or is_extended)
 
 
 def make_forecaster(
@@ -220,9 +221,10 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Return a forecaster whose variances are those of the ranking, which refer to these items only.
+    """Return a forecaster whose variances are those of the ranking, for exactly these items and not for similar ones.
 
-    More calls on the same items remove all of this variance. It is forecast as proportional to 1 / calls, an upper bound.
+    More calls on the same items reduce all of this variance. It is forecast as proportional to 1 / calls, an upper
+    bound.
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
@@ -243,11 +245,14 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
 
 
 def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster that estimates abilities by means of trials."""
+    """Return a forecaster that estimates abilities by means of trials.
+
+    More calls are blocks: on one item, each agent is compared once as the first and once as the second text.
+    """
     plan, rates = verdicts.plan, abilities.rates
     is_extended = bool(get_extensions(plan).steps)
     is_used = is_training_answer(verdicts) if is_extended else (plan.block >= 0) & verdicts.answered
-    contributions = compute_item_influence(
+    influence = compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
         plan.item[is_used],
@@ -257,31 +262,48 @@ def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
         second_weight=plan.trials.weight_second[is_used],
         n_items=plan.n_items,
     )
-    blocks_per_agent = contributions.n_trials.sum(axis=1) / 2
-    n_orders = 2 if plan.options.get("pairs") == "unordered" else 1
-    max_blocks = plan.n_items * (get_extensions(plan).anchors - 1) // n_orders
+    blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
+
+    # on each item, an agent can meet each other one in both orders, or in one order if pairs are unordered
+    n_others = get_extensions(plan).anchors - 1
+    max_blocks = plan.n_items * n_others
+    if plan.options.get("pairs") == "unordered":
+        max_blocks //= 2
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
         later_blocks = _list_larger_numbers(n_blocks, max_blocks)
         calls = count_calls_of_blocks(plan, later_blocks - n_blocks)
         remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=plan.n_items)
-        difference = estimate_difference(contributions, new, old).with_rates(rates, new, old)
+        difference = estimate_difference(influence, new, old).with_rates(rates, new, old)
         return DifferenceForecast(difference, calls, remaining, np.minimum(later_blocks, plan.n_items))
 
     return forecast
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
-    """Count the calls of both trial types in blocks with each of two agents once first and once second.
+    """Count the calls that it costs to extend a plan by blocks of two agents.
 
-    n_blocks : int array (n,). Returns int array (n,).
+    A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
+    first text and once as the second. Independent trials come in addition, as many as the plan has for its paired ones.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    n_blocks : int array (n,)
+        Numbers of blocks.
+
+    Returns
+    -------
+    int array (n,)
+        Paired and independent calls together, for each number of blocks.
     """
     n_paired = 4 * n_blocks
     if plan.independent == "matched":
-        return 2 * n_paired
+        return 2 * n_paired  # one independent trial per paired one
     if has_free_calls(plan) or not has_default_number(plan):
-        return n_paired
+        return n_paired  # extensions add no independent trials, or these cost nothing
     n_independent = [count_independent_of_paired(n, 2, is_first=False) for n in n_paired.tolist()]
     return n_paired + np.array(n_independent, dtype=np.int64)
 
@@ -345,10 +367,14 @@ def _count_extension_units(plan: Plan) -> tuple[int, int]:
 
 
 def _count_extension_calls(plan: Plan, n_units: Positions) -> Positions:
-    """Count the calls of both trial types of added units: int array (n,) → int array (n,)."""
+    """Count the calls of both trial types that it costs to add units to a plan: int array (n,).
+
+    n_units : int array (n,), numbers of blocks with the two agents if the plan has blocks, else of paired trials
+    """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_units)
-    return n_units * (2 if plan.independent == "matched" else 1)
+    calls_per_unit = 2 if plan.independent == "matched" else 1
+    return n_units * calls_per_unit
 
 
 def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
@@ -377,7 +403,20 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
 
 
 def compute_cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[InfluenceTable, ...]:
-    """Compute the contributions of items to abilities that are fitted to scores: one table per set of linked agents."""
+    """Compute the contributions of items to abilities that are fitted to scores.
+
+    Parameters
+    ----------
+    model : ClippedLinear
+        Model that was fitted to `scores`.
+    scores : Scores
+        Scores of agents on items.
+
+    Returns
+    -------
+    tuple of InfluenceTable
+        One table per set of agents that are linked by shared items; abilities of other agents are NaN.
+    """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     groups = []
     for influence in model.item_influence():

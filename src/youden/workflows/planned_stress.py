@@ -85,41 +85,72 @@ def compute_abilities(
 
 
 def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
-    """Compute abilities with equal weight for each group; NaN if there is only one. group : int array (n_agents,)."""
+    """Compute abilities for which each group of partners has the same weight: float array (n_agents,).
+
+    group : int array (n_agents,), number of each agent's group. With a single group, all abilities are NaN.
+    """
     if len(np.unique(group)) < 2:
         return np.full(len(group), np.nan)
-    return fit_weighted_abilities(answers.blocks, answers.totals, group_balanced_weights(group)).ability
+    weights = group_balanced_weights(group)
+    return fit_weighted_abilities(answers.blocks, answers.totals, weights).ability
 
 
 def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> AttackPlace | None:
-    """Compute the rank of the best planted agent and the rank changes of the others; None without abilities of both.
+    """Compute the rank of the best planted agent, and by how much the ranks of the other agents change.
 
-    before : float array (n_agents,), abilities without the attack; the base agent `weak` is left out
-    after : float array (n_agents + n_planted,), abilities with the attack, planted agents last
+    Parameters
+    ----------
+    before : float array (n_agents,)
+        Abilities without the attack; NaN if unknown.
+    after : float array (n_agents + n_planted,)
+        Abilities with the attack, those of the planted agents last.
+    weak : int
+        Position of the base agent, whose responses the attack starts from; it is left out of the ranks.
+    ids : tuple of str
+        Ids of the agents.
+
+    Returns
+    -------
+    AttackPlace or None
+        None if no planted agent, or none of the others, has an ability.
     """
     n_agents = len(before)
-    is_other = (np.arange(n_agents) != weak) & ~np.isnan(before) & ~np.isnan(after[:n_agents])
-    planted = after[n_agents:][~np.isnan(after[n_agents:])]
+    after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
+    is_other = (np.arange(n_agents) != weak) & ~np.isnan(before) & ~np.isnan(after_of_agents)
+    planted = after_of_planted[~np.isnan(after_of_planted)]
     if not len(planted) or not is_other.any():
         return None
 
+    # rank among the other agents; a tie counts as half a rank
     best = planted.max()
-    others = after[:n_agents][is_other]
-    n_above, n_tied = int((others > best).sum()), int((others == best).sum())
+    others = after_of_agents[is_other]
+    n_above = int((others > best).sum())
+    n_tied = int((others == best).sum())
+
     rank_changes = np.abs(rank_with_ties(before[is_other]) - rank_with_ties(others))
-    largest = int(np.argmax(rank_changes))
+    most_changed = int(np.argmax(rank_changes))
+    moved = None
+    if rank_changes[most_changed] > 0:
+        agent = int(np.flatnonzero(is_other)[most_changed])
+        moved = ids[agent]
     return AttackPlace(
         rank=1 + n_above + n_tied / 2,
         of=len(others) + 1,
         shift=float(rank_changes.mean()),
-        most=int(rank_changes[largest]),
-        moved=ids[int(np.flatnonzero(is_other)[largest])] if rank_changes[largest] > 0 else None,
+        most=int(rank_changes[most_changed]),
+        moved=moved,
     )
 
 
 def get_rank(ability: Floats, agent: int) -> int | None:
-    """Return the rank of an agent, 1 = best, or None if its ability is NaN. ability : float array (n_agents,)."""
-    return None if np.isnan(ability[agent]) else int(rank_with_ties(ability)[agent])
+    """Return the rank of an agent, 1 = best, or None if its ability is NaN.
+
+    ability : float array (n_agents,)
+    agent : int, position of the agent
+    """
+    if np.isnan(ability[agent]):
+        return None
+    return int(rank_with_ties(ability)[agent])
 
 
 N_INDEPENDENT_PASSES = 10
@@ -129,8 +160,8 @@ N_INDEPENDENT_PASSES = 10
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
     """Plan the trials of an attacked pool: those of `base` first, unchanged, then those of the planted agents.
 
-    A planted agent meets every agent, other planted ones too, as often as the agents of `base` meet each other on
-    average. Its trials are spread evenly over the items.
+    A planted agent, one of those that an attack adds, meets every agent, other planted ones too, as often as the agents
+    of `base` meet each other on average. Its trials are spread evenly over the items.
     """
     pool = planted.pool
     paired = _draw_paired(base, planted, rng)
@@ -155,26 +186,42 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 
 
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw paired trials of each planted agent with every agent before it."""
+    """Draw paired trials of each planted agent with every other agent of the attacked pool.
+
+    A pair has as many trials as the pairs of `base` have on average, on different items.
+    """
     n_agents, n_items = base.n_agents, base.n_items
-    trials_per_pair = int((base.trial_type == PAIRED).sum()) / (n_agents * (n_agents - 1) / 2)
-    pairs = rng.permutation(np.array([(a, k) for a in planted.agents for k in range(a)], dtype=np.int32))
+    n_base_pairs = n_agents * (n_agents - 1) / 2
+    trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
+    all_pairs = np.array([(agent, k) for agent in planted.agents for k in range(agent)], dtype=np.int32)
+    pairs = rng.permutation(all_pairs)
     n_pairs = len(pairs)
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
 
-    # trial t: pair t mod n_pairs; the item is offset after each common period, so that no pair meets twice on an item
-    t = np.arange(n_trials)
-    first, second = pairs[t % n_pairs].T
+    # the trials go through the pairs and the items in turn; after each common period of both, the item goes one
+    # further, so that no pair meets twice on an item
+    trial = np.arange(n_trials)
+    pair = trial % n_pairs
+    period = lcm(n_pairs, n_items)
     item_order = rng.permutation(n_items).astype(np.int32)
-    item = item_order[(t + t // lcm(n_pairs, n_items)) % n_items]
-    is_swapped = (t // n_pairs + rng.integers(2, size=n_pairs)[t % n_pairs]) % 2 == 1
-    first, second = np.where(is_swapped, second, first), np.where(is_swapped, first, second)
+    item = item_order[(trial + trial // period) % n_items]
+
+    # the order of the two texts alternates, from a random one
+    agent_a, agent_b = pairs[pair].T
+    n_before = trial // n_pairs  # earlier trials of the same pair
+    initial_order = rng.integers(2, size=n_pairs)[pair]
+    is_swapped = (n_before + initial_order) % 2 == 1
+    first = np.where(is_swapped, agent_b, agent_a)
+    second = np.where(is_swapped, agent_a, agent_b)
     has_texts = planted.pool.present[first, item] & planted.pool.present[second, item]
     return Trials.paired(item, first, second).take(has_texts)
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw independent trials of the planted agents; none if `base` has none."""
+    """Draw independent trials of the planted agents, responses to different items; none if `base` has none.
+
+    They include probes, trials whose texts are unusually similar.
+    """
     if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
     pool = planted.pool
@@ -277,7 +324,11 @@ class PlannedStress:
 
 
 class _Source(NamedTuple):
-    """Plan without an attack; `ranked` has the agents of a run that the same judge has ranked, best first."""
+    """What a stress test starts from.
+
+    `base` is the plan without an attack. `ranked` are the agents that have an ability in the run's ranking, best first,
+    if the same judge made it; otherwise empty. `families` has the family of each agent that has one.
+    """
 
     base: Experiment
     ranked: tuple[str, ...]
@@ -354,10 +405,12 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, usual_store: str | None
 ) -> _Source:
+    """Read a pool and plan its trials, or read the plan of a judged run."""
     folder = RunFolder(source)
     if folder.has("pool.json"):
         return _read_run_source(folder, judge=judge, calls=calls, store=store, usual_store=usual_store)
-    pool, config = read_pool(source), load_judge_config(judge or "lexical")
+    pool = read_pool(source)
+    config = load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
         calls = min(MAX_FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
     store_place = make_pool_config(source, {"store": store}, usual_store).store_location
@@ -369,6 +422,7 @@ def _read_source(
 def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
 ) -> _Source:
+    """Read the plan of a judged run, and its ranking if it is of the same judge."""
     if not folder.has("plan.parquet"):
         raise RunFolderError(
             f"{folder.path} was imported and has no texts, which attacks need. Pass the pool of its texts instead: "

@@ -105,6 +105,8 @@ def plan_rejudge(
         )
     run.check_judged()
     second_judge = load_judge_config(judge)
+
+    # name and folder of the new run, without characters that a name must not have
     run_name = run.path.resolve().name
     name = re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{second_judge.name}").lstrip("-. +")[:100]
     parent = run.path.resolve().parent if run.path.name in ("", "..") else run.path.parent
@@ -115,7 +117,8 @@ def plan_rejudge(
             slug="rejudge-itself",
         )
 
-    first_judged, first_config = read_judged_run(run), run.read_config()
+    first_judged = read_judged_run(run)
+    first_config = run.read_config()
     options = {
         "name": name,
         "pool": first_config.pool,
@@ -127,9 +130,12 @@ def plan_rejudge(
         "out": str(folder),
     }
     config = RunConfig.model_validate(options)
+
+    # a store with the answers of the same judge would return these, so the new run gets its own
     if config.store is None and _sends_same_requests(second_judge, load_judge_config(first_config.judge)):
         usual_store = str(folder / OWN_STORE)
-    return PlannedRejudge(run, first_judged, plan_run(with_default_store(config, usual_store)))
+    planned_run = plan_run(with_default_store(config, usual_store))
+    return PlannedRejudge(run, first_judged, planned_run)
 
 
 def _sends_same_requests(a: JudgeConfig, b: JudgeConfig) -> bool:
@@ -144,19 +150,21 @@ def _get_request_digests(judge: JudgeConfig) -> set[str]:
 
 
 def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> RejudgeResult:
-    """Compare the two judges after the new run was judged and fitted.
+    """Compare two judges of the same trials; the new run must be judged and fitted.
 
     Parameters
     ----------
     planned : PlannedRejudge
-        Result of `plan_rejudge`.
+        The first run and the new one, from `plan_rejudge`.
     families : mapping of str to str, optional
-        Agent family that each judge belongs to, by judge name. Default: what the judges' configs name.
+        Agent family of each judge, by judge name, to find judges that favour their own family. Default: `family` in the
+        judges' configs.
 
     Returns
     -------
     RejudgeResult
-        The comparison, on the trials that both judges answered.
+        Comparison on the trials that both judges answered. Its `summary` has a sentence if both are the same judge,
+        else it is empty.
 
     Raises
     ------
@@ -169,16 +177,22 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
         [scores-empty] if no cell is shared.
     """
     new_run = planned.again
-    new_judge, first_judge = new_run.folder.read_recorded_judge(), planned.source.read_recorded_judge()
-    new_name = str(new_judge.get("name")) if new_run.judge.backend == REPLAY else new_run.judge.name
-    runs = [
-        replace(planned.first, name=str(first_judge.get("name"))),
-        replace(read_judged_run(new_run.folder), name=new_name),
-    ]
-    study = JudgesStudy(AlignedRuns(runs, families=families))
-    retest = new_judge == first_judge
+    first_judge = planned.source.read_recorded_judge()
+    new_judge = new_run.folder.read_recorded_judge()
+
+    # name each run after its judge; a replay has the name of the judge whose answers it replays
+    new_name = new_run.judge.name
+    if new_run.judge.backend == REPLAY:
+        new_name = str(new_judge.get("name"))
+    first_judged = replace(planned.first, name=str(first_judge.get("name")))
+    new_judged = replace(read_judged_run(new_run.folder), name=new_name)
+    study = JudgesStudy(AlignedRuns([first_judged, new_judged], families=families))
+
+    is_same_judge = new_judge == first_judge
+    if not is_same_judge:
+        return RejudgeResult(study, is_same_judge, ())
     summary = (
         f"Both runs were judged by {first_judge.get('name')} with the same requests, so this comparison measures test–retest "
         "reliability: differences are the judge's own noise, and nothing follows for another judge.",
     )
-    return RejudgeResult(study, retest, summary if retest else ())
+    return RejudgeResult(study, is_same_judge, summary)

@@ -526,9 +526,11 @@ class _RoleSearch:
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt(self, item: str, used: set[str | None]) -> str | None:
-        """Return a column of prompts that is not in `used`, preferably one with one prompt per item; None without one.
+        """Return the column of prompts that is not in `used`, or None.
 
-        Columns whose names suggest prompts come before other columns of texts.
+        If text columns have names that suggest prompts and at least two distinct values, it is the first of them with one
+        prompt per item, or else the first of them. Otherwise, it is the first unnamed column of prose with one prompt per
+        item and distinct prompts on more than half of the items.
         """
         table = self.table
         ids = table[item].keys

@@ -34,7 +34,7 @@ class AnthropicJudge(WireJudge):
 
     @staticmethod
     def headers(connection: Connection) -> dict[str, str]:
-        """Return the headers of every request, with the API key in the header x-api-key."""
+        """Return the HTTP headers of every request by name, with the API key in the header x-api-key."""
         headers = {"Content-Type": "application/json", "anthropic-version": VERSION}
         if connection.authorization is not None:
             headers["Authorization"] = connection.authorization
@@ -43,11 +43,11 @@ class AnthropicJudge(WireJudge):
         return headers
 
     def encode(self, request: Request) -> bytes:
-        """Return the body of a Messages request."""
+        """Return the body of the HTTP request, as JSON in the format of the Messages API."""
         return orjson.dumps(to_anthropic(make_request_body(request)))
 
     def decode(self, body: bytes, *, seconds: float) -> Completion:
-        """Return the completion in a reply's body. Raises: CallError."""
+        """Return the completion in a reply's body; `seconds` is the duration of the call. Raises: CallError."""
         return parse_completion(from_anthropic(parse_reply(body)), seconds=seconds)
 
 

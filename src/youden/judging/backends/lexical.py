@@ -110,20 +110,23 @@ class Lexical:
             [lexical-few-items] if fewer than 8 items have responses; [lexical-nothing-shared] if the items to fit on do
             not determine a scale.
         """
+        # all texts of the pool, item by item; further responses of an agent have agent numbers from n_agents on
         pool = plan.pool
-        item_of, agent_of = np.nonzero(pool.all_present.T)  # of each text
+        item_of, agent_of = np.nonzero(pool.all_present.T)
         first_responses = np.flatnonzero(agent_of < pool.n_agents)  # two responses of one agent are no pair to fit on
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
         first, second = _find_text_rows(plan, other_item=other_item, rows=(agent_of, item_of))
-        texts = segment_texts([*pool.all_texts.T[pool.all_present.T], *(item.prompt or "" for item in pool.items)])
+        responses = pool.all_texts.T[pool.all_present.T]
+        prompts = [item.prompt or "" for item in pool.items]
+        texts = segment_texts([*responses, *prompts])
 
         # one model per pair of folds that contains the items of a trial; it is fitted on the items of all other folds
         rng = standalone_stream(self.seed)
         fold = _draw_folds(np.unique(item_of), rng, n_items=pool.n_items)
         fold_1, fold_2 = fold[plan.item], fold[other_item]
-        excluded_folds = N_FOLDS * np.minimum(fold_1, fold_2) + np.maximum(fold_1, fold_2)
+        excluded_folds = N_FOLDS * np.minimum(fold_1, fold_2) + np.maximum(fold_1, fold_2)  # one number per pair
         models = np.unique(excluded_folds)[:, None]
-        fits_on = (fold >= 0) & (fold != models // N_FOLDS) & (fold != models % N_FOLDS)
+        fits_on = (fold >= 0) & (fold != models // N_FOLDS) & (fold != models % N_FOLDS)  # (n_models, n_items)
 
         # words that can count: in several texts, but not in all items that a model is fitted on
         matrix = build_word_matrix(texts)[: len(item_of)]
@@ -137,6 +140,7 @@ class Lexical:
             matrix, item_of=item_of, agent_of=agent_of % pool.n_agents, word_weights=word_weights
         )
 
+        # similarities (n_models, n_pairs) of sampled pairs of each trial type, and the models that may be fitted on them
         samples = []
         for paired in (True, False):
             pairs = sample_pairs(item_of[first_responses], rng, paired=paired)
@@ -146,6 +150,7 @@ class Lexical:
             samples.append((mass.T, fits_on[:, item_of[a]] & fits_on[:, item_of[b]]))
         (paired_mass, paired_fits), (independent_mass, independent_fits) = samples
 
+        # each model answers the trials on the items that it was not fitted on
         answer, hard = np.empty(len(plan)), np.empty(len(plan))
         for m, model in enumerate(models):
             scale, threshold = _fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
@@ -191,10 +196,11 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
     Raises: PlanError [plan-missing-text].
     """
     pool = plan.pool
-    row = np.full(pool.all_texts.shape, -1)
-    row[rows] = np.arange(len(rows[0]))
+    row_of_text = np.full(pool.all_texts.shape, -1)
+    row_of_text[rows] = np.arange(len(rows[0]))
     first_text, second_text = plan.text_rows
-    first, second = row[first_text, plan.item], row[second_text, other_item]
+    first = row_of_text[first_text, plan.item]
+    second = row_of_text[second_text, other_item]
     missing = np.flatnonzero((first < 0) | (second < 0))
     if missing.size:
         trial = missing[0]
@@ -209,7 +215,12 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
 
 
 def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Index:
-    """Draw the fold of each of `items`; return an int array (n_items,), −1 for an item without responses."""
+    """Divide items into random folds of about equal size: int array (n_items,), fold of each item from 0 on.
+
+    items : int array, the items with responses; the others get −1
+
+    Raises: JudgeError [lexical-few-items].
+    """
     if len(items) < MIN_ITEMS:
         raise JudgeError(
             f"The lexical judge needs at least {MIN_ITEMS} items with responses, because it is fitted on other items than it "
@@ -229,20 +240,25 @@ def sample_pairs(
     item_of : int array (n_texts,), item of each text, ascending
     paired : whether both texts of a pair are of the same item; else they are of two items
     """
-    size = np.bincount(item_of)
-    start = (np.cumsum(size) - size)[item_of]  # first row of the item of each text
-    size = size[item_of]
-    n_partners = size - 1 if paired else len(item_of) - size
+    # for each text: the first row of its item, the number of texts on the item, and the number of possible partners
+    n_on_item = np.bincount(item_of)
+    start = (np.cumsum(n_on_item) - n_on_item)[item_of]
+    n_same_item = n_on_item[item_of]
+    n_partners = n_same_item - 1 if paired else len(item_of) - n_same_item
 
     # pairs are numbered by first text, then by partner, without the texts that cannot be its partner
     end = np.cumsum(n_partners)
     n_pairs = int(end[-1])
-    index = rng.choice(end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
-    first = np.searchsorted(end, index, side="right")
-    partner = index - (end - n_partners)[first]
+    pair = rng.choice(end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
+    first = np.searchsorted(end, pair, side="right")
+    partner = pair - (end - n_partners)[first]
     if paired:
-        return first, partner + (partner + start[first] >= first) + start[first]
-    return first, partner + (partner >= start[first]) * size[first]
+        # a row on the same item, skipping the first text itself
+        second = partner + (partner + start[first] >= first) + start[first]
+    else:
+        # a row on any item, skipping all texts of the first text's item
+        second = partner + (partner >= start[first]) * n_same_item[first]
+    return first, second
 
 
 def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
@@ -260,6 +276,8 @@ def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
             "Add items that at least two agents answered in words, or use another judge.",
             slug="lexical-nothing-shared",
         )
+
+    # TPR and FPR at a threshold: the fractions of similarities that are not below it
     candidates = np.unique(paired)
     tpr = 1 - np.searchsorted(np.sort(paired), candidates) / paired.size
     fpr = 1 - np.searchsorted(np.sort(independent), candidates) / independent.size
@@ -287,6 +305,7 @@ def compute_text_weights(
         words_in_common = csr_array((is_common[words.indices], words.indices, words.indptr), shape=words.shape)
         is_common[common_words_of_item] = 0
 
+        # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
         common_mass = np.asarray(words_in_common @ word_weights)
         limit = MAX_QUARTILES * _upper_quartiles(_means_by_agent(common_mass, agent_of[texts]))
         np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
@@ -307,7 +326,10 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
 
 
 def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
-    """Return the mean of the rows of each agent, a float array (n_agents, n_models)."""
+    """Return the mean mass of the texts of each agent, a float array (n_agents, n_models).
+
+    mass : float array (n_texts, n_models); agent_of : int array (n_texts,), agent of each text
+    """
     agents, position, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
     if len(agents) == len(agent_of):
         return mass
@@ -317,9 +339,14 @@ def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
 
 
 def _upper_quartiles(mass: Floats) -> Floats:
-    """Return the upper quartile of the positive values of each column, linearly interpolated; 0 if there are none."""
+    """Return the upper quartile of the positive values of each column, linearly interpolated; 0 if there are none.
+
+    mass : float array (n_agents, n_models), ≥ 0. Returns a float array (n_models,).
+    """
     ordered = np.sort(mass, axis=0)
     n_zero = np.count_nonzero(ordered == 0, axis=0)
+
+    # position of the quartile in each sorted column, after the zeros
     position = n_zero + 0.75 * (len(mass) - 1 - n_zero)
     lower = np.floor(position).astype(np.int64)
     upper = np.minimum(lower + 1, len(mass) - 1)
@@ -329,6 +356,7 @@ def _upper_quartiles(mass: Floats) -> Floats:
 
 
 def _warn_without_prompts(pool: Pool) -> list[Finding]:
+    """Return a finding if no item has a prompt, so that copying cannot be detected; else an empty list."""
     if any(item.prompt is not None for item in pool.items):
         return []
     return [

@@ -100,7 +100,7 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an error of litellm.
+    """Convert an error of litellm to a CallError, which says whether the call may be repeated.
 
     litellm reports a lost connection as status 500, too. So a call with this status may have cost something.
     """
@@ -112,6 +112,7 @@ def _to_call_error(error: Exception) -> CallError:
     if not isinstance(error, openai.APIError):
         return CallError(f"{type(error).__name__}: {error}", kind="transient")
 
+    # missing credentials and fatal codes are recognised in the text of the error
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
         return CallError(message, kind="fatal", status=_UNAUTHORISED)
@@ -144,6 +145,7 @@ def _make_client() -> Any:
     send_unlimited = client.send
 
     async def send_limited(request: Any, **options: Any) -> Any:
+        """Send a request and read its reply up to the limit. Raises: CallError, for a reply that reports an error."""
         options |= {"stream": True, "follow_redirects": False}
         response = await read_response(await send_unlimited(request, **options))
         if not response.is_success:

@@ -60,7 +60,7 @@ class OpenAIJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an error of the SDK.
+    """Convert an error of the SDK to a CallError, which says whether the call may be repeated.
 
     The SDK reports a refused connection as a timeout. So the error of aiohttp that caused it is converted instead.
     """

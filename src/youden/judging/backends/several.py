@@ -72,7 +72,7 @@ class _Server:
         self.n_failed += 1
         self.last_failure = reason
         if self.is_left_out and not was_probe:
-            return
+            return  # the call was sent before the server was left out
 
         if self.is_left_out:
             self.wait = min(MAX_WAIT_SECONDS, 2 * self.wait)
@@ -153,6 +153,8 @@ class RoundRobin:
         flight. If all servers are left out, it is the one whose probe is due next.
         """
         now = self._clock()
+
+        # begin after the server that was selected last, so that servers with equally many calls take turns
         next_position = self._last_position + 1
         in_turn = [*self._servers[next_position:], *self._servers[:next_position]]
         untried = [server for server in in_turn if server not in tried]
@@ -169,10 +171,13 @@ class RoundRobin:
         return selected
 
     async def _send(self, server: _Server, request: Request) -> Completion:
-        """Send a request to a server, and record whether the server failed. Raises: CallError."""
+        """Send a request to a server, and record whether the server failed. Raises: CallError.
+
+        A rejected request and a reply of too many requests (HTTP 429) are no failures of the server.
+        """
         is_probe = server.is_left_out
         failure_reason = ""
-        is_certain = False
+        is_certain = False  # whether every other call would have failed, too
         if is_probe:
             server.is_probed = True
         server.n_in_flight += 1
@@ -257,16 +262,17 @@ class Jury:
                 slug="judge-plan",
             )
 
+        # one row per judge: (n_judges, n_trials)
         answers = np.stack([ballot.answer for ballot in ballots])
         hard_answers = np.stack([ballot.hard_answer for ballot in ballots])
         if self._vote == "majority":
             n_yes = (hard_answers == 1).sum(axis=0)
             n_no = (hard_answers == 0).sum(axis=0)
-            has_majority = np.maximum(n_yes, n_no) * 2 > len(ballots)
+            has_majority = np.maximum(n_yes, n_no) * 2 > len(ballots)  # of all judges, also those without an answer
             answer = np.where(has_majority, (n_yes > n_no).astype(float), np.nan)
             hard_answer = answer.copy()
         else:
-            answer = np.mean(answers, axis=0)
+            answer = np.mean(answers, axis=0)  # NaN if a judge has no answer
             hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
 
         first_reason = _find_first_reason(np.stack([ballot.missing_reason for ballot in ballots]))
@@ -311,7 +317,7 @@ def _find_first_reason(missing_reasons: Codes) -> Codes:
 
 
 def _sum_columns(columns: Sequence[np.ndarray | None], plan: Plan, dtype: type) -> np.ndarray:
-    """Sum columns of one value per trial, where None is a column of zeros."""
+    """Sum columns over the judges: array (n_trials,). A column that is None counts as zeros."""
     filled = [np.zeros(len(plan)) if column is None else column for column in columns]
     total: np.ndarray = np.sum(filled, axis=0, dtype=dtype)
     return total

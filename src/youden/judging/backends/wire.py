@@ -36,11 +36,11 @@ class WireJudge:
         self._http = HttpClient(connection.address, self.headers(connection))
 
     async def answer(self, request: Request) -> Completion:
-        """Return the model's reply. Raises: CallError."""
-        began = time.perf_counter()
+        """Send a request and return the model's reply. Raises: CallError."""
+        start_time = time.perf_counter()
         try:
             body = await self._http.send("POST", self.path, self.encode(request))
-            return self.decode(body, seconds=time.perf_counter() - began)
+            return self.decode(body, seconds=time.perf_counter() - start_time)
         except CallError as error:
             raise reject_if_echoed(error, request) from None
         except Exception as error:  # a reply that breaks the decoder fails this call only
@@ -48,7 +48,7 @@ class WireJudge:
 
     @staticmethod
     def headers(connection: Connection) -> dict[str, str]:
-        """Return the headers of every request."""
+        """Return the HTTP headers of every request by name, with the credentials of the connection."""
         headers = {"Content-Type": "application/json"}
         if connection.authorization is not None:
             headers["Authorization"] = connection.authorization
@@ -57,11 +57,11 @@ class WireJudge:
         return headers
 
     def encode(self, request: Request) -> bytes:
-        """Return the body to send for a request."""
+        """Return the body of the HTTP request, as JSON."""
         return orjson.dumps(make_request_body(request))
 
     def decode(self, body: bytes, *, seconds: float) -> Completion:
-        """Return the completion in a reply's body. Raises: CallError."""
+        """Return the completion in a reply's body; `seconds` is the duration of the call. Raises: CallError."""
         return parse_completion(parse_reply(body), seconds=seconds)
 
     async def aclose(self) -> None:

@@ -78,24 +78,29 @@ class BatchLeases:
         }
         self._leases.release(newly_answered)
 
-        if set(keys) - leased_keys - newly_answered:
+        leased_elsewhere = set(keys) - leased_keys - newly_answered
+        if leased_elsewhere:
             self.elsewhere = True
         keys_to_send = leased_keys - newly_answered
         return [call for call in wanted if call.key in keys_to_send]
 
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
-        """Return the request hashes that are in no batch of another process, and release the leases on the others.
+        """Return the requests that are still to be sent: those of `keys` that no other process has sent in a batch.
 
-        If this process took over a lease from an unresponsive process, that process may have sent the request in a
-        batch. The record of the batch exists by now, because it is made while the request is leased.
+        `keys` are hashes of requests that this process has leased. The leases on the requests that another process has
+        sent are released, and `elsewhere` is set if there are any.
         """
+        # This process may have taken over the lease of an unresponsive process that had sent the request in a batch.
+        # The record of that batch exists by now, because it is made while the request is leased.
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
         keys_in_other_jobs = {key for job in other_jobs for key in job.keys}
-        sent_keys = keys_in_other_jobs & set(keys)
-        self.release(sent_keys)
+
+        leased_keys = set(keys)
+        sent_keys = keys_in_other_jobs & leased_keys
         if sent_keys:
+            self.release(sent_keys)
             self.elsewhere = True
-        return set(keys) - sent_keys
+        return leased_keys - sent_keys
 
     def note(self, usd: float, keys: Sequence[str]) -> Job:
         """Record a new batch, acquire its lease, and return its record.
@@ -111,11 +116,11 @@ class BatchLeases:
         return job
 
     def note_file(self, job: Job, file: str) -> Job:
-        """Record the provider's id of the file."""
+        """Record `file`, the provider's id of the file with a batch's requests, and return the new record."""
         return self._update(replace(job, file=file))
 
     def note_batch(self, job: Job, batch: str) -> Job:
-        """Record the provider's id of the batch."""
+        """Record `batch`, the provider's id of a batch that was started, and return the new record."""
         return self._update(replace(job, batch=batch))
 
     def forget(self, job: Job) -> None:

@@ -86,15 +86,18 @@ class Caller:
             If the cap does not allow the call; nothing was sent.
         """
         call.last_usd = 0.0
-        n_bytes, n_messages = count_request_bytes(call.request), len(call.request.messages)
-        max_tokens_in, max_tokens_out = max_request_tokens(n_bytes, n_messages), self._answer_limit or 0
+        n_bytes = count_request_bytes(call.request)
+        n_messages = len(call.request.messages)
+        max_tokens_in = max_request_tokens(n_bytes, n_messages)
+        max_tokens_out = self._answer_limit or 0
         max_cost = call_cost(self.config, max_tokens_in, max_tokens_out)
         await self.budget.reserve(max_cost)
 
-        spent, booked = 0.0, None
+        spent = 0.0  # cost that the cap counts
+        booked: float | None = None  # cost of the call; None until it is answered
         try:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
-            spent = max_cost
+            spent = max_cost  # from here on, the server may charge the call
             reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
             completion, fault = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
@@ -115,7 +118,7 @@ class Caller:
             raise
         finally:
             self.budget.settle(max_cost, spent)
-            if booked is None:
+            if booked is None:  # the call failed
                 booked = 0.0
                 if spent:
                     typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
@@ -127,9 +130,13 @@ class Caller:
         return completion
 
     async def _wait_for_rate_limit(self, request: Request) -> float:
-        """Wait until a request may be sent; return its estimated number of tokens, 0 without a rate limit."""
+        """Wait until a request may be sent; return its estimated number of tokens, 0 without a rate limit.
+
+        Raises: CallError, if the run ends meanwhile, or the lease on the request may have expired.
+        """
         estimated_tokens = 0.0
         if self.rate_limiter.is_limited:
+            # about four characters per token
             estimated_tokens = count_characters(request) / 4 + self.config.answer_tokens
             with suppress(TimeoutError):
                 async with asyncio.timeout(0 if self.is_stopped else None) as timeout:

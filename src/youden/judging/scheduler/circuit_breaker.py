@@ -72,7 +72,10 @@ class CircuitBreaker:
         return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
 
     def record_reply(self, *, is_answer: bool) -> float | None:
-        """Close the circuit; return the seconds that it was open, or None."""
+        """Record that the server replied, which ends an outage; return its duration in seconds, or None without one.
+
+        is_answer : whether the reply is an answer; otherwise it is an error
+        """
         self.answered_before |= is_answer
         self._suspects.clear()
         seconds = None if self._opened is None else self._clock() - self._opened
@@ -97,9 +100,11 @@ class CircuitBreaker:
         if not self.answered_before or not self.max_outage or not is_no_response(error):
             return False
         if self._opened is None:
+            # a failure to connect opens the circuit at once; others must be first failures of several calls
             was_never_sent = error.unbilled and error.status is None
             if not was_never_sent:
-                if attempts.n_failed or attempts.suspect:
+                has_failed_before = attempts.n_failed or attempts.suspect
+                if has_failed_before:
                     return False
                 self._suspects.append(attempts)
                 if len(self._suspects) < FAILURE_THRESHOLD:
@@ -119,6 +124,7 @@ class CircuitBreaker:
     @asynccontextmanager
     async def _admit_probe(self) -> AsyncIterator[None]:
         """Admit one call at a time until the circuit closes."""
+        # only one call at a time has the lock; if the circuit has closed, it is released before the call is sent
         async with AsyncExitStack() as probe:
             await probe.enter_async_context(self._probing)
             await self._wait_for_probe()
@@ -131,16 +137,21 @@ class CircuitBreaker:
         self._wake.set()
 
     def _open(self) -> None:
+        """Open the circuit, at the beginning of an outage."""
         self._opened = self._clock()
         self._n_probes = 0
         self._wake.clear()
+        # the failures that led to this are due to the outage, so they do not count as attempts
         for attempts in self._suspects:
             attempts.n_failed, attempts.suspect = 0, True
 
     async def _wait_for_probe(self) -> None:
+        """Wait until the next probe is due: no time before the first one, then ¼ s, ½ s, 1 s, …, up to 5 s."""
         if not self.is_open:
             return
-        seconds = min(MAX_PROBE_INTERVAL_SECONDS, 0.25 * 2.0 ** (self._n_probes - 1)) if self._n_probes else 0.0
+        seconds = 0.0
+        if self._n_probes:
+            seconds = min(MAX_PROBE_INTERVAL_SECONDS, 0.25 * 2.0 ** (self._n_probes - 1))
         self._n_probes += 1
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -29,7 +29,7 @@ from youden.types import Completion
 
 
 def max_unsaved_calls(config: JudgeConfig) -> int:
-    """Return the largest number of calls that were sent and whose answers are lost if the process dies at any time."""
+    """Return how many calls at most are paid for in vain if the process dies: those in flight or not yet stored."""
     return config.concurrency + MAX_PENDING_WRITES
 
 
@@ -100,6 +100,7 @@ class RequestLoop:
         )
 
     async def _dispatch(self) -> None:
+        """Queue all requests, wait until all calls have ended, here and in other processes, then stop the workers."""
         try:
             if self._team is not None and self._team.others.n_asking:
                 self._share_limits()
@@ -114,7 +115,9 @@ class RequestLoop:
         self._queue.stop_workers()
 
     async def _worker(self) -> None:
-        concurrency, is_active = self._caller.concurrency, True
+        """Take calls from the queue and send them, one at a time, until the queue has no more."""
+        concurrency = self._caller.concurrency
+        is_active = True
         while is_active:
             await concurrency.acquire()
             try:
@@ -128,9 +131,12 @@ class RequestLoop:
 
     async def _attempt(self, call: Call) -> None:
         """Send a call once and handle the outcome."""
+        # if too many answers are not on disk yet, wait until they are
         while self._store.n_pending >= MAX_PENDING_WRITES and not self._stop.is_stopped:
             self._flushed.clear()
             await self._flushed.wait()
+
+        # another process may send the request if our lease on it has expired
         if self._stop.is_stopped or self._dispatcher.leases.maybe_expired:
             self._queue.close(call)
             if not self._stop.is_stopped:
@@ -153,6 +159,7 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
+            # if the lease may have expired, another process may send the request, so wait for its answer
             may_have_lost_lease = n_lease_doubts < self._n_lease_doubts or not self._caller.has_leases()
             if may_have_lost_lease and error.kind == "transient" and not self._stop.is_stopped:
                 self._queue.close(call)
@@ -168,6 +175,7 @@ class RequestLoop:
                 self._flush_needed.set()
 
     def _handle_answer(self, call: Call, completion: Completion) -> None:
+        """End a call with its answer."""
         self._record_reply(is_answer=True)
         self._outcomes.record_answer(call, completion)
         if self._team is not None:
@@ -175,12 +183,14 @@ class RequestLoop:
         self._queue.close(call)
 
     async def _handle_failure(self, call: Call, error: CallError) -> None:
-        """Wait for the server, schedule another attempt, or end the call."""
+        """Decide what follows a failed attempt: wait until an outage is over, send the call again, or end it."""
         self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
         if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
             self._log.record_throttled()
 
-        is_stopped, breaker = self._stop.is_stopped, self._caller.breaker
+        # in an outage, the call is set aside, and its failure does not count as an attempt
+        is_stopped = self._stop.is_stopped
+        breaker = self._caller.breaker
         was_open = breaker.is_open
         may_be_outage = not is_stopped and not self._caller.backend.has_fallback_server
         if may_be_outage and breaker.record_failure(call.attempts, error):
@@ -190,7 +200,10 @@ class RequestLoop:
         if not is_no_response(error):
             self._record_reply(is_answer=False)
 
+        # seconds until the next attempt; None if there is none
         seconds = None if is_stopped else self._policy.next_wait(call.attempts, error)
+
+        # before the first answer, a call that was answered in an earlier run tests whether the server works at all
         if seconds is None and error.kind != "fatal" and self._caller.backend.live:
             async with self._first_failure_lock:
                 if not self._stop.has_answers and not self._stop.is_stopped:
@@ -203,7 +216,9 @@ class RequestLoop:
 
     def _on_outage(self, error: CallError, *, was_open: bool) -> None:
         """Report an outage once, and end the run if it lasts too long."""
-        judge, address, max_outage = self._config.name, self._config.address, self._caller.breaker.max_outage
+        judge = self._config.name
+        address = self._config.address
+        max_outage = self._caller.breaker.max_outage
         if not was_open:
             self._log.announce(
                 "away",
@@ -215,10 +230,11 @@ class RequestLoop:
             self._stop.stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
 
     def _record_reply(self, *, is_answer: bool) -> None:
-        seconds = self._caller.breaker.record_reply(is_answer=is_answer)
-        if seconds is not None:
+        """Record that the server replied, by an answer or an error; if this ends an outage, send the waiting calls."""
+        outage_seconds = self._caller.breaker.record_reply(is_answer=is_answer)
+        if outage_seconds is not None:
             self._queue.release_held()
-            self._log.announce("back", f"'{self._config.name}' is back after {seconds:.0f} s")
+            self._log.announce("back", f"'{self._config.name}' is back after {outage_seconds:.0f} s")
 
     async def _probe_with_known_good(self, call: Call) -> None:
         """Probe with a request that was answered before, at the expense of `call`.
@@ -253,6 +269,7 @@ class RequestLoop:
                     await self._flush_needed.wait()
             self._flush_needed.clear()
             try:
+                # calls whose leases may have expired are left to the other processes
                 if self._dispatcher.leases.maybe_expired:
                     self._n_lease_doubts += 1
                     withdrawn = self._queue.withdraw_all()
@@ -270,18 +287,22 @@ class RequestLoop:
                 self._stop.stop_with_error(error)
 
     def _flush_and_renew(self) -> None:
+        """Write all outcomes to the store, then renew the leases on the requests; runs in another thread."""
         self._store.flush()
         self._dispatcher.leases.renew()
 
     def _share_limits(self) -> None:
         """Divide the rate limits among the processes of the run, and stop if this process has to."""
-        if self._team is not None:
-            self._caller.share(1 + self._team.others.n_asking)
-            self._log.report_workers(self._team.others.n_asking, answered=self._team.others.answered)
-            if self._team.lost is not None:
-                self._stop.stop_with_error(self._team.lost)
+        if self._team is None:
+            return
+        others = self._team.others
+        self._caller.share(1 + others.n_asking)
+        self._log.report_workers(others.n_asking, answered=others.answered)
+        if self._team.lost is not None:
+            self._stop.stop_with_error(self._team.lost)
 
     def _stop_sending(self) -> None:
+        """Send no more calls, and close all calls that are not in flight, because the run has to end."""
         self._caller.stop()
         self._flushed.set()
         self._dispatcher.leased_elsewhere.clear()
@@ -311,6 +332,7 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
     """
 
     def stop() -> None:
+        """Announce the grace period, and record that a signal stopped the run."""
         for loop in loops:
             loop.announce_shutdown(grace)
         message = "A stop signal ended the run. All answers are stored; run the same command again to resume."
@@ -325,6 +347,7 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
 
 
 async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:
+    """Run all loops until they end; the first error of one cancels the others and is raised."""
     async with _task_group() as group:
         for loop in loops:
             group.create_task(loop.run())
@@ -332,7 +355,7 @@ async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:
 
 @asynccontextmanager
 async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
-    """Run a task group that raises the first error of its tasks itself, without a group around it."""
+    """Open a task group that raises the first error of its tasks, not an exception group that contains it."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group

@@ -20,6 +20,7 @@ from youden.types import Progress
 
 
 def _ignore(_: str) -> None:
+    """Ignore a line of text."""
     return
 
 
@@ -97,7 +98,7 @@ def make_batch_options(
 
 
 def calibration_account(account: str) -> str:
-    """Return the cost account for calibrating the judge of a run, from the cost account of the run."""
+    """Return the name of the cost account for calibrating the judge of a run; `account` is that of the run itself."""
     return f"{account} (calibration)"
 
 
@@ -177,6 +178,7 @@ def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
 
 
 def _check_price(config: JudgeConfig, max_cost: float) -> None:
+    """Raise ConfigError if the cost of a call has no known upper limit, so that the cap cannot be enforced."""
     if config.price_in is None or config.price_out is None:
         raise ConfigError(
             f"The cap of {max_cost:g} USD cannot be enforced: the price of '{config.name}' is unknown. "

@@ -36,7 +36,7 @@ class Work(Protocol):
         """Iterate over (row, key) of all rows in order; rows with the same key share one call."""
 
     def request(self, row: int, key: str) -> Request:
-        """Build the request of a row, whose key is `key`."""
+        """Build the request of a row; `key` is its request hash."""
 
     def fits(self, request: Request) -> bool:
         """Return whether a request can be sent at all."""
@@ -160,6 +160,7 @@ class Outcomes:
             self._store(*self._early_failures.pop())
 
     def _give_up(self, call: Call, error: CallError) -> None:
+        """End a call with a failure; it is stored later if no call was answered yet."""
         if self.backend.live:
             self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)
@@ -170,6 +171,7 @@ class Outcomes:
         self._report(call, failure, usd=call.usd)
 
     def _store(self, call: Call, outcome: Completion | Failure) -> None:
+        """Add an outcome to the store, and to the cassette if one is recorded."""
         if self.backend.record is not None:
             self.backend.record(call.request, outcome)
         self.store.add(call.key, outcome, again=call.cached is not None, waits=False)
@@ -183,4 +185,5 @@ class Outcomes:
         return reason
 
     def _fatal_error(self, error: CallError) -> YoudenError:
+        """Return the error that ends the run if the failure of a call would be that of every call."""
         return to_judge_error(error, judge=self.judge.name, address=self.judge.address)

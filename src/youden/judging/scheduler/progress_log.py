@@ -69,7 +69,7 @@ class ProgressLog:
             self._file.close()
 
     def start(self, total: int, *, what: str) -> None:
-        """Report the start of `total` trials; what: description of the work."""
+        """Report the start of the work on `total` trials; `what` describes the work, for display."""
         if self._progress is not None:
             self._progress.start(total, what=what)
         self.write_event("start", trials=total, what=what)
@@ -94,14 +94,15 @@ class ProgressLog:
         stored : bool, default False
             Whether the outcome was in the store already.
         """
-        if self._progress is not None:
-            failed = 0 if missing == "answered" else n
-            self._progress.advance(
-                n, failed=failed, usd=usd, cached=n if stored else 0, reason=missing if failed else ""
-            )
+        if self._progress is None:
+            return
+        n_failed = 0 if missing == "answered" else n
+        n_stored = n if stored else 0
+        reason = missing if n_failed else ""
+        self._progress.advance(n, failed=n_failed, usd=usd, cached=n_stored, reason=reason)
 
     def record_throttled(self) -> None:
-        """Report a reply with HTTP 429."""
+        """Report that the server replied with HTTP 429, too many requests."""
         if self._progress is not None:
             self._progress.throttled()
 
@@ -112,7 +113,7 @@ class ProgressLog:
             report(n_workers, answered=answered)
 
     def announce(self, event: str, text: str) -> None:
-        """Show a message to the user and log it."""
+        """Show a message to the user, and write it to the log; `event` is the name of the event in the log."""
         show = getattr(self._progress, "say", None)
         if show is not None:
             show(text)
@@ -143,7 +144,10 @@ class ProgressLog:
         )
 
     def write_event(self, event: str, **fields: Json) -> None:
-        """Write a line to the log; lines are flushed about every `FLUSH_SECONDS`."""
+        """Write a line to the log, if there is one: the name of the event, the time, and the fields.
+
+        Lines are written to the disk about every second.
+        """
         if self._file is None:
             return
         now = self._now()

@@ -63,7 +63,7 @@ class CallQueue:
         return call
 
     def back_off(self, call: Call, seconds: float) -> None:
-        """Add a call at the end again after some seconds."""
+        """Put a call at the end of the queue again after some seconds."""
         self._waiting[call.key] = asyncio.get_running_loop().call_later(seconds, self._wake, call)
 
     def hold(self, call: Call) -> None:
@@ -72,8 +72,9 @@ class CallQueue:
         self._changed.set()
 
     def release_held(self) -> None:
-        """Add all calls that were set aside at the end again."""
-        for key in [key for key, timer in self._waiting.items() if timer is None]:
+        """Put all calls that were set aside by `hold` at the end of the queue again."""
+        held_keys = [key for key, timer in self._waiting.items() if timer is None]
+        for key in held_keys:
             self._wake(self.open[key])
 
     @property
@@ -122,6 +123,7 @@ class CallQueue:
             self._ready.put_nowait(None)
 
     def _wake(self, call: Call) -> None:
+        """Put a call that waited for another attempt at the end of the queue."""
         del self._waiting[call.key]
         self._ready.put_nowait(call)
         self._changed.set()
@@ -166,7 +168,10 @@ class Dispatcher:
         self._batched_keys = PendingBatchKeys(outcomes.store.backend)
 
     async def dispatch_all(self) -> None:
-        """Check all rows in the store and dispatch them; returns early if the run has to end."""
+        """Find out for each row whether its outcome is stored, and queue the calls of the others.
+
+        Waits while the queue is full. Returns early if the run has to end.
+        """
         chunk_size = self._caller.config.concurrency
         n_in_batches = await asyncio.to_thread(self._count_unanswered_in_batches)
         if n_in_batches:
@@ -210,7 +215,10 @@ class Dispatcher:
         return n_rows
 
     def _settle(self, call: Call) -> bool:
-        """End a call without sending it if its outcome is stored or it cannot be sent; return whether that is so."""
+        """End a call that need not or cannot be sent, and return True; return False if it is to be sent.
+
+        A call need not be sent if its outcome is stored; it cannot be sent if the work rejects its request.
+        """
         outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
         if outcome is not None:
             self._take_stored(call, outcome)
@@ -227,7 +235,7 @@ class Dispatcher:
         self._outcomes.record_stored(call, outcome)
 
     async def _dispatch(self, calls: Sequence[Call]) -> None:
-        """Join calls with open calls of the same request, and lease the others."""
+        """Queue calls, or add their rows to a call of the same request that is open here or in another process."""
         new_calls = []
         for call in calls:
             open_call = self._queue.open.get(call.key) or self.leased_elsewhere.get(call.key)
@@ -238,30 +246,34 @@ class Dispatcher:
         await self._lease_or_wait(new_calls)
 
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Lease calls and queue them, except those that another process leased, answered, or sent in a batch."""
+        """Acquire leases on calls and queue them, except those that another process leased, answered or sent in a batch.
+
+        A lease is the exclusive right to send a request. Calls that another process has leased wait for its answer.
+        """
         if not calls:
             return
         leased, batched, stored = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
 
-        ended = []
+        ended_keys = []
         for call in calls:
             outcome = stored.get(call.key)
             is_final = isinstance(outcome, Completion) or (outcome is not None and outcome.kind == "rejected")
+            # an outcome other than the one that was looked up before is from another process
             if outcome is not None and is_final and outcome != call.cached:
                 self.leased_elsewhere.pop(call.key, None)
                 self._take_stored(call, outcome)
-                ended.append(call.key)
+                ended_keys.append(call.key)
             elif call.key in batched:
                 self.leased_elsewhere.pop(call.key, None)
                 self.n_batched_rows += len(call.rows)
-                ended.append(call.key)
+                ended_keys.append(call.key)
             elif call.key in leased:
                 self.leased_elsewhere.pop(call.key, None)
                 self._queue.add(call)
             elif not self._stop.is_stopped:
                 self.leased_elsewhere[call.key] = call
-        if ended:
-            await asyncio.to_thread(self.leases.release, ended)
+        if ended_keys:
+            await asyncio.to_thread(self.leases.release, ended_keys)
 
     def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
         """Acquire leases, then read the keys of all batches, then the stored outcomes of `keys`; return all three.

@@ -47,13 +47,14 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
         await asyncio.wait({task})
     except asyncio.CancelledError:
         stop()
+        reserve = min(FLUSH_RESERVE_SECONDS, grace / 4)
         try:
-            await asyncio.wait({task}, timeout=grace - min(FLUSH_RESERVE_SECONDS, grace / 4))
+            await asyncio.wait({task}, timeout=grace - reserve)
         finally:
             task.cancel()
             await asyncio.wait({task})
             if not task.cancelled():
-                task.exception()
+                task.exception()  # mark the exception as retrieved, or asyncio logs it
         raise
     await task
 
@@ -114,6 +115,7 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
 
 
 def _is_loop_running() -> bool:
+    """Return whether an event loop is running in this thread, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -136,6 +138,7 @@ class _Cancellation:
             self._cancel_task()
 
     def cancel(self, number: int, _frame: object) -> None:
+        """Record the number of a signal, and cancel the task if there is one; a signal handler."""
         self.signals.append(number)
         if self._cancel_task is not None:
             self._cancel_task()
@@ -152,10 +155,14 @@ def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
-    """Handle signals by `handler`, unless they are ignored. This has an effect only in the main thread."""
-    replaced: dict[int, Any] = {}
+    """Handle signals, given by their numbers, by `handler` during the block; ignored signals stay ignored.
+
+    This has an effect only in the main thread, because Python sets signal handlers only there.
+    """
+    replaced: dict[int, Any] = {}  # previous handler of each signal
     if threading.current_thread() is threading.main_thread():
         old_handlers = {number: signal.getsignal(number) for number in signals}
+        # None: the handler was not set by Python, and cannot be restored
         replaced = {number: old for number, old in old_handlers.items() if old not in (signal.SIG_IGN, None)}
     for number in replaced:
         signal.signal(number, handler)
@@ -199,20 +206,24 @@ class StopReason:
         return self._make_error is not None
 
     def stop(self, make_error: Callable[[], YoudenError]) -> None:
-        """End the run, unless it has to end already.
+        """Record why the run has to end, and call the callbacks in `on_stop`. Later reasons are ignored.
+
+        Nothing is raised here; `raise_if_stopped` raises the error.
 
         Parameters
         ----------
         make_error : callable
-            Makes the error; called when the last call has ended, so that the error can count all calls.
+            Function without arguments that returns the error. It is called when the last call has ended, so that the
+            error can count all calls.
         """
-        if self._make_error is None:
-            self._make_error = make_error
-            for callback in self.on_stop:
-                callback()
+        if self.is_stopped:
+            return
+        self._make_error = make_error
+        for callback in self.on_stop:
+            callback()
 
     def stop_with_error(self, error: YoudenError) -> None:
-        """End the run with the given error, unless it has to end already."""
+        """Record an error as the reason why the run has to end. Later reasons are ignored."""
         self.stop(lambda: error)
 
     def record_answer(self) -> None:
@@ -220,32 +231,36 @@ class StopReason:
         self._n_answered += 1
 
     def record_failure(self, make_error: Callable[[], YoudenError], *, n_requests: int) -> None:
-        """Record that a request failed for good; end the run if none of the first requests was answered.
+        """Record that a request failed and is not sent again; end the run if none of the first 3 requests was answered.
 
         Parameters
         ----------
         make_error : callable
-            Makes the error that ends the run.
+            Function without arguments that returns the error that ends the run.
         n_requests : int
-            Number of requests of the work; if it is below `MAX_INITIAL_FAILURES`, as many failures end the run.
+            Number of requests of the work; if it is below 3, the run ends after as many failures.
         """
         self._n_failed += 1
-        if not self._n_answered and self._n_failed >= min(MAX_INITIAL_FAILURES, n_requests):
+        max_failures = min(MAX_INITIAL_FAILURES, n_requests)
+        if not self.has_answers and self._n_failed >= max_failures:
             self.stop(make_error)
 
     def raise_if_stopped(self, *budgets: Budget) -> None:
-        """Raise the error that ended the run, if there is one, with notes on answers without credible token usage.
+        """Raise the error that ended the run, if there is one.
 
         Parameters
         ----------
         *budgets : Budget
-            Budgets whose notes are added to the error.
+            Budgets of the run. Their notes on answers without credible token usage are added to the error, each once.
         """
-        if self._make_error is not None:
-            error = self._make_error()
-            for note in filter(None, dict.fromkeys(budget.describe_unreported() for budget in budgets)):
+        if self._make_error is None:
+            return
+        error = self._make_error()
+        notes = [budget.describe_unreported() for budget in budgets]
+        for note in dict.fromkeys(notes):
+            if note:
                 error.add(note)
-            raise error
+        raise error
 
 
 class AnswersMissingError(IncompleteRunError):

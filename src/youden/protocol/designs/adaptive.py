@@ -29,7 +29,7 @@ from youden.types.trials import MAIN
 MIN_SEARCH_PILOT_BLOCKS = 24
 """Minimum number of blocks in the pilot of a search."""
 PILOT_BLOCKS_PER_REGRET = 0.04
-"""The pilot of a search has about this number divided by max_regret² blocks, if there is a maximum regret."""
+"""A search with a maximum regret has a pilot of about this number / max_regret² blocks."""
 
 
 class NextRound(NamedTuple):
@@ -206,14 +206,24 @@ class Adaptive(TrialDesign):
         return DesignResult(pilot, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
-        """Return the maximum number of paired calls of the pilot, by the rules in the notes of the class."""
+        """Return the largest number of paired calls that the pilot, the part before the first round, may have.
+
+        `budget` is the number of paired calls of the whole search. A block of the pilot has one call per agent.
+        """
         if self.pilot is not None:
             return int(budget * self.pilot)
+
+        quarter = budget // 4
         if self.max_regret is None:
+            # a quarter of the budget; more if that is less than 24 blocks, but at most half of the budget
             n_minimum = n_agents * MIN_SEARCH_PILOT_BLOCKS
-            return max(budget // 4, min(n_minimum, budget // 2))
-        n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2))
-        return min(budget // 4, n_agents * n_blocks)
+            half = budget // 2
+            return max(quarter, min(n_minimum, half))
+
+        # .04 / max_regret² blocks, at least 24, but at most a quarter of the budget
+        n_blocks = ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2)
+        n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, n_blocks)
+        return min(quarter, n_agents * n_blocks)
 
     def next_round(
         self,
@@ -226,7 +236,9 @@ class Adaptive(TrialDesign):
         active: Bools | None = None,
         n_blocks: int = 0,
     ) -> NextRound:
-        """Draw the next round; the result depends only on the arguments.
+        """Draw the next round of comparisons among the contenders, the agents that may still be among the best.
+
+        The result depends only on the arguments.
 
         Parameters
         ----------
@@ -235,42 +247,49 @@ class Adaptive(TrialDesign):
         rounds : Rounds
             Its rounds.
         ability : float array (n_agents,)
-            Abilities by the answers so far.
+            Abilities by the answers so far; not used if `active` is set.
         eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
+            Cells (agent, item) that may be compared.
         rng : Generator
             Random numbers in the state in which `draw` got them.
         active : bool array (n_agents,), optional
-            Contenders. Default: those nearest to the boundary of the top.
+            Whether each agent is a contender. Default: the agents whose abilities are nearest to the boundary between
+            the best agents and the rest.
         n_blocks : int, default 0
-            Number of blocks; used only with `active`. Without it, the round has an equal part of the budget.
+            Maximum number of blocks of the round; used only with `active`. Without `active`, each round has an equal
+            part of the budget.
 
         Returns
         -------
         NextRound
             Without trials if the rounds or the budget are spent.
         """
-        n_rounds = len(rounds.starts)  # with the pilot, so that it is also the number of the next round
+        next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)
         is_in_block = plan.block >= 0
         n_spent = int(is_in_block.sum())
+
+        # paired trials of the plan after this round
         if active is None:
-            active = select_contenders(ability, self.top, n_rounds / self.n_rounds)
+            active = select_contenders(ability, self.top, next_number / self.n_rounds)
             n_pilot = int((is_in_block & (plan.trials.step == 0)).sum())
-            n_after_round = n_pilot + int((budget - n_pilot) * n_rounds / self.n_rounds)
+            n_after_round = n_pilot + int((budget - n_pilot) * next_number / self.n_rounds)
         else:
-            n_after_round = min(budget, n_spent + n_blocks * int(active.sum()))
-        if n_rounds > self.n_rounds:
+            n_of_round = n_blocks * int(active.sum())
+            n_after_round = min(budget, n_spent + n_of_round)
+        if next_number > self.n_rounds:
             return NextRound(number_blocks([]), active, "budget")
 
-        first_block = rounds.starts[1] if n_rounds > 1 else int(plan.block.max()) + 1
+        # all rounds share one sequence of blocks, which begins after the pilot
+        has_earlier_round = next_number > 1
+        first_block = rounds.starts[1] if has_earlier_round else int(plan.block.max()) + 1
         n_trials = n_after_round - n_spent
         trials = self._draw_blocks(plan, active, eligible, rng, first_block=first_block, n_trials=n_trials)
         stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
         return NextRound(trials, active, stop_reason)
 
     def budget(self, eligible: Bools) -> int:
-        """Return the maximum number of paired trials in all rounds.
+        """Return the maximum number of paired trials of the whole search: the pilot and all rounds.
 
         Parameters
         ----------
@@ -298,6 +317,9 @@ class Adaptive(TrialDesign):
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
+        A block compares all contenders with one partner on one item, in one order. `active` : bool array (n_agents,),
+        the contenders; `eligible` : bool array (n_agents, n_items), cells that may be compared.
+
         All rounds go through the same sequence of blocks, whose first block has the number `first_block`. A contender
         that was dropped and comes back therefore catches up with the comparisons of the others.
         """
@@ -306,6 +328,8 @@ class Adaptive(TrialDesign):
         partners = rng.permutation(n_agents)
         contender_is_first = rng.random(n_items * n_agents) < 0.5
         contenders = np.flatnonzero(active)
+
+        # a second pass through all partners and items compares each pair in the other order
         n_passes = 2 if self.pairs == "ordered" else 1
         n_blocks = n_passes * n_items * n_agents
 
@@ -322,7 +346,7 @@ class Adaptive(TrialDesign):
             number = np.arange(start, stop)  # of each block in the sequence
             start = stop
 
-            # item, partner and order of each block
+            # item, partner and order of each block; the partner goes one further after each common period of both
             item_of_block = items[number % n_items]
             partner_of_block = partners[(number + number // lcm(n_items, n_agents)) % n_agents]
             is_second_pass = number >= n_items * n_agents
@@ -367,13 +391,15 @@ class Adaptive(TrialDesign):
 
         If pairs are unordered, both orders of a pair get the same number.
         """
+        agent_1, agent_2 = first, second
         if self.pairs == "unordered":
-            first, second = np.minimum(first, second), np.maximum(first, second)
-        return np.asarray((item * np.int64(n_agents) + first) * n_agents + second)
+            agent_1 = np.minimum(first, second)
+            agent_2 = np.maximum(first, second)
+        return np.asarray((item * np.int64(n_agents) + agent_1) * n_agents + agent_2)
 
 
 def _is_first_occurrence(values: Positions) -> Bools:
-    """Return whether each value, of an int array (n,), is the first of its kind: bool array (n,)."""
+    """Return whether each value of an int array (n,) differs from all values before it: bool array (n,)."""
     _, first_positions = np.unique(values, return_index=True)
     is_first = np.zeros(len(values), dtype=np.bool_)
     is_first[first_positions] = True

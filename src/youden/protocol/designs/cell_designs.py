@@ -191,6 +191,7 @@ class CellDesign(TrialDesign, ABC):
         """
         if self.partners is not None or self.pairs != "ordered":
             return ()
+        # partners of the cell (agent, item) that has most of them
         n_items = eligible.shape[1]
         cell = trials.first.astype(np.int64) * n_items + trials.item
         max_partners = int(np.bincount(cell).max())
@@ -225,9 +226,10 @@ class CellDesign(TrialDesign, ABC):
         return key, self.compute_thresholds(eligible, key)
 
     def _repair_or_check(self, eligible: Bools, key: Floats, chosen: Bools) -> Bools:
-        """Add cells until the chosen ones meet the d-core condition and are connected, unless `repair` is off.
+        """Add cells until each agent and item has `d_core` cells and all cells are connected, unless `repair` is off.
 
         If `repair` is off, return the chosen cells unchanged, or raise PlanError if they do not meet both conditions.
+        The arguments and the result are arrays (n_agents, n_items).
         """
         if self.repair:
             return repair(chosen, eligible, key=key, d=self.d_core)
@@ -279,9 +281,14 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Rank the cells of each line by their keys; the threshold of a cell is its rank as a fraction of the line."""
+        """Compute the threshold of each cell: its rank by `key` among the eligible cells of its line, as a fraction.
+
+        A line has the cells of one agent (axis 1) or of one item (axis 0). `eligible`, bool, `key`, float, and the
+        result, float, are arrays (n_agents, n_items). Other cells get inf.
+        """
         eligible_key = np.where(eligible, key, np.inf)
-        rank = eligible_key.argsort(axis=self.axis).argsort(axis=self.axis)
+        order = eligible_key.argsort(axis=self.axis)
+        rank = order.argsort(axis=self.axis)
         n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
         # under a budget, a random offset per line makes the total number of cells change by small steps
         has_own_fraction = self.get_fraction(eligible) is not None
@@ -405,7 +412,10 @@ class Hybrid(CellDesign):
             )
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Use the random key of each eligible cell as its threshold, so that cells are chosen independently."""
+        """Return the random key of each eligible cell as its threshold, so that cells are chosen independently.
+
+        `eligible`, bool, `key`, float, and the result, float, are arrays (n_agents, n_items). Other cells get inf.
+        """
         return np.where(eligible, key, np.inf)
 
     def get_fraction(self, eligible: Bools) -> float | None:
@@ -446,7 +456,10 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Rank all eligible cells by their keys; the threshold of a cell is its rank as a fraction of the cells."""
+        """Compute the threshold of each cell: its rank by `key` among all eligible cells, as a fraction of these.
+
+        `eligible`, bool, `key`, float, and the result, float, are arrays (n_agents, n_items). Other cells get inf.
+        """
         cells = np.flatnonzero(eligible)
         in_random_order = cells[np.argsort(key.ravel()[cells])]
         threshold = np.full(eligible.size, np.inf)

@@ -96,7 +96,7 @@ class Cyclic(TrialDesign):
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
         blocks: list[_Block] = []
-        n_spent = 0
+        n_spent = 0  # paired calls, including the block that does not fit
         for block in _iter_blocks(eligible, rng, pairs=self.pairs):
             n_spent += len(block.agents)
             if n_spent > budget:
@@ -104,6 +104,7 @@ class Cyclic(TrialDesign):
             blocks.append(block)
 
         if len(blocks) < MIN_BLOCKS:
+            # the largest number of calls that two blocks can have
             block_sizes = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)
             n_needed = max(sum(block_sizes[:MIN_BLOCKS]), 2 * n_agents)
             raise PlanError(
@@ -123,7 +124,19 @@ class Cyclic(TrialDesign):
         return DesignResult(trials)
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Yield all possible blocks in the order in which `draw` takes them."""
+        """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Yields
+        ------
+        Trials
+        """
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
 
@@ -155,9 +168,10 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
 
 
 class _Block(NamedTuple):
-    """A cyclic block: an item, the agents of the first texts, int32 array (m,), and a shift.
+    """A cyclic block: comparisons on one item in which each agent appears once first and once second.
 
-    The partner of each agent is the one that follows it by `shift` places in this array, cyclically.
+    `agents` are those of the first texts, int32 array (m,). The partner of each agent is the one `shift` positions
+    after it in this array, cyclically.
     """
 
     item: int
@@ -182,8 +196,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     shifts = rng.permutation(np.arange(1, n_agents))
     agents_by_item = [agent_order[eligible[agent_order, item]].astype(np.int32) for item in range(n_items)]
 
+    # an item with m agents has a block per shift 1 to m − 1; if pairs are unordered, d and m − d have the same pairs
     used_shifts: list[set[int]] = [set() for _ in range(n_items)]
-    n_left = 0
+    n_left = 0  # blocks that can still be yielded
     for agents, used in zip(agents_by_item, used_shifts, strict=True):
         n_shifts = max(len(agents) - 1, 0)
         if pairs == "ordered":
@@ -200,6 +215,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         start = (step + step // period) % (n_agents - 1)
         step += 1
 
+        # the next shift in the random order that the item allows and has not used
         agents = agents_by_item[item]
         used = used_shifts[item]
         candidates = map(int, chain(shifts[start:], shifts[:start]))
@@ -246,8 +262,12 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
 
 
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
-    """Return the number of each trial's block, int32 array; `sizes` are the numbers of trials per block."""
-    return np.repeat(np.arange(start, start + len(sizes), dtype=np.int32), sizes)
+    """Return the number of each trial's block, int32 array (n_trials,); blocks are numbered from `start`.
+
+    `sizes` are the numbers of trials per block.
+    """
+    numbers = np.arange(start, start + len(sizes), dtype=np.int32)
+    return np.repeat(numbers, sizes)
 
 
 @dataclass(frozen=True)

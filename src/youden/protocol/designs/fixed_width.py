@@ -102,7 +102,7 @@ class FixedWidth(TrialDesign):
     def draw_blocks(
         self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
     ) -> Trials:
-        """Draw further blocks, as far as the budget and the pool allow.
+        """Draw further blocks, each a comparison of all agents on one item, as far as the budget and the pool allow.
 
         Parameters
         ----------
@@ -123,7 +123,8 @@ class FixedWidth(TrialDesign):
             Trials of the new blocks, with their block numbers.
         """
         blocks: list[Trials] = []
-        for block in islice(iter_blocks(eligible, rng, pairs=self.pairs), n_done, until):
+        all_blocks = iter_blocks(eligible, rng, pairs=self.pairs)
+        for block in islice(all_blocks, n_done, until):
             n_spent += len(block)
             if self.n_paired is not None and n_spent > self.n_paired:
                 break

@@ -121,7 +121,9 @@ def draw_comparisons(
     """
     n_agents, n_items = chosen.shape
     shape = (n_items, n_agents, n_agents)
-    item, agent = np.nonzero(chosen.T)
+    item, agent = np.nonzero(chosen.T)  # of each chosen cell
+
+    # partners are drawn for a limited number of cells at a time, to save memory
     n_per_chunk = max(1, _CHUNK_CELLS // n_agents)
     cells, partners = [], []
     for start in range(0, len(item), n_per_chunk):
@@ -175,6 +177,7 @@ def _draw_partners(
     n_cells, n_agents = is_partner.shape
     is_partner[np.arange(n_cells), agent] = False
     if n_partners is not None and n_partners < n_agents - 1:
+        # keep the partners with the smallest random keys
         key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
         smallest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
         is_drawn = np.zeros_like(is_partner)
@@ -219,7 +222,7 @@ class StarvedError(PlanError):
 
 
 def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str]) -> None:
-    """Check that every item and every agent has at least d cells.
+    """Check that every item and every agent has at least d cells; a cell is one agent on one item.
 
     Parameters
     ----------
@@ -280,6 +283,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     _add_missing_cells(chosen, eligible, key, d=d)
     _add_missing_cells(chosen.T, eligible.T, key.T, d=d)
 
+    # component of each agent and item; while there are several, add the cell with the smallest key that joins two
     agents, items = find_graph_components(chosen)
     while agents.max() > 0 or items.max() > 0:
         joins_components = eligible & (agents[:, None] != items)

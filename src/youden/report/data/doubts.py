@@ -105,7 +105,11 @@ class GroupLine:
 
 
 def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
-    """Measure the agreement within each group of agents, and the influence of the group on the ranking.
+    """Measure the agreement within each group of agents, and the influence of the group on the ranking of the others.
+
+    The agreement within a group is compared with that across its border and outside it. The influence is Spearman's ρ of
+    the other agents' rankings with and without the group as partners, with the agent whose rank changes most. It needs
+    at least five agents outside the group.
 
     Parameters
     ----------

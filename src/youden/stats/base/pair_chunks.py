@@ -119,6 +119,12 @@ class PairChunk:
         -------
         PairChunk
             The selected trials.
+
+        Raises
+        ------
+        StatisticsError
+            [trial-columns]: if the columns differ in length; [trial-answer]: if a selected answer is NaN; [trial-item]:
+            if an item is not below `n_items`.
         """
         value = answer[rows]
         effect_group = None if block is None else _renumber_from_0(block[rows])
