@@ -6,12 +6,41 @@ There is one store per project, so that no run pays for an answer that another r
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
+
+from youden.errors import ConfigError
 
 PROJECT = ".youden"
 """Name of the folder of a project that holds the files of youden."""
 _MARKS = ((PROJECT,), (".git", "pyproject.toml"))
+_LIBPQ = re.compile(
+    r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|connect_timeout)\s*="
+)
+
+
+def check_store_address(address: str) -> None:
+    """Check that the address of a store is not a connection string of libpq.
+
+    A run makes this check before it prints or writes the address, because such a string may contain a password.
+
+    Parameters
+    ----------
+    address : str
+        Path or URL of a store.
+
+    Raises
+    ------
+    ConfigError
+        [store-url]: if the address begins like `host=… dbname=…`, and no file has this name.
+    """
+    if _LIBPQ.match(address) and not Path(address).exists():
+        raise ConfigError(
+            f"The address of a store begins with '{address.partition('=')[0]}=', like a connection string of PostgreSQL, and "
+            "would become a local file of that name. Pass a path, or postgresql://USER@HOST/DATABASE.",
+            slug="store-url",
+        )
 
 
 def usual_store() -> str | None:

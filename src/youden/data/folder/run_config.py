@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from youden.data.folder.config_paths import find_nearby_judge, make_relative, resolve_paths
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError, PlanError, RunFolderError
-from youden.project_store import find_moved_store, project_store
+from youden.project_store import check_store_address, find_moved_store, project_store
 from youden.resources import find_resource, find_shipped, report_shadow, report_shadow_at
 from youden.run_keys import INDEPENDENT, REPLACED_KEYS, CallBudget, FromOne, Key, RunKeys, Target, Text, declared_keys
 from youden.text.printable import format_command, is_device, is_local_file, redact_location, to_path
@@ -464,9 +464,17 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
     Returns
     -------
     RunConfig
+
+    Raises
+    ------
+    ConfigError
+        [store-url]: if the config or `default_store` is a connection string of PostgreSQL.
     """
     if config.store is not None:
+        check_store_address(config.store)
         return config
+    if default_store is not None:
+        check_store_address(default_store)
 
     store = None
     recorded_path = config.folder / "config.yaml"

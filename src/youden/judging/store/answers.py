@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -32,6 +31,7 @@ from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Ro
 from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
 from youden.judging.store.sqlite import explain_error
+from youden.project_store import check_store_address
 from youden.registry import Registry
 from youden.text.printable import is_local_file, is_on_network, redact_location
 from youden.types import Completion
@@ -53,11 +53,6 @@ STORES: Registry[Callable[..., StorageBackend]] = Registry(
         "postgresql": "youden.judging.store.postgres:PostgresBackend",
         "postgres": "youden.judging.store.postgres:PostgresBackend",
     },
-)
-
-
-_LIBPQ = re.compile(
-    r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|connect_timeout)\s*="
 )
 
 
@@ -83,13 +78,7 @@ def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
     """
     text = _with_password(str(address))
 
-    # "host=… dbname=…", a connection string of libpq, would otherwise be taken for a path
-    if _LIBPQ.match(text) and not Path(text).exists():
-        raise ConfigError(
-            f"The address of a store begins with '{text.partition('=')[0]}=', like a connection string of PostgreSQL, and would "
-            "become a local file of that name. Pass a path, or postgresql://USER@HOST/DATABASE.",
-            slug="store-url",
-        )
+    check_store_address(text)
 
     scheme, separator, _ = text.partition("://")
     kind = scheme if separator else "sqlite"
