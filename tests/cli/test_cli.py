@@ -469,7 +469,7 @@ def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
     assert ended.code == 0, ended.err
     said = json.loads(ended.out)
     assert len(said["ranking"]) == 30
-    assert said["fit"]["calls"]["n_paired"] + 100 == 30 * ((6960 - 100) // 30) + 100
+    assert said["fit"]["calls"]["n_paired"] == 30 * (6960 // 30)
     assert all(agent["length_place"] is not None for agent in said["ranking"])
 
 

@@ -123,7 +123,7 @@ def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, mo
 
     world = load_recorded_answers("ICLR", shared)
     case = Case(domain="ICLR", plant="none", family=10, own_sd=0.0, noise="hard steps", place="strongest")
-    for seed in (81007, 81033, 81047):
+    for seed in (81022, 81025, 81031):
         found = simulate(case, world, seed=seed)
         assert found["curve_share"] < 0.1
         assert not found["claimed"]

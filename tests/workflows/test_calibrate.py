@@ -146,22 +146,22 @@ def here(tmp_path: Path, server: WireServer) -> Path:
 @pytest.mark.slow
 def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
-    assert "the run 'notes' (seed 0) has 122 of them too" in ended.err
+    assert "the run 'notes' (seed 0) has 110 of them too" in ended.err
     assert "free: GO. J 1.00" in ended.out
     assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
     assert server.n_requests == 150
     assert not (here / "runs/notes").exists()
     n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
     assert youden("run", "notes-run.yaml").code == 0
-    assert server.n_requests == 150 + n_calls - 122
-    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
+    assert server.n_requests == 150 + n_calls - 110
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 110
     page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
-    assert "122 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
-    assert "122 answers were requested before this run; they cost $0.0000" in youden(
+    assert "110 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
+    assert "110 answers were requested before this run; they cost $0.0000" in youden(
         "report", "runs/notes", "--format", "md"
     ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
-    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 110
 
 
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(

@@ -210,7 +210,7 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         asked += 1
         assert found.required.usd == pytest.approx(found.required.calls * 0.01)
         more = add_calls(plan, calls=found.required.calls, focus=(0, 1))
-        assert len(more) == len(plan) + found.required.calls
+        assert 0 <= len(plan) + found.required.calls - len(more) < 8, "independent trials come in whole passes"
         then = evaluate_agent(
             outlook_of(answered(more, dense)), GateAnalysis("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )

@@ -147,7 +147,9 @@ def plan_calibration(
             f"Two judges have the same name: got '{duplicates[0]}' twice. Remove one, or set another `name:` in its config.",
             slug="judge-duplicate",
         )
-    plan = draw_run_plan(config)
+    # the number of independent trials of a run depends on whether its judge costs something
+    config_of_first_judge = config.model_copy(update={"judge": judges[0]}) if judges else config
+    plan = draw_run_plan(config_of_first_judge)
     trials = draw_calibration_trials(plan, calls=calls, seed=config.seed)
     experiments = [
         plan_experiment(judge.name, trials.plan, judge=judge, store=config.store_location) for judge in judge_configs
