@@ -1,9 +1,7 @@
 """Measure ρ with the dense ranking and coverage of intervals of cyclic plans, on the paper's recorded judge answers.
 
 Pools are complete, have a holdout, or have missing responses (these two with a quarter of the seeds). The public data contain
-only D: a paired answer is D, an independent one 0. `own_rates` instead decodes both answers from D, and compares the plan's
-default independent trials (from 20 % of the dense calls on, a tenth of the calls) with 100 pooled ones; `high` is the agent
-with the highest FPR.
+only D: a paired answer is D, an independent one 0. `own_rates.py` measures judges with false positives.
 
 `python benchmarks/cyclic.py [--seeds 100] [--shared FOLDER] [--out FILE]` prints JSON.
 """
@@ -26,7 +24,6 @@ from youden.types.pool import Floats
 from youden.types.results import Rates
 
 PERCENTS = (1.0, 2.0, 5.0)
-DEFAULT_PERCENTS = (2.0, 20.0, 40.0)
 
 
 @dataclass(frozen=True)
@@ -76,53 +73,6 @@ def measure_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case
     return figures
 
 
-def decode_answers(rates: Rates) -> tuple[Floats, Floats]:
-    """Decode the paired and the independent answers 1, .25 and 0 from D, arrays (n_items, n_agents, n_agents) each."""
-    D = make_difference_matrix(rates)
-    paired = np.select([np.isin(D, (1.0, 0.75)), np.isin(D, (0.25, -0.75))], [1.0, 0.25], 0.0)
-    return paired, paired - D
-
-
-def measure_default_independent_trials(
-    rates: Rates, *, percents: tuple[float, ...], n_seeds: int
-) -> dict[str, dict[str, float]]:
-    """Compare coverage, half-widths and ρ by budget and independent trials, for all agents and the one with the highest FPR."""
-    paired, independent = decode_answers(rates)
-    pool, n_agents = make_empty_pool(rates, gaps=0.0, seed=0), rates.n_agents
-    dense, fpr = ((D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))) for D in (paired - independent, independent))
-    dense = dense / (2 * (n_agents - 1) * rates.n_items)
-    high_fpr_agent = int(np.argmax(fpr))
-    table: dict[str, dict[str, float]] = {}
-    for percent in percents:
-        for independent_trials in ("pooled:100", None):
-            draws = []
-            for seed in range(n_seeds):
-                plan = make_plan(pool, calls=f"{percent}%", independent=independent_trials, seed=seed)
-                index = plan.item, plan.first, plan.second
-                answer = np.where(plan.trial_type == PAIRED, paired[index], independent[index])
-                missing = np.zeros(len(plan), dtype=np.int8)
-                verdicts = Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
-                means = estimate_mean_abilities(verdicts, target="these-items")
-                half_width = (means.high - means.low) / 2
-                covered = np.abs(means.ability - means.ability.mean() - (dense - dense.mean())) <= half_width
-                rho = float(spearmanr(means.ability, dense).statistic)
-                draws.append(
-                    [
-                        covered.mean(),
-                        covered[high_fpr_agent],
-                        half_width.mean(),
-                        half_width[high_fpr_agent],
-                        rho,
-                        plan.n_independent or 0,
-                    ]
-                )
-            names = ("covered", "covered_high", "half_width", "halfwidth_high", "rho", "n_independent")
-            table[f"{percent:g} %, {independent_trials or 'own'}"] = dict(
-                zip(names, np.mean(draws, axis=0).round(4).tolist(), strict=True)
-            )
-    return table
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100)
@@ -130,7 +80,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     table: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
-    default_tables: dict[str, dict[str, dict[str, float]]] = {}
     for name in ("PubMed", "ICLR", "SAMSum"):
         rates = read_rates(name, arguments.shared)
         differences = make_difference_matrix(rates)
@@ -147,15 +96,7 @@ def main() -> None:
                     estimator: {"rho_mean": mean[k], "rho_sd": sd[k], "coverage": mean[k + 1]}
                     for estimator, k in (("trial_mean", 0), ("clipped_linear", 2))
                 }
-        default_tables[name] = measure_default_independent_trials(
-            rates, percents=DEFAULT_PERCENTS, n_seeds=arguments.seeds
-        )
-    document = {
-        "seeds": arguments.seeds,
-        "target": "dense symmetric ranking",
-        "cyclic": table,
-        "own_rates": default_tables,
-    }
+    document = {"seeds": arguments.seeds, "target": "dense symmetric ranking", "cyclic": table}
     text = json.dumps(document, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")

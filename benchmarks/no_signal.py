@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cyclic import decode_answers, make_empty_pool
+from cyclic import make_difference_matrix, make_empty_pool
 from recorded import DOMAINS, SHARED, read_rates
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
@@ -30,6 +30,7 @@ from youden.pipeline.text_length import MAX_SHARE, follows_length, length_correl
 from youden.stats.judges.length_dependence import length_share
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.types.pool import Agent, Bools, Floats, Item, Positions
+from youden.types.results import Rates
 
 POOLS = {"5x30": (5, 30), "9x40": (9, 40), "30x200": (30, 200)}
 PERCENTS = (1.0, 2.0, 5.0)
@@ -169,6 +170,13 @@ def measure_simulated_judges(n_agents: int, n_items: int, *, n_runs: int) -> lis
         }
         for name in JUDGES
     ]
+
+
+def decode_answers(rates: Rates) -> tuple[Floats, Floats]:
+    """Decode the paired and the independent answers 1, .25 and 0 from D, arrays (n_items, n_agents, n_agents) each."""
+    D = make_difference_matrix(rates)
+    paired = np.select([np.isin(D, (1.0, 0.75)), np.isin(D, (0.25, -0.75))], [1.0, 0.25], 0.0)
+    return paired, paired - D
 
 
 def measure_recorded_judge(domain: str, shared: Path, *, n_seeds: int) -> list[dict[str, object]]:
