@@ -78,9 +78,14 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
     K = int(is_known.sum())
 
     # An agent without two trials on an item gets the mean variance within items of the others.
+    # If no agent has two, the components cannot be separated, and the whole variance counts as residual.
     within_variance = influence.within_item_variance[is_known]
-    mean_within = float(np.nanmean(within_variance)) if not np.isnan(within_variance).all() else np.inf
-    within_variance = np.where(np.isnan(within_variance), mean_within, within_variance)
+    is_measured = ~np.isnan(within_variance)
+    if not is_measured.any():
+        residual[is_known] = known_variance * n_trials
+        residual[~is_known] = residual[is_known].mean()
+        return AgentVariances(agent_item, residual)
+    within_variance = np.where(is_measured, within_variance, within_variance[is_measured].mean())
     estimate = (known_variance - (K - 2) / K * within_variance / n_trials) / share_squares
 
     # shrinkage of the estimates towards their mean
