@@ -40,7 +40,7 @@ class Message(NamedTuple):
 
 
 def table(prefixes: str) -> str:
-    """Tabulate the messages of the modules below `prefixes`, separated by blanks; `*` selects those in no other table."""
+    """Tabulate the messages of modules below `prefixes`, separated by spaces; `*` selects those in no other table."""
     wanted = [message for message in messages() if _belongs(message.module, prefixes)]
     first = {message.slug: message for message in reversed(messages())}
     rows = []
