@@ -117,7 +117,7 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     for use in new_uses:
         click.echo(printable(f"{use.variable} may now be sent to {use.host} (saved in {path})"))
     if not new_uses:
-        click.echo("nothing to allow: no key is sent, or only to hosts that are already allowed")
+        click.echo("nothing to allow: the judge sends no key, or only to hosts that are already allowed")
 
 
 def _print_installation(*, as_json: bool) -> None:
@@ -141,7 +141,7 @@ def _print_installation(*, as_json: bool) -> None:
         return
 
     click.echo(
-        f"youden {__version__}, Python {platform.python_version()}; commands below a missing extra do not work\n"
+        f"youden {__version__}, Python {platform.python_version()}; commands listed below a missing extra cannot be used\n"
     )
     for name, extra in EXTRAS.items():
         state = "missing" if extra.missing else "ok"

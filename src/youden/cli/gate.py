@@ -30,7 +30,12 @@ EXIT_CODES = {"worse": 1, "undecided": UNDECIDED}
     help="New agent to test. Repeatable; several agents share alpha.",
 )
 @click.option("--baseline", required=True, help="Agent to compare with.")
-@click.option("--margin", type=float, default=0.05, help="Largest deficit that counts as no worse.")
+@click.option(
+    "--margin",
+    type=float,
+    default=0.05,
+    help="Largest deficit against the baseline at which an agent still counts as no worse.",
+)
 @click.option(
     "--target",
     type=click.Choice(["items-like-these", "these-items"]),

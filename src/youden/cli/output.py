@@ -303,7 +303,7 @@ def format_rank_range(low: int, high: int) -> str:
 BAR_CELLS = 22
 """Width of the bars of intervals in the table of the ranking, in characters."""
 MIN_COLUMNS_FOR_BARS = 100
-"""Width of the terminal from which on bars are drawn."""
+"""Minimum width of the terminal for bars to be drawn."""
 MAX_SHORT_LINES = 3
 """Maximum number of warnings, and of changes of an extension, in the short form."""
 

@@ -1,1 +1,1 @@
-"""Sums over chunks of items, from which every run is ranked."""
+"""Engines that sum the trials of a run in chunks of items, or run workers on a Ray cluster."""

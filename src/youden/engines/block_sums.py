@@ -192,7 +192,7 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     for chunk in trials.iter_rates():
         collector.add(chunk, chunk.clean.training_scores(kind=collector.kind))
 
-    # rates of single pairs are subtracted already
+    # FPRs of single pairs are subtracted already
     pooled_rate = trials.false_positives.training_rate if trials.plan.independent == "pooled" else 0.0
     return collector.to_scores("train", offset=pooled_rate)
 

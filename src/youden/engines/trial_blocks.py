@@ -183,7 +183,7 @@ class TrialsByItem:
         self.n_votes = 0
         self.yes_counts = YesCounts(plan.n_agents)
         self.independent = ItemTotals(plan.n_items)
-        # sums of independent trials by step and by whether their block is complete
+        # sums of independent trials by step, and by whether they belong to complete blocks of the anchors
         self._totals = dict[tuple[int, bool], IndependentTotals]()
         self._rows = rows
         self._directory = directory
@@ -286,7 +286,7 @@ class TrialsByItem:
         return totals.first_agents(get_extensions(self.plan).anchors)
 
     def _sum_independent(self, select: Callable[[int, bool], bool]) -> IndependentTotals:
-        """Sum the trials for which a function of the step, and of whether they are in a complete block, is true."""
+        """Sum the trials that a function selects by their step, and by whether they belong to complete blocks."""
         totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
         for (step, in_complete_block), part in sorted(self._totals.items()):
             if select(step, in_complete_block):

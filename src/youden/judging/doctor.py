@@ -41,7 +41,7 @@ class Diagnosis:
     judge: str
     """Name of the judge, with the server if there are several."""
     findings: tuple[Finding, ...]
-    """One finding per step of `STEPS`; severity "failed" if a run needs what failed, and "warning" if it does not."""
+    """One finding per step of `STEPS`; the severity of a failed step is "failed" if a run needs it, else "warning"."""
 
     @property
     def is_usable(self) -> bool:

@@ -294,7 +294,7 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
     verdicts = make_plan_judge(config.backend, config.parameters).answer_many(run.plan)
     if verdicts.plan is not run.plan:
         raise JudgeError(
-            f"The judge '{config.name}' returned verdicts on another plan than the one passed to it. "
+            f"The judge '{config.name}' returned verdicts on another plan than the one that it was given. "
             "Return Verdicts whose `plan` is the plan passed to answer_many.",
             slug="judge-plan",
         )

@@ -189,7 +189,7 @@ def estimate(
         Environment variables that locate tiktoken's files. Default: those of the process.
     store : str or Path, optional
         Path or URL of the store, whose answers cost nothing. It need not exist.
-    keys : callable, default keys
+    keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
 
     Returns

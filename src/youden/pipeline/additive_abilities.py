@@ -102,7 +102,7 @@ def fit_abilities(
     with_items : bool, default False
         Whether to compute the influence of the items.
     n_first : int, optional
-        Number of items whose mean score sets the level of the abilities; all items if None.
+        Number of items whose mean score is the mean of the abilities; all items if None.
 
     Returns
     -------
@@ -164,8 +164,8 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     Returns
     -------
     callable
-        Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D, `weight` the number
-        of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
+        Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D = TPR − FPR, `weight`
+        the number of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
     """
     # rows with a training answer, sorted by item
     difference = training_differences(rates)
@@ -223,9 +223,9 @@ def estimate_cell_abilities(
     Therefore each component of agents is centred on the mean of its clipped predictions for its items, of which only
     the first `n_first` are used.
 
-    For the target "these-items", the covariance over items is multiplied by 1 − T_i/(PJ + 1), with T_i the answered
-    trials of agent i and P = 2(K − 1). The intervals are conservative if most cells are complete, because the agent ×
-    item variance then vanishes.
+    For the target "these-items", with K agents and J items, the covariance over items is multiplied by
+    1 − T_i/(PJ + 1), with T_i the answered trials of agent i and P = 2(K − 1) its ordered pairs. The intervals are
+    conservative if most cells are complete, because the agent × item variance then vanishes.
     """
     cells, _, weight = scores.cells
     n_agents, n_items = cells.n_agents, cells.n_items
@@ -288,7 +288,7 @@ def fit_trials(
     with_items : bool, default False
         Whether to compute the influence of the items.
     n_first : int, optional
-        Number of items whose mean score sets the level of the abilities; all items if None.
+        Number of items whose mean score is the mean of the abilities; all items if None.
     cell_fit : tuple of (Scores, ClippedLinear), optional
         Training scores and the model fitted to them; computed if None.
     with_rates : bool, default True

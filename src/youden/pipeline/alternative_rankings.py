@@ -54,7 +54,7 @@ TITLES: Mapping[AlternativeRanking, str] = {
 
 
 def alternative_ranking_findings(rankings: Mapping[AlternativeRanking, AlternativeRankingFacts]) -> list[Finding]:
-    """List findings: groups of flagged agents, rankings that could not be made, and falls of the plain leader."""
+    """List findings: flagged groups, rankings that could not be made, and rankings in which the plain leader falls."""
     findings = []
     for name, facts in rankings.items():
         if name == "robust":

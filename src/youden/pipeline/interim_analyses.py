@@ -123,7 +123,7 @@ def _limited_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floa
     best_first = np.argsort(-ability, kind="stable")
     selected, others = best_first[:top], best_first[top:]
 
-    # lead of each selected agent over each other one, and how much of it the bias correction takes
+    # lead of each selected agent over each other one, and how much of it the bias correction would remove
     lead = np.subtract.outer(ability[selected], ability[others])
     lost_lead = np.subtract.outer(bias[selected], bias[others])
 

@@ -112,9 +112,9 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 
     Abilities are returned as they are if the jury does not answer by the mean of its votes.
 
-    For all P = 2(K − 1)J comparisons of agent i, each judged once, the variance of the mean answer is σ²_i/P. σ²_i is
-    the mean over the agent's trials of the variance of the votes, divided by their number. Permanent differences
-    between judges are part of σ²_i, so the intervals are conservative.
+    With K agents and J items, agent i has P = 2(K − 1)J possible comparisons. If each is judged once, the variance of
+    the mean answer is σ²_i/P. σ²_i is the mean over the agent's trials of the variance of the votes, divided by their
+    number. Permanent differences between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
     n_trials, total_variance = np.zeros((2, n_agents))
@@ -335,8 +335,8 @@ class JudgeSpread:
     n_effective : float
         Effective number of judges.
     variance : float
-        Variance between judges of the kind: of an agent's centred ability by one judge around its mean over all of
-        them, without sampling error.
+        Variance between judges, without sampling error: that of an agent's centred ability by one judge around the
+        agent's mean over all judges of this kind.
     low, high : float
         95 % interval of `variance`.
     agent_variance : float
@@ -346,8 +346,9 @@ class JudgeSpread:
 
     Notes
     -----
-    One-way random effects by moments, with the χ² interval of M − 1 judges. An agent's variance between judges is
-    shrunk towards the average one, which has the weight of one more judge. Degrees of freedom are Satterthwaite's.
+    One-way random effects by moments for M judges, with a χ² interval of M − 1 degrees of freedom. An agent's variance
+    between judges is shrunk towards the average one, which has the weight of one more judge. Degrees of freedom are
+    Satterthwaite's.
     """
 
     def __init__(

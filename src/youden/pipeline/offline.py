@@ -165,7 +165,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
                 )
             n_new += counts.n_new
 
-            # go on while answers are left that may belong to the next round
+            # repeat while answers are left that may belong to the next round
             previous = stage
             stage = find_stage(planned)
             if not counts.n_unknown or len(stage.plan) == len(previous.plan):

@@ -109,7 +109,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         plan = _draw_plan(config, pools) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
-    # a run in rounds may go on to the goal in the config
+    # a run in rounds may be continued to a new goal in the config
     if stored.design in STOPPING_OPTIONS:
         _, new_options = config.effective_design
         options = {**_without_stopping_options(stored.design, stored.options), **new_options}
@@ -336,8 +336,8 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
 
-    Returns the beginning of a sentence that "another name or --out for this run" ends. Empty if the config does not ask
-    for a search, if the run is one already, or if it has no fit.
+    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. Empty if the config
+    does not ask for a search, if the run is one already, or if it has no fit.
     """
     design, _ = config.effective_design
     if design != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
@@ -353,7 +353,8 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
     """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
 
-    Returns the beginning of a sentence that "another name or --out for this run" ends. Empty if anything else differs.
+    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. Empty if anything
+    else differs.
     """
     extensions = get_extensions(stored)
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
@@ -386,7 +387,7 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
     """Return the error for a folder that holds something else.
 
-    `remedy` begins the sentence that "another name or --out for this run" ends.
+    `remedy` is the beginning of a sentence, to which "another name or --out for this run" is appended.
     """
     return RunFolderError(
         f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "

@@ -486,7 +486,8 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
     if expected.rate_share is not None:
         yield (
             f"false-positive rates of {ASSUMED_FPR:.0%} would account for {expected.rate_share:.0%} of the variance of an "
-            f"ability; {3 * expected.n_independent:,} more independent calls would halve their part of the interval"
+            f"ability; {3 * expected.n_independent:,} more independent calls would halve the part of the interval that is due "
+            "to these rates"
         )
     if expected.requested_half_width is not None:
         yield _format_half_width(expected, expected.requested_half_width, usd_per_call)

@@ -57,7 +57,7 @@ def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
-    """State, as in `fit.json`, the evidence that a judge separates agents, by abilities of the main ranking."""
+    """Test whether the judge separates agents, and return the result as the facts of `fit.json`."""
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     j = rates.j
     return JudgeSignalFacts(

@@ -86,7 +86,7 @@ def _read_plan_keys(folder: RunFolder, questions: Questions, plan: Plan) -> KeyF
 
 
 def _keys_path(folder: RunFolder, questions: Questions) -> Path:
-    """Return the path of the file of request hashes for a judge, whose questions are `questions`."""
+    """Return the path of the file with the request hashes of `questions`, the questions to one judge."""
     return folder.file(f"request-hashes-{questions.digest[:12]}.parquet")
 
 

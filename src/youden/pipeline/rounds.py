@@ -149,7 +149,7 @@ def _format_items_needed(n_items: int | None) -> str:
 JudgePlan = Callable[[Plan], Verdicts]
 """Returns the verdicts of a plan."""
 STOP_MESSAGES = {
-    "near enough": "stopped early: the selected agents are near enough to the best",
+    "near enough": "stopped early: the regret bound of the selected agents is small enough",
     "narrow": "stopped early: intervals are as narrow as requested",
     "budget": "the budget is spent",
     "judge": "stopped early: ",

@@ -62,7 +62,7 @@ def find_pool(start: Path) -> Path:
 def has_pool_columns(file: Path) -> bool:
     """Return whether a table has the columns `agent`, `item` and `text`.
 
-    Also True if it cannot be opened, because reading it as a pool then gives a better error.
+    Also True if it cannot be read or has no row, because reading it as a pool then raises a more helpful error.
     """
     columns = _read_columns(file)
     return not columns or {"agent", "item", "text"} <= set(columns)

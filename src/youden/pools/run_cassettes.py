@@ -1,6 +1,6 @@
 """Export the requests and answers of a run or of a generated pool as a cassette, import them, and find missing ones.
 
-A cassette is a file with all distinct requests of its source, so that the source can be repeated without calls.
+A cassette is a file of recorded requests and answers, with which a run or pool can be repeated without calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CassetteExport:
     n_answers, n_failures : int
         Number of requests with an answer, and with a failure.
     n_unanswered : int
-        Number of distinct requests without an outcome. Requests that would contain their answers cannot be built, and
+        Number of distinct requests without an outcome. Requests that depend on a missing answer cannot be built, and
         are not counted.
     """
 
@@ -155,8 +155,8 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Request hash → description of the request. Requests that would contain a missing answer cannot be built, and are
-        not listed.
+        Request hash → description of the request. Requests that depend on a missing answer cannot be built, and are not
+        listed.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """Derive plans and verdicts from others: an earlier state, the first agents alone, or one more round.
 
-The roles and steps of the trials decide what belongs to each state.
+Each trial has a role (its purpose) and a step (0 for the first plan, then one per extension or round). Both decide
+which of these states it belongs to.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
     Returns
     -------
     Plan
-        The earlier plan, but with the `characters` of the whole plan.
+        The earlier plan, but with the `characters` (total text length) of the whole plan.
     """
     extensions = get_extensions(plan)
     if n >= len(extensions.steps):
@@ -165,7 +166,7 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        The plan without them, but with the `characters` of the whole plan.
+        The plan without them, but with the `characters` (total text length) of the whole plan.
     """
     if not plan.n_follow_ups:
         return plan

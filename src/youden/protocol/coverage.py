@@ -34,7 +34,7 @@ class Coverage:
     holdout : int
         Calls of both trial types that touch a held-out cell.
     dense : int
-        Calls of the dense design, 2K(K − 1)J.
+        Calls of the dense design, 2K(K − 1)J for K agents and J items.
     """
 
     present: int
@@ -81,7 +81,7 @@ def compute_coverage(plan: Plan) -> Coverage:
     holdout = plan.split.holdout
     touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, second_item]
 
-    # one number per pair of agents on an item, with and without its order
+    # one number per pair of agents on an item, as an ordered and as an unordered pair
     item, first, second = (column[is_paired].astype(np.int64) for column in (plan.item, plan.first, plan.second))
     low = np.minimum(first, second)
     high = np.maximum(first, second)

@@ -261,8 +261,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell.
     calls : int, optional
-        Number of calls to add, of paired and independent trials together. Default: the plan's paired calls per response
-        per cell, times the number of new responses per cell, and the independent calls that belong to them.
+        Number of calls to add, of paired and independent trials together. Default: as many paired calls for each new
+        response per cell as the plan has for each present one, and the independent calls that belong to them.
 
     Returns
     -------
@@ -339,9 +339,9 @@ class _PlanExtender:
         return n_calls + self.requested_calls(n_scored)
 
     def requested_calls(self, n_scored: int) -> int:
-        """Return the number of independent calls for agents that join if the plan was requested with such a number.
+        """Return how many independent calls the agents that join get if the plan was requested with a number of them.
 
-        They are as many per agent as the anchors have; 0 if no agent joins.
+        Each agent gets as many as an anchor has. For other plans, or if no agent joins, the result is 0.
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
@@ -395,9 +395,9 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. For each of them, each group of agents
-        that joined later gets a block that compares it with anchors. `set_sizes` : number of items by set number, as
-        in `item_set_sizes`. Returns one table of trials per set and group.
+        A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
+        agents that joined later gets a block that compares it with anchors. `set_sizes` : number of items by set
+        number, as in `item_set_sizes`. Returns one table of trials per set and group.
 
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
@@ -519,7 +519,7 @@ class _PlanExtender:
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))
 
     def largest_block(self, scored: tuple[int, ...]) -> int:
-        """Return the paired calls of a block of all agents, or of `scored` if not empty: the smallest usable budget."""
+        """Return the most paired calls that a block of all agents, or of `scored` if not empty, can have."""
         if scored:
             return 2 * len(scored)
         n_joined = sum(map(len, self.extensions.joined))
@@ -541,8 +541,8 @@ class _PlanExtender:
             n += self.requested_calls(len(scored))
             return self._draw_linking_independent(scored, n)
 
-        # divide n trials in proportion to the paired ones, as whole passes: first of the anchors, then of each group of
-        # agents that joined
+        # divide n trials in proportion to the paired ones, in whole passes (each agent once first and once second):
+        # first among the anchors, then among each group of agents that joined
         n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
         n_main = int((paired.role == MAIN).sum())
         n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0

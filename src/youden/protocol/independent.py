@@ -246,7 +246,7 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw an independent trial for each paired one: the same first text, and a text of the second agent on another item.
+    """Draw an independent trial for each paired one: the same first text, and the second agent's text on another item.
 
     The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
     of `paired`, without trials whose second agent has no other eligible item.

@@ -269,7 +269,7 @@ def make_plan(
     added = independent_trials.draw(paired, in_rounds=drawn.rounds is not None)
     if n_probes := len(independent_trials.probes):
         notes.append(
-            f"{n_probes} of {len(added)} independent calls compare texts on different items that are unusually "
+            f"{n_probes} of {len(added)} independent calls are probes: they compare texts on different items that are unusually "
             "similar; only the false-positive alarm uses them, not the false-positive rates"
         )
     all_trials = Trials.concat([paired, added]).with_replicate_numbers()
@@ -335,7 +335,7 @@ HOLDOUT_PARTNERS = 3
 
 
 def _draw_holdout_trials(split: Split, pool: Pool) -> Trials:
-    """Draw three paired trials of each held-out cell (agent, item) with random partners; the cell's text comes first."""
+    """Draw three paired trials of each held-out cell (agent, item) with random partners; its text comes first."""
     rng = stream("trials of held-out cells", split.seed)
     return draw_comparisons(split.holdout, pool.present, n_partners=HOLDOUT_PARTNERS, pairs="ordered", rng=rng)
 

@@ -86,7 +86,7 @@ def _count_possible(eligible: Bools) -> int:
 
 
 def has_free_calls(plan: Plan) -> bool:
-    """Return whether a plan was made for a judge whose calls cost nothing, so that its pooled trials are not counted."""
+    """Return whether a plan was made for a judge whose calls cost nothing, so that pooled trials do not count."""
     return plan.request.free_independent and has_default_number(plan)
 
 
@@ -126,7 +126,7 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
 
 
 def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
-    """Return how many calls an extension needs for `n_paired` paired trials; independent trials that are free do not count.
+    """Return how many calls an extension needs for `n_paired` paired trials; free independent trials do not count.
 
     `n_scored` is the number of agents whose abilities the paired trials measure; `joins`: whether these agents are new
     in the plan.

@@ -195,7 +195,7 @@ def pooled_fpr(rates: Rates) -> float | None:
 
 
 def _pooled_mean(total: Floats, n: Ids) -> float | None:
-    """Return the mean of all answers, from sums and numbers of answers per row, arrays (n_rows,); None without answers."""
+    """Return the mean answer, from sums and numbers of answers per row, arrays (n_rows,); None without answers."""
     if not n.sum():
         return None
     return float(total.sum() / n.sum())

@@ -191,7 +191,7 @@ class Run(RunView):
     Raises
     ------
     RunFolderError
-        If an attribute or method needs a file that is missing or damaged.
+        If an attribute or a method reads a file that is missing or damaged.
 
     Examples
     --------

@@ -145,8 +145,9 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
 class PairAgreement(NamedTuple):
     """Answers of pairs, and what the abilities predict of them; arrays are symmetric float (n_agents, n_agents).
 
-    `n` and `total` are the number and the sum of the answers, `excess` is total − n·e and `room` is n·(1 − e), 0 for pairs
-    that were not compared; `is_candidate` : bool (n_agents, n_agents); `effect` : float (n_agents,).
+    `n` and `total` are the number and the sum of the answers. With e the predicted answer plus its standard error,
+    `excess` is total − n·e and `room` is n·(1 − e), 0 for pairs that were not compared; `is_candidate` : bool
+    (n_agents, n_agents); `effect` : float (n_agents,).
     """
 
     n: Floats
@@ -185,7 +186,7 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow a group from each candidate pair that no earlier group contains, and yield its agents in order of joining."""
+    """Grow a group from each candidate pair that no earlier group contains; yield its agents as they joined."""
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.room[first, second], _DECIMALS)
     effect = pairs.effect[first] + pairs.effect[second]
@@ -243,7 +244,7 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group agrees more than the bar of its size; p = 1 if a member agrees too little with the others."""
+    """Test whether a group agrees more than the bar of its size; p = 1 if a member agrees too little."""
     K, size, members = len(pairs.n), len(group), tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
     log_alpha = np.log(ALPHA) + _log_n_subsets(K, 2) - _log_n_subsets(K, size)

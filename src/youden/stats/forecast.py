@@ -136,7 +136,8 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     Returns
     -------
     float array (n_agents,)
-        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks)).
+        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks)), with t the quantile of Student's t and p_j the share of item j
+        in the blocks.
     """
     variance = components.agent_item * item_share_squares(n_blocks, n_items) + components.residual / (2 * n_blocks)
     df = min(n_blocks, n_items) - 1 + PRIOR_CLUSTERS

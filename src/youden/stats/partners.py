@@ -318,9 +318,9 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     with y centred by item. As the effects of partners are subtracted, partners affect an agent's ability only through
     the noise of these effects.
 
-    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with c = K/(K − 1) times the mean effect, weighted by importance. With
-    equal weights it is the mean over the partners. The covariance is clustered by item; the influence of an item on the
-    effects is propagated through the equations.
+    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect, weighted by
+    importance. With equal weights it is the mean over the partners. The covariance is clustered by item; the influence
+    of an item on the effects is propagated through the equations.
     """
     K = len(partners.importance)
     pair_weight = totals.weight + totals.weight.T

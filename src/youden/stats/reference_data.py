@@ -172,7 +172,7 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     AgentVariances
         Arrays of the shape (n_data_sets,).
     """
-    # from the mean half-width at the median to the largest at 1
+    # half-width relative to the mean one: 1 up to the median agent, `max_width_ratio` for the agent with the largest
     distance = max(0.0, 2 * quantile - 1) ** 2
     max_width_ratio = np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]])
     width_ratio = 1 + distance * (max_width_ratio - 1)

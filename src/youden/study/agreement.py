@@ -95,7 +95,7 @@ class OrderComparison:
             f"{self.n_significant_b:,} by {name_b}, on {ABOUT[target]} (95 % per pair); {self.n_significant_both:,} by both, "
         )
         if not self.n_significant_both:
-            return f"{counts}so nothing shows whether their orders differ."
+            return f"{counts}so their orders cannot be compared."
         if not self.n_reversed:
             return f"{counts}all in the same order."
         examples = ", ".join(f"{winner} above {loser}" for winner, loser in self.reversed_pairs)
@@ -119,7 +119,7 @@ class Curl:
     data_median, data_p95 : float or None
         Median and 95th percentile of |Δ| of the data, in the unit of the link.
     predicted_median, predicted_p95 : float or None
-        The same of the predictions of the additive fit, in the unit of the scores.
+        The same for the predictions of the additive fit, in the unit of the scores.
     """
 
     data_median: float | None
@@ -324,7 +324,7 @@ def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: Sc
 
 
 def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]:
-    """Compute the shifts of every two judges, the later relative to the earlier; explain those that are missing."""
+    """Compute the shifts of every two judges, the later relative to the earlier, and sentences on missing ones."""
     shifts, skipped = [], []
     for a, b in combinations(range(len(aligned.names)), 2):
         try:
@@ -375,7 +375,7 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure how far scores are from additive after a link function, and how far the predictions of an additive fit are.
+    """Measure how far scores, and the predictions of an additive fit, are from additive after a link function.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
-    """Describe in sentences how far two judges agree on the ranking, on single answers and on significant differences."""
+    """Describe how far two judges agree on the ranking, on single answers and on significant differences."""
     names, ranking = f"{pair.judge_a} and {pair.judge_b}", pair.ranking
     if ranking is None:
         yield f"{names}: one of the rankings does not vary, so no correlation is defined."

@@ -1,6 +1,6 @@
 """Study what each design achieves at each number of calls: accuracy of the ranking, interval width, coverage, regret.
 
-The figures are means over seeds. The split-half reliability of the items, which is a ceiling, is reported with them.
+Figures are means over seeds, reported with their upper limit, the split-half reliability of the items.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
-    """Describe the cheapest design that meets the goal, or the best design if none does, and the limit set by the items."""
+    """Describe the cheapest design that meets the goal, else the best design, and the limit set by the items."""
     recommendation = recommend(study, goal)
     rho = study.halves.rho
     ceiling = (
@@ -236,7 +236,7 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than the choice of trials: cell designs have a matched independent trial for every paired "
-            "one, as in the paper, cyclic only 7 to 10 % of its calls. That is half of the gain."
+            "one, as in the paper, cyclic only 7 to 10 % of its calls. This difference accounts for half of the gain."
         )
 
 

@@ -1,7 +1,7 @@
 """Evaluate the rows of a study at every seed, and summarize figures over seeds.
 
-A study defines its rows and their figures. The loop over seeds is here; a row that cannot be planned yields an error,
-not an exception, so that the other rows are still evaluated.
+A study defines its rows and their figures. The loop over seeds is here; for a row that cannot be planned, it returns
+the error instead of raising it, so that the other rows are still evaluated.
 """
 
 from __future__ import annotations

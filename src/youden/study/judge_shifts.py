@@ -86,9 +86,10 @@ class FamilyShift:
     p_value, p_holm : float
         Two-sided p-value, and the same corrected by Holm over the families.
     curve_share : float or None
-        Share of the family's membership that a curve in ability explains; None with too few agents.
+        Share of the variance of membership in the family that a curve in ability explains; None with too few agents.
     together : bool
-        Whether the family is clustered in a judge's ranking, so that a shift may be due to the shape of the curve.
+        Whether the family's ranks by a judge are close together. A shift may then be due to the shape of the curve that
+        relates the two judges.
     identifiable : bool
         Whether the shift can be distinguished from a nonlinear relation between the judges.
     judges, favoured_by : tuple of str
@@ -122,8 +123,8 @@ class JudgeShifts:
     level, slope : float
         Confidence level of the agents' shifts, and slope of the second judge's abilities on the first's.
     rho, rho_seen, rho_same : RankAgreement, float, float or None
-        Spearman's ρ of the first judge's ranking by all trials with the second's, had it answered all of them; with the
-        second's by the shared trials; with its own by the shared trials. None if undefined.
+        Spearman's ρ of the first judge's ranking by all trials with three others: the second judge's, had it answered
+        all trials; the second judge's by the shared trials; its own by the shared trials. None if undefined.
     agents, families : tuple of AgentShift, tuple of FamilyShift
         Shifts of agents, by p-value, and of families, by name.
     judge_families : dict of str to str or None
@@ -233,7 +234,7 @@ def _compute_family_shift(
     rng: np.random.Generator,
     level: float,
 ) -> FamilyShift:
-    """Compute the shift of one family, and whether it can be distinguished from a nonlinear relation between the judges.
+    """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
     `is_member` is a bool array (n_agents,). `level` is the confidence level of the interval.
     """

@@ -289,7 +289,7 @@ def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> N
 
 
 def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
-    """Return the keys by which the items of a run are matched with those of others: ids, or the last numbers in the ids.
+    """Return the keys that match the items of a run with those of others: ids, or the last numbers in the ids.
 
     Raises ConfigError [judges-number] if the numbers are not unique.
     """
@@ -351,7 +351,7 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers of a run to trials of shared agents and items, with columns hard and soft and the trials as index.
+    """Tabulate a run's answers to trials of shared agents and items: columns hard and soft, trials as index.
 
     `agent_index` and `item_index` are from `_index_shared`. The table is empty if the run has no trials.
     """
@@ -369,7 +369,7 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D = TPR − FPR of the ordered pairs of shared agents and items, with columns hard and soft and the pairs as index.
+    """Tabulate D = TPR − FPR of ordered pairs of shared agents: columns hard and soft, pairs and items as index.
 
     `agent_index` and `item_index` are from `_index_shared`.
     """

@@ -109,7 +109,7 @@ class LinksStudy:
     scores : {"symmetric", "row"}
         Kind of the scores.
     n_agents, n_items, n_compared, n_cells : int
-        Size of the pool, items with a score, and scores.
+        Numbers of agents and items of the pool, of items with a score, and of scores.
     summary : list of str
         Conclusions in sentences.
     """

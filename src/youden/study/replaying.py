@@ -33,7 +33,7 @@ class RecordedAnswers(ReadOnly):
         Mean answer to (item of the first text, first agent, second agent), by trial type; NaN if unknown and on
         the diagonal.
     pool : Pool
-        Agents and items; a cell has an empty text if any of its answers is known, otherwise None.
+        Agents and items; a cell (agent, item) has an empty text if any of its answers is known, otherwise None.
     rates : Rates
         Rates of the ordered pairs.
     groups : dict of str to str or None

@@ -224,7 +224,7 @@ def _score_regime(
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())
-    training_calls = float(coverage.calls - coverage.holdout)  # calls of held-out cells alone do not serve training
+    training_calls = float(coverage.calls - coverage.holdout)  # held-out calls do not serve training
     return scores, [n_scored / coverage.present, n_scored / coverage.train, training_calls, training_calls]
 
 

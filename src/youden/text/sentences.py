@@ -2,7 +2,7 @@
 
 An interval is always shown with enough digits that its bounds differ, and a number of items always with the number that
 was compared. Sentences are split at end marks and line breaks, in scripts without spaces too; an abbreviation before a
-capital letter is taken for the end of a sentence.
+capital letter counts as the end of a sentence.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class PartnerRules:
     trusted: tuple[str, ...] = ()
     """Ids of the trusted panel; empty if there is none."""
     families: Mapping[str, str] = field(default_factory=dict)
-    """Agent id → family. An agent that is not listed is a family of its own."""
+    """Agent id → family. An agent that is not listed forms a family alone."""
     clones: tuple[tuple[str, ...], ...] = ()
     """Groups of agents with nearly identical texts; they are flagged without regard to their answers."""
 
@@ -330,8 +330,8 @@ class ChoiceFacts:
     ability_high: float
     """Upper bound of the ability of the first agent."""
     p_best: Mapping[str, float]
-    """Agent id → posterior probability that it is the best, highest first; too high for the first if many agents are
-    nearly level.
+    """Agent id → posterior probability that it is the best, highest first; too high for the first if many agents have
+    nearly equal abilities.
     """
     expected_regret: float
     """Expected regret: posterior mean of the ability of the best agent minus that of the first selected agent."""
@@ -339,7 +339,7 @@ class ChoiceFacts:
 
 @dataclass(frozen=True)
 class AgentRate:
-    """False-positive rate of an agent: its mean answer to independent trials, drawn towards the mean of all agents."""
+    """False-positive rate of an agent: its mean answer to independent trials, shrunk towards the mean of all agents."""
 
     agent: str
     """Id of the agent."""

@@ -41,7 +41,7 @@ class Split(ReadOnly):
     holdout: Bools
     """bool (n_agents, n_items), held-out cells."""
     rule: SplitRule
-    """`strict` excludes from training all trials with a text of a held-out cell, `paper` only those scored for it."""
+    """`strict` excludes from training all trials with a text of a held-out cell, `paper` only if it comes first."""
     fraction: float
     """Requested fraction of held-out cells."""
     seed: int

@@ -46,7 +46,7 @@ class TrialsOnDisk:
     """Trials of a run that is too large for memory; one block of rows is in memory at a time.
 
     Answers are sorted by the two decimals that are displayed. The kind "answers differ" is not available, because it
-    needs all rows at once; such trials have the next kind that applies.
+    needs all rows at once; such trials get the next kind that applies to them.
 
     Raises RunFolderError if a file is missing or damaged.
     """

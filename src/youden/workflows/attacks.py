@@ -184,7 +184,7 @@ class Attack:
 def attack(
     what: str, *, needs_prompts: bool = False
 ) -> Callable[[Callable[[AttackContext], Mapping[str, Sequence[str]]]], Attack]:
-    """Make an `Attack` from a function, as a decorator.
+    """Make a decorator that turns a function into an `Attack`.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ N_KEYWORDS = 40
 
 
 def _select_keywords(context: AttackContext, j: int) -> str:
-    """Return the keywords of item j, separated by commas: of the words that most responses use, the rarest in the pool."""
+    """Return the keywords of item j: of the words that most responses use, the rarest in the pool."""
     responses = context.others(j, N_KEYWORD_SOURCES)
     n_users = Counter(word for text in responses for word in dict.fromkeys(split_words(text)))
     common_words = [word for word, _ in n_users.most_common(N_COMMON_WORDS)]

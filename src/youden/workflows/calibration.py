@@ -347,8 +347,7 @@ def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJu
     Yields
     ------
     str
-        For each judge, an empty line, its decision and notes. At the end, the rule by which a judge passes, and the
-        conclusion.
+        An empty line, the decision and notes for each judge; then the rule by which a judge passes, and the conclusion.
     """
     for judge in judges:
         yield ""

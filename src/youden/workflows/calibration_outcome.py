@@ -240,7 +240,7 @@ class _Criterion:
         return estimate.low > self.bound if self.is_minimum else estimate.high < self.bound
 
     def find_factor(self) -> float:
-        """Find the factor on the number of calls from which on the criterion is met; infinity above `MAX_CALLS_FACTOR`."""
+        """Find the smallest factor on the calls that meets the criterion; infinity above `MAX_CALLS_FACTOR`."""
         factor = 1.0
         while not self.is_met(factor):
             factor *= 1.05
@@ -324,5 +324,5 @@ def _evaluate_length(length_j: Metric) -> Finding:
 
 
 def _scale_counts(rate: Proportion, factor: float) -> Proportion:
-    """Return the same rate as if it had been estimated from `factor` times as many trials, with its narrower interval."""
+    """Return the same rate with the narrower interval that `factor` times as many trials would give."""
     return proportion(rate.n_yes * factor, rate.n * factor, level=rate.level)

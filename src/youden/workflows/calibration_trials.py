@@ -147,7 +147,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     unbalanced = _sort_by_length_ratio(extended, unbalanced, length, min_length=lower_quartile, largest_first=True)
     balanced = _sort_by_length_ratio(extended, balanced, length, min_length=median, largest_first=False)
 
-    # take as many trials of each kind as wanted
+    # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
     trials_by_kind: dict[Kind, Trials] = {
         "paired": paired_trials,
@@ -189,7 +189,7 @@ def _check_numbers(pool: Pool, *, n_paired: int, n_independent: int) -> None:
 
 
 def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
-    """Split rows, int array, into two halves: one for random trials, and one from which trials are selected by length.
+    """Split rows, int array, into two halves: for random trials, and for trials selected by length.
 
     The first half has one row more if the number is odd.
     """
@@ -198,7 +198,7 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
-    """Return a plan with 400 more random independent trials, comparisons of responses to different items, at its end."""
+    """Return a plan with 400 more random independent trials (comparisons across items) at its end."""
     extra = draw_pooled_trials(plan.pool.present, _N_EXTRA_INDEPENDENT, rng)
     return replace(plan, trials=Trials.concat([plan.trials, extra]))
 
@@ -215,7 +215,7 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats, int32 array (n_trials,); −1 for trials of other kinds.
+    """Return the row of the paired trial that each trial repeats, int32 (n_trials,); −1 for other kinds.
 
     Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
     `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`.
@@ -284,7 +284,7 @@ def _draw_planted(
 
 
 def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
-    """Return the pool with two more agents, which respond with clones and with the template on the items of these trials."""
+    """Return the pool with two more agents, which have the clones and the template on these items."""
     texts = np.full((2, pool.n_items), None, dtype=object)
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
         texts[0, item] = apply_steps(str(pool.texts[agent, item]), _CLONE_STEPS, standalone_stream(item))

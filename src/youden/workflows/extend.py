@@ -166,7 +166,7 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     planned : PlannedExtension
         From `plan_extension`.
     asking : JudgingOptions, optional
-        Terms of the requests. A cost cap holds for all rounds together.
+        Options of the requests. A cost cap holds for all rounds together.
 
     Returns
     -------

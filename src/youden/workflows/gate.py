@@ -51,8 +51,8 @@ class RequiredCalls:
     calls, usd : int, float or None
         Additional calls on the same items, None if no number suffices, and their cost, None if a price is unknown.
     items, conditional_power : int, float or None
-        If no calls on these items are enough: about how many items are, with every comparison on them; and the
-        conditional power of every comparison on the present items, None if none is left.
+        If no number of calls on these items is enough: the approximate number of items that is, with every comparison
+        on them; and the conditional power after every comparison on the present items, None if none is left.
     items_at_current_difference : int or None
         Items at which the present difference decides if it does not change.
     """
@@ -109,7 +109,7 @@ class Gate:
     method : str
         Method of the comparison, for display.
     calls, extendable : int or None, bool
-        Calls of the run, None if imported; whether more calls extend it, instead of a new run with a larger budget.
+        Calls of the run, None if imported; whether calls can be added to it, without a new run.
     agents, target : tuple of GateResult, {"items-like-these", "these-items", "items-and-judges"}
         One result per agent; the population that the differences refer to.
     choice, recommendation : ChoiceFacts, Recommendation or None
@@ -146,7 +146,7 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Calls that would decide all agents in `focus`, not only the agent of one row; None if it is empty."""
+        """Calls that would decide all agents in `focus` together; None if `focus` is empty."""
         required = [row.required for row in self._decidable if row.required]
         largest = max(required, key=lambda needed: needed.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
@@ -175,7 +175,7 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the target of a gate: `target`, or else that of the run; raise InputError [gate-target] if labels exclude it."""
+    """Return `target`, or else that of the run; raise InputError [gate-target] if labels exclude it."""
     if labels is None:
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
         return target or default
@@ -369,7 +369,7 @@ def _number_analyses(
 
 
 def _check_agent(answers: GateAnswers, agent: str) -> None:
-    """Raise InputError [gate-agent] if an agent is unknown, or [gate-unjudged] if none of its comparisons has an answer."""
+    """Raise InputError [gate-agent] if an agent is unknown, or [gate-unjudged] if it has no answered comparison."""
     if agent not in answers.agent_ids:
         raise InputError(
             f"The run has no agent '{agent}'. {suggest_name(agent, answers.agent_ids)} "
@@ -459,14 +459,14 @@ def evaluate_agent(
 def _compute_required_calls(
     forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
 ) -> RequiredCalls:
-    """Compute the calls that would decide the next analysis or, if no calls on the present items do, the number of items.
+    """Compute the calls that would decide the next analysis, or the number of items if no calls would.
 
     `alpha` is that of the next analysis, and `usd` the price of a call.
     """
     difference = forecast.difference
 
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
-        """Compute the conditional power, float array (n,), for remaining shares of the variance, (n,)."""
+        """Compute the conditional power for remaining fractions of the variance; both are float arrays (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
         from_items = difference.variance - difference.residual_variance
         return conditional_power(

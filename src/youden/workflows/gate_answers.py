@@ -179,7 +179,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _is_extendable(plan: Plan) -> bool:
-    """Return whether calls can be added to a plan: it has no rounds, and its first plan has blocks or it was extended."""
+    """Return whether calls can be added to a plan: it has no rounds, and has blocks at first or was extended."""
     is_extended = bool(get_extensions(plan).steps)
     return plan.rounds is None and (has_blocks_in_first_plan(plan) or is_extended)
 
@@ -201,7 +201,7 @@ def make_forecaster(
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent.
+        Takes the positions of the new and the old agent, and returns the forecast of their difference.
     """
     if abilities is None:
         rates = None
@@ -223,8 +223,7 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
     """Return a forecaster whose variances are those of the ranking, for exactly these items and not for similar ones.
 
-    More calls on the same items reduce all of this variance. It is forecast as proportional to 1 / calls, an upper
-    bound.
+    More calls on the same items reduce all of it. The forecast, proportional to 1 / calls, is an upper bound.
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
@@ -440,7 +439,7 @@ def _list_larger_numbers(n: int, maximum: int) -> Positions:
 
 
 def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
-    """Return the mean cost of the calls of a run in USD, or their expected cost by the judge's prices; None if unknown."""
+    """Return the mean USD per call of a run, or the expected one by the judge's prices; None if unknown."""
     paid = read_usd_per_call(folder)
     if paid is not None or not folder.has("config.yaml"):
         return paid

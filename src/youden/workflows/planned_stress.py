@@ -45,7 +45,7 @@ class AttackPlace:
     of : int
         Number of possible ranks: the other agents and one planted agent.
     shift, most : float, int
-        Mean and largest absolute change of rank among the other agents.
+        Mean and largest absolute change of rank of the other agents.
     moved : str or None
         Agent with the largest change; None if no rank changed.
     """
@@ -198,15 +198,15 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_pairs = len(pairs)
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
 
-    # the trials go through the pairs and the items in turn; after each common period of both, the item goes one
-    # further, so that no pair meets twice on an item
+    # trial t has pair t and item t, cyclically; the item is shifted by one whenever both cycles end together, so that
+    # no pair meets twice on an item
     trial = np.arange(n_trials)
     pair = trial % n_pairs
     period = lcm(n_pairs, n_items)
     item_order = rng.permutation(n_items).astype(np.int32)
     item = item_order[(trial + trial // period) % n_items]
 
-    # the order of the two texts alternates, from a random one
+    # the order of the two texts alternates, beginning with a random one
     agent_a, agent_b = pairs[pair].T
     n_before = trial // n_pairs  # earlier trials of the same pair
     initial_order = rng.integers(2, size=n_pairs)[pair]
@@ -459,7 +459,7 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
     if base_agent is not None:
         if base_agent not in ids:
             raise ConfigError(
-                f"The pool has no agent '{base_agent}' to start attacks from. {suggest_name(base_agent, ids)}",
+                f"The base agent is not in the pool: got '{base_agent}'. {suggest_name(base_agent, ids)}",
                 slug="stress-attacker",
             )
         return ids.index(base_agent), "set by the user"

@@ -208,7 +208,7 @@ def _draw_answers(
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write rows as a CSV file. Each row has an id and texts, which are made safe for spreadsheets; missing fields are empty."""
+    """Write rows as a CSV file. Each row has an id and spreadsheet-safe texts; missing fields are empty."""
     with atomic_write(out) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)

@@ -38,7 +38,7 @@ _ABILITY = (
 
 @dataclass(frozen=True)
 class _Run:
-    """What the files of all agents need to know of a run; `timestamp` is in seconds since 1970."""
+    """Facts of a run that the files of all its agents contain; `timestamp` is in seconds since 1970."""
 
     name: str
     pool: PoolSummary

@@ -44,7 +44,7 @@ _COPIED_FILES = (
 )
 """Files of a run that are copied unchanged."""
 _TABLES_FOLDER = "tables"
-"""Folder for a run's ranking and items as Parquet. In CSV, readers could take an agent called 007 for a number."""
+"""Folder for a run's ranking and items as Parquet. From CSV, a reader could read an agent called 007 as a number."""
 _MAX_LISTED_AGENTS = 30
 
 _LICENCE_NOTE = (
@@ -224,7 +224,7 @@ def _strip_folders_of_judge(value: Json) -> Json:
 
 
 def _is_file(value: str) -> bool:
-    """Return whether a value in the keys of a judge is the path of a file, by its ending."""
+    """Return whether a value in the keys of a judge ends like the path of a file."""
     return value.endswith((".yaml", ".yml", ".md"))
 
 

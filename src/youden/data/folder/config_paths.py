@@ -11,7 +11,7 @@ from youden.resources import find_resource_folders
 
 
 def make_relative(key: str, value: object, folder: Path) -> object:
-    """Return the value of a config key, with a path of the user converted to one relative to `folder`.
+    """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
     `value` is a path relative to the current directory, or absolute. Paths of pools and judges that are shipped with
     youden, and values of keys that hold no path, stay unchanged.

@@ -50,7 +50,7 @@ def _read_keys(path: Path) -> dict[str, object]:
 
 
 def _file_remedy(path: Path) -> str:
-    """Return the remedy for a path that is not the file of a config."""
+    """Return how to correct a path that is not the file of a config, as a sentence."""
     if not path.exists():
         return "Check the path, or run `youden init POOL` to write a config."
     if path.suffix.lower() in ("", ".yaml", ".yml") and not path.is_dir():
@@ -61,7 +61,7 @@ def _file_remedy(path: Path) -> str:
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 OWN_STORE = "verdicts.db"
-"""Name of a store in the run's own folder, for runs older than project stores and runs that query a judge again."""
+"""Name of a store in the run's folder, for runs that are older than project stores or that query a judge again."""
 
 _DESIGNS_WITH_ROUNDS = ("cyclic", "fixed-width", "adaptive")
 """Designs that can be combined with the keys `half_width`, `top` and `max_regret`."""
@@ -273,7 +273,7 @@ class RunConfig(RunKeys, BaseModel):
 
     @cached_property
     def judge_name(self) -> str | None:
-        """Name that the file gives the judge if it was found near the config, else None."""
+        """Name of the judge in its file, if the file was found near the config; otherwise None."""
         return None
 
     @property

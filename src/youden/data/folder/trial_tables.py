@@ -118,7 +118,7 @@ PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_PLAIN_FIE
 
 
 class VerdictsMetadata(TableMetadata):
-    """Metadata of verdicts.parquet; `measured` lists the optional columns that the judge provided."""
+    """Metadata of verdicts.parquet; `measured` lists the optional columns for which the judge provided values."""
 
     type: Literal["verdicts"] = "verdicts"
     plan_digest: str
@@ -299,7 +299,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
 
 
 def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the ids of agents and of items by the name of the entity, as tables need them to decode columns."""
+    """Return the ids of agents and items, with which tables decode columns of ids, by "agents" and "items"."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 
@@ -326,7 +326,7 @@ def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 
 
 class VerdictChunk(dict[str, NDArray[Any]]):
-    """A chunk of verdicts.parquet, which is a dictionary of its columns that are read on first access.
+    """A chunk of verdicts.parquet, as a dictionary of its columns, each of which is read on first access.
 
     A chunk consists of consecutive rows. A column is an array (n_rows,). Names and values are those of `Trials` and
     `Verdicts`. Access raises RunFolderError [run-file-damaged] if a column is not valid.

@@ -80,7 +80,8 @@ LAST_ANSWER = "[-1].content"
 PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
 """Names of columns that may hold the models of two responses in one row."""
 _MAX_CACHED_NAMES = 2**18
-"""Names whose normalized form and role are kept: the columns of a wide table are examined about ten times."""
+"""Number of names whose normalized form and role are cached: each column of a wide table is examined about ten
+times."""
 
 
 @lru_cache(_MAX_CACHED_NAMES)

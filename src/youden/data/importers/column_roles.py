@@ -1,8 +1,8 @@
 """Find the columns of a table that hold agents, items, prompts and responses.
 
-Values decide first: several agents respond to one item; a response is a text that no other agent gave; a question
-differs from row to row and is not a response. Names decide only between columns whose values allow both. If neither
-decides, the error names the option that does.
+The values of the columns come first: agents share items, no two agents give the same response, and questions differ
+from row to row. The names of the columns decide only if the values allow several columns. If the names do not decide
+either, the error names the option with which the user decides.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MAX_AGENTS = 500
 _MAX_CANDIDATES = 50
 """Maximum number of agent columns, and of item columns, that are tried with each other."""
 _AGENT_NAMES = {"agent", "model"}
-"""Names of columns that are taken for agents even if no agent has several rows."""
+"""Names of columns that may hold agents even if their values do not recur."""
 _MIN_WORDS = 4
-"""Mean number of words from which a column with repeated values holds texts rather than categories."""
+"""A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
 
 
 class UnclearColumnsError(Exception):
@@ -91,7 +91,7 @@ def find_roles(
     location_columns : sequence of str
         Columns that hold the folder and the file of a row, if there are several files.
     given : mapping of str to str, optional
-        Columns by role that the user named. For the role text also several columns, separated by commas, one per agent.
+        Column by role, as named by the user. The role text may have one column per agent, separated by commas.
 
     Returns
     -------
@@ -190,7 +190,7 @@ class _RoleSearch:
         return roles
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row holds two responses, and columns for example `model_a` name the models."""
+        """Raise UnclearColumnsError if each row holds two responses, whose models are in columns such as `model_a`."""
         paired = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired) < 2 or self.given:
             return
@@ -210,7 +210,7 @@ class _RoleSearch:
         return "agent" in self.given or split_path(name)[-1] in _AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
-        """Return whether a column has few, short values that recur, and holds neither contacts nor subjects."""
+        """Return whether a column has few short values that recur and are not addresses, UUIDs or subjects."""
         column = self.table[name]
         if SUBJECTS & split_into_words(name) or column.is_contact:
             return False
@@ -220,7 +220,7 @@ class _RoleSearch:
         return 0 < len(column.distinct) <= max_agents and max(map(len, column.distinct)) <= MAX_ID_LENGTH
 
     def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
-        """Return whether each agent may have a column of its own: nothing else names agents or texts."""
+        """Return whether each agent may have a separate column, because nothing else names agents or texts."""
         if "text" in self.given or self.location_columns:
             return False
         return not any(is_agent_name(name) and len(set(self.table[name].keys)) > 1 for name in agent_candidates)
@@ -274,7 +274,7 @@ class _RoleSearch:
         return best
 
     def max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
-        """Return the largest number of shared cells that a column of `items` has; 0 if there is no column.
+        """Return the largest number of shared cells for one of the columns `items`; 0 if there is no column.
 
         A cell is one agent's response to one item. It is shared if another agent responded to the item, too.
         """
@@ -335,13 +335,13 @@ class _RoleSearch:
         return tuple(agents)
 
     def may_hold_responses(self, name: str) -> bool:
-        """Return whether a column that the user did not name holds texts that are no contacts and no remarks."""
+        """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
         if name in self.given.values() or is_about_responses(name) or self.is_remark(name):
             return False
         return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark(self, name: str) -> bool:
-        """Return whether a column annotates another one, for example "gpt rationale" a column "gpt response"."""
+        """Return whether a column contains remarks on another one, such as "gpt rationale" on "gpt response"."""
         *agent, last = normalize_name(name).split("_")
         others = (normalize_name(column).split("_") for column in self.table.names if column != name)
         return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
@@ -399,9 +399,9 @@ class _RoleSearch:
     def differs_from_others(self, name: str, prose: Sequence[str]) -> bool:
         """Return whether a column of texts differs from all others, as a column of questions would.
 
-        If the names of all other columns share a word or their first three letters, the column differs if its name has
-        neither. Otherwise it differs if its texts have at most 0.75 or at least 1.33 times the mean length of the
-        others, or if its words overlap with theirs less than 0.9 times as much as theirs overlap with each other.
+        If the names of all other columns have a word or the first three letters in common, the column differs if its
+        name has neither. Otherwise it differs if its texts have at most 0.75 or at least 1.33 times the mean length of
+        the others, or if its words overlap with theirs less than 0.9 times as much as theirs overlap with each other.
 
         Parameters
         ----------
@@ -496,9 +496,9 @@ class _RoleSearch:
     def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column with the largest number of shared cells (see `max_shared_cells`). Of several, it is a column
-        of prompts if the ids of the first restart for each agent, and the first otherwise. If no cell is shared, it is
-        the first column with at least 90 % as many distinct values as the column with the most.
+        This is the column with the largest number of shared cells (see `max_shared_cells`). If several columns have
+        that number, it is the first of them; if the ids in that one restart for each agent, it is a column of prompts.
+        If no cell is shared, it is the first column that has at least 90 % of the largest number of distinct values.
         """
         table = self.table
         candidates = [name for name in candidates if name not in agents]
@@ -528,9 +528,9 @@ class _RoleSearch:
     def find_prompt(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts that is not in `used`, or None.
 
-        If text columns have names that suggest prompts and at least two distinct values, it is the first of them with one
-        prompt per item, or else the first of them. Otherwise, it is the first unnamed column of prose with one prompt per
-        item and distinct prompts on more than half of the items.
+        Columns whose names suggest prompts come first, if they have texts and at least two distinct values: the first
+        with one prompt per item, or else the first of all. Otherwise, it is the first column of prose whose name
+        suggests no role, with one prompt per item and more than half as many distinct prompts as items.
         """
         table = self.table
         ids = table[item].keys

@@ -153,7 +153,7 @@ class TableColumns(dict[str, ColumnValues]):
         return [None if None in row else " / ".join(map(str, row)) for row in rows]
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the responses that can be compared, if a column names the items.
+        """Count the responses that could be compared with another agent's if a column named the items.
 
         Parameters
         ----------

@@ -120,7 +120,7 @@ def _fill_merged_cells(
     location : file and sheet, for error messages
     """
     merged_columns = sorted({column for _, column in merged})
-    current_ranges: dict[int, tuple[int, Json]] = {}  # by column: last row and value of the range that was begun last
+    current_ranges: dict[int, tuple[int, Json]] = {}  # column → last row and value of its latest range
     records: Records = []
     for row_number, values in enumerate(rows, 1):
         record = [_convert_cell(value) for value in values]

@@ -39,7 +39,7 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
     location : Path or str
         File, or file and line.
     problem : str
-        What is wrong and the remedy, as sentences.
+        Sentences that state the problem and how to solve it.
     slug : str
         Stable name of the error.
 
@@ -315,7 +315,7 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     """Find short unique names for paths: for each one, the fewest last parts that no other path ends with.
 
-    Last parts that are the same in all paths are removed before.
+    Last parts that are the same in all paths are removed first.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']

@@ -69,9 +69,9 @@ class _Log:
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """Import logs of Inspect.
 
-    Each log is an agent, and each sample an item. An agent has the name of its model and, if two logs have the same
-    model and task, a part of the path of its log. Of a log that did not succeed, all samples that it has are imported.
-    Epochs are repeats.
+    Each log is an agent, and each sample an item. The name of an agent is that of its model and, if two logs have the
+    same model and task, a part of the path of its log. All existing samples of an unsuccessful log are imported. Epochs
+    are repeats.
 
     Parameters
     ----------
@@ -280,9 +280,9 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     """Import samples of lm-evaluation-harness.
 
     Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
-    if a folder has several files of one task, each time of a file is an agent. If there are several tasks, item ids
-    begin with the task. The raw responses of generation tasks are imported; several responses to an item are repeats.
-    Tasks that compare log-likelihoods have no responses and are left out.
+    if a folder has several files of one task, each time in its file names is a separate agent. If there are several
+    tasks, item ids begin with the task. The raw responses of generation tasks are imported; several responses to an
+    item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from youden.text.replacements import Replacements
 from youden.types.pool import Json
 
 RESULTS = "results"
-"""Folder of AlpacaEval's leaderboard, in which each model has a folder of its own."""
+"""Folder of AlpacaEval's leaderboard, in which each model has a separate folder."""
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
@@ -41,7 +41,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     Each generator is an agent, and each instruction an item; items are numbered. If an agent has an instruction twice,
     these are two items.
 
-    If each file is in a folder of its own, as in the leaderboard, some agents are called like the folder, and the
+    If each file is in a separate folder, as in the leaderboard, some agents are named after the folder, and the
     generator becomes their alias. This applies to files in a folder `results`, and to files with one generator if there
     are several files.
 
@@ -135,7 +135,7 @@ OTHER_FOLDERS = ("reference_answer", "model_judgment")
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import answers of FastChat or Arena-Hard.
 
-    Each model is an agent; if an answer names no model, the agent is called like the file. Each turn of a question is
+    Each model is an agent; if an answer names no model, the agent has the name of the file. Each turn of a question is
     an item: the first one has the id of the question, and later ones have the ids `<question>#2`, … Several choices are
     repeats. Prompts are read from the files `question.jsonl` among the paths, and from the nearest one above each file
     of answers.

@@ -213,7 +213,7 @@ def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
     if len(tables) > 1:
         return _join_tables(tables)
 
-    # a text next to the only list may name the agent
+    # a text in the same object as the only list may name the agent
     fields = flatten({name: field for name, field in value.items() if isinstance(field, dict | str)})
     agents = {name: text for name, text in fields.items() if isinstance(text, str) and infer_role(name) == "agent"}
     (rows,) = tables.values()

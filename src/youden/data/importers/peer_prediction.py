@@ -462,7 +462,7 @@ def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: i
         worst = ", ".join(f"{name} {n}" for name, n in failed_by_item.most_common(5))
         notes.append(
             f"{failed_by_item.total()} of {n_expected * n_items} calls failed, on {len(failed_by_item)} of {n_items} items "
-            f"(most: {worst}). A failed call left 0 and cannot be located."
+            f"(most: {worst}). The files contain 0 for a failed call, so it is unknown which calls failed."
         )
     if n_unjudged:
         notes.append(f"{n_unjudged} of {n_items} items have no answer of one trial type, and no rates.")

@@ -31,7 +31,7 @@ _MAX_ID_LENGTH = 60
 
 @dataclass(frozen=True, eq=False)
 class ImportedPool:
-    """A pool made from the files of another tool, with an account of the rows that were not used."""
+    """A pool made from the files of another tool, with the reasons why some rows were not used."""
 
     pool: Pool
     """The pool."""
@@ -44,13 +44,13 @@ class ImportedPool:
     n_dropped: int = 0
     """Number of responses that were not used."""
     dropped: tuple[str, ...] = ()
-    """Description of these responses, one text per reason, with agents and the first location."""
+    """Description of the responses that were not used: one text per reason, with agents and the first location."""
     account: tuple[str, ...] = ()
     """Notes on unused rows, one sentence per reason."""
     assumed: tuple[str, ...] = ()
     """Notes that are not about unused rows."""
     taken: str = ""
-    """Description of the columns that were used, and for what; empty if all columns were named."""
+    """Description of which columns were used for what; empty if the user named all columns."""
     question: str | None = None
     """Name of the column of prompts; None if there is none."""
     unused: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class PoolBuilder:
         Name of the pool.
     merges : bool, default False
         Whether ids of agents, or of items, that differ only by spaces or case become one id. Two ids of agents stay
-        different if both have a response to the same item; the same holds for ids of items and agents.
+        different if both have a response to the same item, and two ids of items if the same agent responded to both.
     replaced : Replacements
         Counter of the values that were replaced because a pool cannot hold them.
     """
@@ -106,11 +106,11 @@ class PoolBuilder:
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
     _first_locations: dict[str, str] = field(default_factory=dict)
     _items_refused: dict[str, None] = field(default_factory=dict)
-    _prompt_conflicts: dict[str, str] = field(default_factory=dict)  # item by location, if not its first prompt
+    _prompt_conflicts: dict[str, str] = field(default_factory=dict)  # location of a differing prompt → item
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, location: str) -> None:
-        """Count a row that is not used because it has no response, or the same response as an earlier row."""
+        """Count a row that is not used because it has no response, or the same one as an earlier row."""
         self._left_out[reason] += 1
         self._first_locations.setdefault(reason, location)
 
@@ -142,8 +142,9 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        Null is left out. A response is dropped, and counted as such, if its text is not a string, if the id of the agent
-        or the item is empty or invalid, or if the agent already has a response to the item with the same `repeat`.
+        A text of None is no response; it is only counted. A response is dropped and counted if its text is not a
+        string, if the id of the agent or the item is empty or invalid, or if the agent already has a response to the
+        item with the same `repeat`.
 
         Parameters
         ----------
@@ -208,7 +209,7 @@ class PoolBuilder:
             self._set_prompt(item_id, _text_or_none(prompt), location)
 
     def _set_group(self, agent_id: str, group: str | None) -> None:
-        """Set the group of an agent, unless it has one; an invalid name is left out with a note."""
+        """Set the group of an agent, unless it has one; a note reports an invalid name, which is not used."""
         problem = find_name_fault(group) if group else None
         if problem:
             self.add_note(f"The group {group!r} of agent {agent_id!r} is left out: it {problem}")
@@ -329,7 +330,8 @@ class PoolBuilder:
     def _merge_spelling_variants(self) -> None:
         """Merge ids of agents, and of items, that differ only by spaces or case.
 
-        Ids of agents are not merged if two of them have a response to the same item; the same holds for ids of items.
+        Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
+        an agent responded to two of them.
         """
         for kind, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
             for first, *variants in group_spelling_variants(ids):
@@ -424,7 +426,8 @@ def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> It
     present : bool array (n_agents, n_items), or (n_items, n_agents) for items; whether there is a response
     ids : ids of the rows of `present`
 
-    Raises: ImportFormatError [import-alike] if no two ids of a group have a column in common: they may be one agent or item.
+    Raises: ImportFormatError [import-alike] if no column has responses under two ids of a group, which may then be one
+    agent or item.
     """
     partner = "item" if kind == "agent" else "agent"
     positions = {name: position for position, name in enumerate(ids)}

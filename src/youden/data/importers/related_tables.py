@@ -116,7 +116,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     columns : mapping of str to str
         Columns by role that the user named.
     note : callable
-        Function that is called with each assumption about the table, and its location.
+        Function that is called with each assumption about the table and the location to which it applies.
 
     Returns
     -------
@@ -180,8 +180,8 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Leave out rows of another kind, for example those of a grader in a log.
 
-    These are the rows without a model if their values in a column `type` or `kind` are different from all other rows.
-    In a log with a header (`is_log`), the same holds for rows without a prompt.
+    Rows without a model are left out if none of their values in a column `type` or `kind` occurs in the other rows. In
+    a log with a header (`is_log`), rows without a prompt are left out by the same rule.
     """
     names = list(dict.fromkeys(name for _, row in rows for name in row))
     kind_columns = [name for name in names if _KIND.search(name)]

@@ -57,7 +57,7 @@ class ColumnPath:
             first, *others = names
             return cls((first,), further_steps=tuple((name,) for name in others))
 
-        steps: list[str | int | None] = []  # None is "[]", each element of a list
+        steps: list[str | int | None] = []  # None stands for "[]": each element of a list
         end = 0
         while match := _STEP.match(text, end):
             key, position = match["key"], match["position"]

@@ -42,7 +42,7 @@ REPEATS = NUMBERS | frozenset(
 )
 """Words for columns whose values may differ between responses to one item, so that they do not separate items."""
 _KINDS = frozenset({"type", "kind", "level", "grade"})
-"""Words for either groups of items or information about a response."""
+"""Words in names of columns that may hold either groups of items or information about a response."""
 MAX_LONE_FRACTION = 0.25
 """Maximum fraction of rows whose prompt no other agent has, if items are identified by prompts instead of ids."""
 MIN_SHARED_FRACTION = 0.5
@@ -207,7 +207,7 @@ class _Responses:
         return self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
-        """Return whether items identified by group and id look like items that agents share.
+        """Return whether agents seem to share the items that group and id identify.
 
         Groups must have at least two items on average. If there are several agents, at least half of the rows must
         belong to items with responses of two agents.

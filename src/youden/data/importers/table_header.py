@@ -18,11 +18,11 @@ Rows = list[tuple[str, Row]]
 Records = list[tuple[str, list[Json]]]
 """Location and cells of each line; an empty cell is None."""
 _MIN_EMPTY_FRACTION = 0.3
-"""Minimum fraction of empty cells from which a column is taken for one with merged cells."""
+"""A column with at least this fraction of empty cells counts as a column with merged cells."""
 
 
 def describe_length(record: Sequence[object], header: Sequence[object]) -> str:
-    """Return the problem that a row has more cells than the header, for an error message."""
+    """Describe, for an error message, that a row has more cells than the header."""
     return f"it has {len(record)} fields, but the header has {len(header)}. Put texts with separators in double quotes."
 
 

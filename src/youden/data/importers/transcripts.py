@@ -146,7 +146,7 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
 def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
     """Return the spans with messages from a model.
 
-    A span of the agent repeats the messages of its models, and is returned only if there are no spans of models.
+    Spans of the agent repeat the messages of its models, so they are returned only if there are no spans of models.
     """
     answered = [span for span in spans if span.get_messages("output")]
     by_models = [span for span in answered if span.attributes.get("gen_ai.operation.name") != "invoke_agent"]

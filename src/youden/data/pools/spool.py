@@ -149,7 +149,8 @@ _LOG = logging.getLogger(__name__)
 
 MAX_CELLS = 200_000_000
 LONG_TEXT = 1_000_000
-"""Number of characters (250,000 tokens) above which a text is reported: few judges can read it; checks are slow."""
+"""Texts of more characters (about 250,000 tokens) are reported: few judges can read them, and checks of them are
+slow."""
 
 
 def format_excerpt(value: object) -> str:

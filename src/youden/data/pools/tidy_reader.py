@@ -400,7 +400,7 @@ def _record_batch(
     values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
     codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
 
-    # each distinct pair of an id and a value is one number, found with its first row
+    # encode each pair of an id and a value as a number, and find the first row of each distinct number
     pairs, first_rows = np.unique(positions * len(values) + codes, return_index=True)
     for pair, row in zip(pairs.tolist(), first_rows.tolist(), strict=True):
         id_position, code = divmod(pair, len(values))

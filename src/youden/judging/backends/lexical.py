@@ -33,7 +33,7 @@ Index = NDArray[np.int64]
 VERSION = 3
 N_FOLDS = 5
 MIN_ITEMS = 8
-"""Smallest number of items with responses; with fewer, the folds to fit on would have too few items."""
+"""Minimum number of items with responses; with fewer, there would be too few items to fit on in a fold."""
 SCALE_QUANTILE = 0.95
 FITTING_PAIRS = 20_000
 """Largest number of pairs of responses, of each trial type, that scale and threshold are fitted on."""
@@ -56,7 +56,7 @@ class Lexical:
     Parameters
     ----------
     seed : int, default 0
-        Seed of the folds, and of the pairs that scale and threshold are fitted on.
+        Seed of the folds, and of the sample of pairs to which scale and threshold are fitted.
 
     Raises
     ------
@@ -66,16 +66,16 @@ class Lexical:
     Notes
     -----
     The similarity of two texts is Σ idf(w) over the words in both, times the weight min(1, 2·Q₃ / V)² of each text. Here
-    idf(w) = log(J / number of items with w in a response). The common mass V of a text is Σ idf over those of its words
-    that another agent's response to the same item contains. Q₃ is the upper quartile of V over the agents that responded
-    to the item, without agents that share no words; if an agent has several responses, their mean V is used. Long
-    responses therefore count in full if at least a quarter of the agents respond at length, but a text that collects
-    the words of all others counts little.
+    idf(w) = log(number of items / number of items with w in a response). The common mass V of a text is Σ idf over
+    those of its words that another agent's response to the same item contains. Q₃ is the upper quartile of V over the
+    agents that responded to the item, without agents that share no words; if an agent has several responses, their mean
+    V is used. Long responses therefore count in full if at least a quarter of the agents respond at length, but a text
+    that collects the words of all others counts little.
 
     The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥
     threshold, with the threshold that maximises TPR − FPR. For each trial, idf, scale and threshold are fitted on the
-    items outside the folds (of 5) that contain the trial's items. Which pairs are paired is known by construction: no
-    labels are needed.
+    items outside the folds (of 5) that contain the trial's items. Whether two texts respond to the same item is known,
+    so no labels are needed.
     """
 
     seed: int = 0

@@ -100,7 +100,7 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an error of litellm to a CallError, which says whether the call may be repeated.
+    """Convert an error of litellm to a CallError, which states whether the call may be repeated.
 
     litellm reports a lost connection as status 500, too. So a call with this status may have cost something.
     """

@@ -60,7 +60,7 @@ class OpenAIJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an error of the SDK to a CallError, which says whether the call may be repeated.
+    """Convert an error of the SDK to a CallError, which states whether the call may be repeated.
 
     The SDK reports a refused connection as a timeout. So the error of aiohttp that caused it is converted instead.
     """
@@ -88,7 +88,7 @@ class _BoundedClient(DefaultAioHttpClient):
 def _make_client(connection: Connection) -> AsyncOpenAI:
     """Make a client of OpenAI's SDK that does not retry.
 
-    Other servers than OpenAI's get neither the organization nor the headers that the SDK reads from the environment.
+    Servers other than OpenAI's get neither the organization nor the headers that the SDK reads from the environment.
     """
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     client = AsyncOpenAI(

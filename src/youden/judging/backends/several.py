@@ -1,8 +1,8 @@
 """Combine several judges: distribute requests over servers of one model, and let a jury vote.
 
 Each request goes to the server with the fewest calls in flight. A server that fails is left out, and after a wait,
-which doubles with each further failure, one call probes whether it works again. A call that cost nothing, and whose
-failure is not specific to its request, is sent to the next server; all other failures are raised.
+which doubles with each further failure, one call probes whether it works again. A failed call is sent to the next
+server if it cost nothing and its request did not cause the failure; all other failures are raised.
 
 A jury answers with the majority or the mean of its judges. No answer is assumed for a judge that gave none.
 """

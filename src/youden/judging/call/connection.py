@@ -1,7 +1,7 @@
 """Define what a backend is built from, and convert requests, replies and errors in the OpenAI chat format.
 
-A backend gets an address and the secrets for it, which no repr shows. Its judge is created when it is first needed,
-inside a cassette if one is used.
+A backend gets an address and the secrets for it, which no repr shows. The judge of a backend is created when it is
+first needed, and wrapped in the active cassette (a file of recorded answers), if there is one.
 """
 
 from __future__ import annotations

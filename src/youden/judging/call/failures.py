@@ -47,9 +47,11 @@ class CallError(Exception):
     retry_after : float, optional
         Seconds that the server asked to wait; None if it did not say.
     unbilled : bool, optional
-        Whether the call certainly cost nothing. Default: whether there is a status other than a gateway's timeout.
+        Whether the call certainly cost nothing. Default: True if there is a status, unless it is the timeout of a
+        gateway.
     wording : str, optional
-        The part of the server's message that is the only reason to end the run; None if a status or a code is a reason.
+        The part of the server's message because of which the run must end; None if a status or a code is a reason to
+        end it.
 
     Attributes
     ----------

@@ -31,8 +31,8 @@ COOLDOWN_SECONDS = 15.0
 class ConcurrencyLimiter:
     """Limit the number of calls in flight, by additive increase and multiplicative decrease.
 
-    The limit increases by 1 after `limit` successful calls, and decreases to 80 %, but not below 1, at each
-    episode of 429s.
+    The limit increases by 1 after `limit` successful calls, and decreases to 80 %, but not below 1, at each episode of
+    replies with HTTP 429 (too many requests).
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Decide whether and when a failed call is sent again: exponential backoff with full jitter, after any Retry-After.
 
-The rules are tenacity's retry, stop and wait objects. Two things are by hand, because tenacity has no equivalent:
-HTTP 429 does not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not occupy
-a worker, so `next_wait` returns the seconds and the caller schedules the next attempt. The shared circuit breaker
-is in `scheduler.circuit_breaker`.
+The rules are tenacity's retry, stop and wait objects. Two rules are implemented here, because tenacity has no
+equivalent: HTTP 429 does not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not
+occupy a worker, so `next_wait` returns the seconds and the caller schedules the next attempt. The shared circuit
+breaker is in `scheduler.circuit_breaker`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
 
 
 def _find_table_entry(backend: str, model: str) -> Mapping[str, Any]:
-    """Return the entry of a model in the table of prices, with or without the name of its provider; empty without one."""
+    """Return a model's entry in the table of prices, listed with or without its provider; empty if there is none."""
     table = _load_table()
     return table.get(f"{_get_table_provider(backend)}/{model}") or table.get(model, {})
 
@@ -118,7 +118,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Parameters
     ----------
     config : RunConfig
-        Caches the judge, so that it is loaded once.
+        Config of the run, in which the loaded judge is cached.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def _validate(
     """Make the config of a judge from its keys: load the judges that they name, validate all keys, and add prices.
 
     data : keys of the judge
-    location : description of the place of the keys, for error messages
+    location : description of where the keys are, for error messages
     folder : folder of the judge's file, to which paths are relative
     file, from_code : file of the keys, and whether they were passed from Python; for judges that they contain
 
@@ -393,7 +393,7 @@ def _check_provider(config: JudgeConfig, location: str) -> None:
             raise _make_config_error(location, fault)
     if config.backend in PROVIDERS and not config.address:
         raise _make_config_error(
-            location, f"{record.title} has a separate address for each user. Set base_url to yours."
+            location, f"{record.title} has a separate address for each user. Set base_url to your address."
         )
     for name in record.unsupported.keys() & config.request_parameters.keys():
         raise _make_config_error(

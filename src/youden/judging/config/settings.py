@@ -231,7 +231,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def find_key_uses(self) -> tuple[KeyUse, ...]:
-        """Return the hosts that each environment variable with a key is sent to; for a jury, by all its judges."""
+        """Return the pairs of a variable with a key and a host that gets it; for a jury, those of all its judges."""
         if self.judges:
             return tuple(use for judge in self.judges for use in judge.find_key_uses())
         if not self.makes_calls:

@@ -187,7 +187,8 @@ def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | No
     """
     unknown_parameters = sorted(parameters.keys() - LITELLM_PARAMETERS)
     if unknown_parameters:
-        return f"a parameter could make litellm send the request elsewhere: got {unknown_parameters[0]!r}. Move it to extra_body."
+        name = unknown_parameters[0]
+        return f"a parameter could make litellm send the request to another host: got {name!r}. Move it to extra_body."
     for name in ("aws_region_name", "vertex_location"):  # parts of the host's name
         if name in parameters and not _HOST_LABEL.fullmatch(str(parameters[name])):
             return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."

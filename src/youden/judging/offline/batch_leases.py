@@ -163,7 +163,7 @@ class BatchLeases:
             self._leases.release(keys)
 
     def check(self) -> None:
-        """Check the leases before a step that must not be done twice. Raises: JudgeError [lease-lost]."""
+        """Check that all leases are held, before a step that must not be repeated. Raises: JudgeError [lease-lost]."""
         if self._leases.maybe_expired:
             raise lease_lost_error(self._store.name)
 

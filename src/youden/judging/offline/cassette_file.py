@@ -308,15 +308,15 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if the line is not valid, if it does not have either an answer or a failure, or if its request has
-        another hash.
+    Raises: ValueError if the line is not valid, if it has neither or both of an answer and a failure, or if its request
+        has another hash.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
     request["parameters"] = fields.request.parameters
     outcome = fields.answer or fields.failure
     if outcome is None or (fields.answer and fields.failure):
-        raise ValueError("it needs either an answer or a failure")
+        raise ValueError("it must have an answer or a failure, and not both")
 
     entry = Entry(fields.request_hash, request, outcome)
     if not entry.redacted:

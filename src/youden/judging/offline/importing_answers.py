@@ -324,6 +324,6 @@ class _AnswerImport:
         raise JudgeError(
             f"The engine rejected all of the first {len(self._early_rejections):,} requests and answered none; "
             f"the last reason: {last_rejection.reason} The rejections are not stored, because the engine may be at fault. "
-            "Check its model and parameters, or import the answers first.",
+            "Check its model and parameters, or import a file with answers before this one.",
             slug="import-rejected",
         )

@@ -326,7 +326,7 @@ class BatchRunner:
         """Store outcomes by request hash, and return two sums in USD.
 
         These are the largest possible cost of the requests of this plan, and the actual cost of all requests. Answers
-        are stored first: after an answer, a failure counts as one of its request, and not of the server.
+        are stored first: once there is an answer, a failure is attributed to its request, and not to the server.
         """
         rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
         rows_and_keys = self._work.keys()

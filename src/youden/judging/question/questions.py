@@ -2,7 +2,7 @@
 
 Only what can change an answer is part of the hash: no timeout, concurrency or price. `iter_keys` computes the keys of
 a whole plan without building its requests: each text is encoded once per chunk and inserted into a template. The keys
-equal those that `Questions.key` computes from `Questions.request`, in half of the time.
+equal those that `Questions.key` computes from `Questions.request`, in half the time.
 """
 
 from __future__ import annotations

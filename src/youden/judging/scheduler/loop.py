@@ -29,7 +29,7 @@ from youden.types import Completion
 
 
 def max_unsaved_calls(config: JudgeConfig) -> int:
-    """Return how many calls at most are paid for in vain if the process dies: those in flight or not yet stored."""
+    """Return the maximum number of paid answers, in flight or not yet stored, that are lost if the process dies."""
     return config.concurrency + MAX_PENDING_WRITES
 
 

@@ -176,9 +176,9 @@ class Member:
     leads: bool
     """Whether it is the coordinator, which writes the run folder."""
     granted: int
-    """Its share of the run's cost cap, in picodollars (10⁻¹² USD)."""
+    """Part of the run's cost cap that it may spend, in picodollars (10⁻¹² USD)."""
     spent: int
-    """The part of its share that it has spent, in picodollars."""
+    """Part of `granted` that it has spent, in picodollars."""
     answered: int
     """Number of its answers."""
     expires: float

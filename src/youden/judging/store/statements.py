@@ -194,7 +194,7 @@ class SqlBackend:
         return {key for (key,) in self._do("write", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
 
     def owners(self) -> dict[str, float]:
-        """Return the owners of leases, each with the time at which its last lease expires."""
+        """Return the time at which the last lease of each owner expires, by owner."""
         return dict(self._rows("SELECT owner, max(expires) FROM @leases GROUP BY owner"))
 
     def renew(self, owner: str, *, seconds: float) -> None:

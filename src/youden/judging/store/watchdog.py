@@ -23,7 +23,7 @@ DEADLINE_SECONDS = 20.0
 MAX_OUTAGE_SECONDS = 60.0
 """Time for which a server that was reachable is waited for."""
 MAX_WAIT_AT_SHUTDOWN_SECONDS = 2.0
-"""Time for which such a server is waited for once the process is asked to stop."""
+"""Time for which an unreachable server is waited for once the process is asked to stop."""
 
 _LOG = logging.getLogger(__name__)
 shutdown_started = threading.Event()

@@ -313,8 +313,8 @@ BUDGET_CHECK_SECONDS = 0.05
 class SharedBudget(Budget):
     """Share of the cost cap of a group that one member may spend without another report.
 
-    It requests twice what it needs, plus as much again as its calls in flight may cost, so that one report covers many
-    calls. If the process dies, the others lose no more than that.
+    Beyond what it has spent and reserved, it requests the reserved amount again and twice what it needs, so that one
+    report covers many calls. If the process dies, the others lose no more than that.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     Returns
     -------
     PoolCheck
-        The first cost is that of the run's own plan; if it is unknown, a note says why.
+        The first cost is that of the run's own plan; if it is unknown, a note states the reason.
 
     Raises
     ------

@@ -52,7 +52,7 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
         rewording = np.setdiff1d(similar, copying)
 
     if len(copying):
-        evidence = f"{{share}} of the {N_GRAM}-word runs of {{their}} median response occur in the item's prompt"
+        evidence = f"{{share}} of the {N_GRAM}-word sequences of {{their}} median response occur in the item's prompt"
         yield _report_source_copying(sample, copying, copied_medians[copying], evidence)
     if len(rewording):
         evidence = "{their} median response and its prompt share {share} of all their words"

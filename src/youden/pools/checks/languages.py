@@ -73,7 +73,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
         "languages",
         f"Agents respond in several languages: {listing}. Not in {main_language}: {format_names(others)}.",
         "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
-        "language last whatever their responses are; a model compares them less reliably than responses in one "
+        "language last, whatever they contain; a model compares them less reliably than responses in one "
         "language.",
         "Rank each language separately, or translate the responses before ranking.",
         agents=others,

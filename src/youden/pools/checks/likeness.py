@@ -248,9 +248,10 @@ MAX_RELATIVE_SPECIFICITY = 0.3
 """An agent is also a template if its specificity to the item is below this fraction of the median agent's."""
 
 NORMAL_RELATIVE_OVERLAP = 0.75
-"""An agent is not unspecific if its overlap with other responses is at least this fraction of the median agent's.
+"""An agent counts as specific if its overlap with other responses is at least this fraction of the median agent's.
 
-It may still avoid the words of the prompt, as human references do. The templates of SAMSum reach .33 to .69.
+Its responses may still avoid the words of the prompt, like references written by humans. The templates of SAMSum reach
+.33 to .69.
 """
 
 MIN_TEMPLATE_ITEMS = 8

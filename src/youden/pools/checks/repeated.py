@@ -1,4 +1,4 @@
-"""Check repeats (responses of one agent to one item) that are all equal, or that differ unusually."""
+"""Find agents whose repeats (responses of one agent to one item) are all equal, or differ unusually in length."""
 
 from __future__ import annotations
 

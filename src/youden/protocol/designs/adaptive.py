@@ -42,9 +42,10 @@ class NextRound(NamedTuple):
     active : bool array (n_agents,)
         Agents that the round samples.
     stop_reason : {"near enough", "narrow", "budget", "items", "judge"} or None
-        Why the run stops; None if it continues.
+        Why the run stops, None if it continues: regret bound reached, intervals narrow enough, no calls left, goal not
+        possible on these items, or a judge that does not discriminate.
     detail : str
-        Text that follows the stop reason.
+        Text that a message appends to the description of the reason.
     """
 
     trials: Trials
@@ -126,12 +127,12 @@ class Adaptive(TrialDesign):
     Notes
     -----
     In a block of a round, every contender is compared with one partner on one item and in one order, so
-    neither the partner nor the item favours a contender. A block counts for its contenders alone. Blocks go through
-    items and partners in random orders; no comparison is repeated.
+    neither the partner nor the item favours a contender. The trials of a block measure its contenders, not the partner.
+    Blocks go through items and partners in random orders; no comparison is repeated.
 
     Without `max_regret`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the
-    budget. Each round has an equal part of the rest. Contenders are the agents nearest to the boundary of the top;
-    their number falls to `top` + 1, faster in the first rounds.
+    budget. Each round has an equal part of the rest. Contenders are the agents nearest to the boundary between the
+    `top` best ones and the rest; their number falls to `top` + 1, faster in the first rounds.
 
     With `max_regret`, the pilot has .04/max_regret² blocks, at least 24 and at most a quarter of the budget. Each round
     samples the agents that keep the regret bound too large, as much as they seem to need.
@@ -167,21 +168,10 @@ class Adaptive(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the pilot, the cyclic blocks before the first round.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-
-        Returns
-        -------
-        DesignResult
-
         Raises
         ------
         PlanError
-            [budget-adaptive]: if the pilot is less than two blocks; [design-option]: if `top` includes all agents;
+            [budget-adaptive]: if the pilot has fewer than two blocks; [design-option]: if `top` includes all agents;
             [nothing-shared]: if no item has two eligible agents.
         """
         n_agents = len(eligible)
@@ -346,13 +336,14 @@ class Adaptive(TrialDesign):
             number = np.arange(start, stop)  # of each block in the sequence
             start = stop
 
-            # item, partner and order of each block; the partner goes one further after each common period of both
+            # item, partner and order of each block; the partner is shifted by one whenever the cycles of items and
+            # partners end together, so that each item meets each partner
             item_of_block = items[number % n_items]
             partner_of_block = partners[(number + number // lcm(n_items, n_agents)) % n_agents]
             is_second_pass = number >= n_items * n_agents
             is_first_in_block = contender_is_first[number % (n_items * n_agents)] ^ is_second_pass
 
-            # one comparison per block and contender
+            # a comparison of each contender with the partner, in each block
             block = np.repeat(np.arange(len(number)), len(contenders))  # position in the arrays above
             contender = np.tile(contenders, len(number))
             item = item_of_block[block]

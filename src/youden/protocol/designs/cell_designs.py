@@ -138,17 +138,6 @@ class CellDesign(TrialDesign, ABC):
         If there is no budget, or if the options set a sampling fraction, `choose` chooses the cells. Otherwise, as many
         cells are chosen as fit the budget.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-
-        Returns
-        -------
-        DesignResult
-
         Raises
         ------
         PlanError
@@ -271,7 +260,7 @@ class CellDesign(TrialDesign, ABC):
         return self._repair_or_check(eligible, key, threshold < low), n_partners
 
     def _count_comparisons(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
-        """Count the comparisons of the chosen cells with up to `n_partners` partners each, or with all if it is None."""
+        """Count the comparisons of the chosen cells with up to `n_partners` partners each; None for all."""
         return count_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs)
 
 

@@ -1,8 +1,8 @@
 """Designs over trials: cyclic, which compares agents in blocks, and dense, which compares all ordered pairs.
 
 A block takes one item and one shift, and each agent appears once first and once second in it. The dense design compares
-every ordered pair on every item. It is the reference for all others; it does not adapt to a budget, and reports an
-error if it exceeds one.
+every ordered pair on every item. It is the reference for all others. It cannot be made smaller: if it exceeds the
+budget, it raises an error.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Cyclic(TrialDesign):
 
     Notes
     -----
-    The agents are in one random order π for the whole run; items and shifts are in random orders too. Block
-    s has item number s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q], π[(q + d) mod K])
-    for all q. If only m of the K agents are eligible on an item, the block goes around these m in the order π; a shift
-    d ≥ m is replaced by the next one in the order of shifts that fits, and no pair of item and shift is used twice.
-    Blocks are drawn as long as the next one fits the budget.
+    The agents are in one random order π for the whole run; items and shifts are in random orders too. With K agents and
+    J items, block s has item number s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q],
+    π[(q + d) mod K]) for all q. If only m of the K agents are eligible on an item, the block goes around these m in the
+    order π; a shift d ≥ m is replaced by the next one in the order of shifts that fits, and no pair of item and shift
+    is used twice. Blocks are drawn as long as the next one fits the budget.
     """
 
     name: ClassVar[str] = "cyclic"
@@ -76,22 +76,11 @@ class Cyclic(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw as many blocks as fit the budget.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-
-        Returns
-        -------
-        DesignResult
-
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget is less than two blocks; [nothing-shared]: if no item has
-            two eligible agents.
+            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
+            agents.
         """
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
@@ -290,17 +279,6 @@ class Dense(TrialDesign):
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs, sorted by item, then by first agent, then by second agent.
-
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells to compare.
-        rng : numpy.random.Generator
-            Source of the order of each pair if pairs are unordered.
-
-        Returns
-        -------
-        DesignResult
 
         Raises
         ------

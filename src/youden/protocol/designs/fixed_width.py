@@ -70,21 +70,11 @@ class FixedWidth(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the first round.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-
-        Returns
-        -------
-        DesignResult
-
         Raises
         ------
         PlanError
-            [budget-width]: if the budget is less than two blocks; [nothing-shared]: if no item has two eligible agents.
+            [budget-width]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
+            agents.
         """
         check_shared_items(eligible)
         n_agents = len(eligible)

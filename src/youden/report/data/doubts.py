@@ -1,4 +1,4 @@
-"""Check what else than ability a ranking may follow: length, one group, a coalition, or flagged groups.
+"""Check whether a ranking may reflect something other than ability: length, one group, a coalition, or flagged groups.
 
 Every check returns a finding, also if it found no problem, so that a report lists what was checked.
 """
@@ -38,11 +38,11 @@ class GroupLine:
     n_agents : int
         Number of its agents.
     inside, across, outside : float or None
-        Mean agreement of pairs within the group, of its agents with others, and of others; None if one of them
-        is unknown.
+        Mean agreement of pairs within the group, of its agents with other agents, and among other agents; None if one
+        of these is unknown.
     losing_share : float or None
-        Fraction of the pool from which on agents that always agree would rank above the group; None if the group agrees
-        less inside than across.
+        Minimum fraction of the pool at which agents that always agree would rank above the group; None if the group
+        agrees less inside than across.
     correlation : float or None
         Spearman correlation of the ranking of the other agents with and without the group as partners; None if there
         are too few others.
@@ -272,7 +272,7 @@ MIN_RHO_WITHOUT_GROUP = 0.9
 HIGH_AGREEMENT = 0.8
 """Fraction of the items on which two agents agree for the pair to count as agreeing."""
 MAX_AGREEING_PAIRS = 0.5
-"""Fraction of agreeing pairs from which on a pool has too little spread. ICLR has .72, the paper's other domains at
+"""A pool has too little spread if at least this fraction of its pairs agree. ICLR has .72, the paper's other domains at
 most .30."""
 
 
@@ -299,7 +299,7 @@ class RankingChecks:
 
 
 def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
-    """Check what else than ability the ranking of a run may follow.
+    """Check whether the ranking of a run may reflect something other than ability.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
 """Prepare rankings, items and labels for display.
 
-Texts keep their characters except those that deceive a reader, such as controls, which are escaped here; markup is
-escaped by the templates.
+Characters that can mislead a reader, such as control characters, are escaped here; the templates escape markup.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class RankedAgent(RankingRow):
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
     """Return the ranking that a run reports first: "plain", or one of its alternative rankings.
 
-    A row keeps its values if it has no value of the alternative ranking.
+    An agent that is not in the alternative ranking keeps its row of the plain ranking.
     """
     if ranked_by == "plain":
         return tuple(rows)
@@ -182,7 +181,7 @@ def rank_agents(
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     """Find, for each agent, the agents whose abilities are not significantly different, in the order of the ranking.
 
-    None for an agent without an interval.
+    Returns the ids of these agents by the id of the agent; None for an agent without an interval.
     """
     position = {agent: k for k, agent in enumerate(evidence.agent_ids)}
     order = np.array([position[agent.agent] for agent in ranking], dtype=np.int64)
@@ -288,7 +287,7 @@ def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding |
 
 
 def labels_table(validation: Validation) -> Table:
-    """Tabulate the agreement of the ranking with each label, one row per label."""
+    """Return a table of the agreement of the ranking with each label, one row per label."""
     rows = []
     for label in validation.labels:
         agreement = [_format_agreement(metric) for metric in (label.spearman, label.kendall, label.auc)]
@@ -298,7 +297,7 @@ def labels_table(validation: Validation) -> Table:
 
 
 def disagreements_table(label: LabelFacts) -> Table:
-    """Tabulate the agents whose ranks by a label and by ability differ, one row per agent."""
+    """Return a table of the agents whose ranks by a label and by ability differ, one row per agent."""
     heads = ["agent", f"by {label.name}", "its ranks", "ability", "rank, and its interval", "explained"]
     rows = [
         [
@@ -334,7 +333,7 @@ def rates_table(rates: RateFacts) -> Table:
 
 
 def moved_table(moves: Sequence[AgentChange]) -> Table:
-    """Tabulate abilities, ranks and drift of agents before and after the last extension, one row per agent."""
+    """Return a table of abilities and ranks before and after the last extension, and of drift, one row per agent."""
     rows = [
         [
             move.agent,

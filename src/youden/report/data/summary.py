@@ -71,7 +71,7 @@ class Summary:
     n_missing_cells : int or None
         Number of cells without a response; None for an imported run.
     headline : str
-        The recommendation, and losses of rank of the first agent in alternative rankings.
+        The recommendation, and where the first agent has a lower rank in an alternative ranking.
     warnings : tuple of Finding
         Findings of the run and of its labels.
     ranking : tuple of RankedAgent
@@ -251,7 +251,7 @@ class Summary:
 
     @property
     def rates(self) -> str | None:
-        """Sentences on the false-positive rates of the agents and their part in the intervals; None without rates."""
+        """Sentences on the agents' false-positive rates and their part in an ability's variance; None without rates."""
         rates = self.facts.rates
         if rates is None:
             return None

@@ -1,15 +1,15 @@
 """Fit the additive model to scores in [−1, 1], with saturated scores as bounds (`censored`) or predictions in a box.
 
-Censored: a saturated score, ±1, contributes only if the prediction falls short of it. The objective, with μ = x − y,
-Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1} w(1 + μ)₊² + ridge, is convex and piecewise quadratic. A Newton step
-is the plain fit without the saturated cells that the predictions exceed; an exact line search along it makes the steps
-finite in number.
+Censored: a saturated score, ±1, contributes only if the prediction falls short of it. The objective, with a score s of
+weight w, the effects x and y of its row and column, and μ = x − y, Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1}
+w(1 + μ)₊² + ridge, is convex and piecewise quadratic. A Newton step is the plain fit without the saturated cells that
+the predictions exceed; an exact line search along it makes the steps finite in number.
 
 Box: |x_i − y_j| ≤ 1 for every observed row and column, that is, x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q. A
 primal–dual active set puts the effects that are beyond a bound on it, solves for the others, releases the effects
 whose multiplier has the wrong sign, and repeats. At the upper bound (e = 1, v = p) and at the lower one (e = −1, v =
-q): e(x − v) ≤ 0, e(y − v + e) ≥ 0, effects on the bound have e·∂x ≤ 0 and e·∂y ≥ 0, and the gradients over a bound sum
-to 0.
+q): e(x − v) ≤ 0, e(y − v + e) ≥ 0, effects on the bound have gradients with e·∂x ≤ 0 and e·∂y ≥ 0, and the gradients
+over a bound sum to 0.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     row_diagonal = equations.n + equations.ridge
     column_diagonal = m + equations.ridge
 
-    # w eliminates the free columns; on_bounds sums A over the columns on each bound, float (n_rows, 2)
+    # w eliminates the free columns; on_bounds sums the weights A over the columns on each bound, float (n_rows, 2)
     w = np.where(active.y.any(axis=0), 0.0, 1 / column_diagonal)
     on_bounds = np.column_stack([A @ side.astype(np.float64) for side in active.y])
     h = g + A @ (w * f)

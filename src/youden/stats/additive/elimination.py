@@ -181,7 +181,7 @@ def equate(cells: Cells, *, ridge: float) -> Equations:
 
 
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
-    """Sum weights, float (n_cells,), by row and column: a dense array (n_rows, n_columns) if it is small, else sparse."""
+    """Sum weights, float (n_cells,), by row and column: (n_rows, n_columns), dense if small, else sparse."""
     n_rows, n_columns = shape
     if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
         index = row * np.int64(n_columns) + column
@@ -217,9 +217,10 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 
     Notes
     -----
-    With ν the multiplier of the gauge g·x + f·y = 0, the equations are (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c.
-    With w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν + δ, where S = diag(n+λ) − A diag(w) Aᵀ, h =
-    g + A(w∘f), q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). S is nearly singular along h, and S + σhhᵀ is not.
+    With λ the ridge, g and f the row and column gauge, and ν the multiplier of g·x + f·y = 0, the equations are
+    (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. With w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν +
+    δ, where S = diag(n+λ) − A diag(w) Aᵀ, h = g + A(w∘f), q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). ∘ multiplies
+    elementwise. S is nearly singular along h, but S + σhhᵀ with a positive σ is not.
     """
     # the symbols are those of the notes
     A, g, f = equations.A, equations.row_gauge, equations.column_gauge

@@ -69,9 +69,9 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     -----
     This is a sandwich estimator, clustered by item.
 
-    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of XᵀAX on what the cells determine. R is V
-    minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell by A_kj(R_ik − T_ij), and the
-    leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
+    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of the normal matrix of agents and items on
+    what the cells determine. R is V minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell
+    by A_kj(R_ik − T_ij), and the leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
 
     U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k.
 

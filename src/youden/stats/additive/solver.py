@@ -204,10 +204,10 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 
 
 def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
-    """Label the connected components of the agents, and count them.
+    """Label the connected components of the agents, int32 (n_agents,), and count them.
 
-    If the cells are complete, that is, those of the equations, and a few hops reach every agent, the graph is not
-    searched. An agent without a cell gets the label −1.
+    The graph is not searched if `cells` are all those of the equations and a few hops reach every agent. An agent
+    without a cell gets the label −1.
     """
     if is_complete and reaches_all_rows(equations):
         agent_weight = equations.m if equations.swapped else equations.n

@@ -79,13 +79,13 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
 
     Notes
     -----
-    The weighted least-squares model is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a, because an ability
-    is a mean over the other agents.
+    The weighted least-squares model of an answer y is y ≈ a_first + a_second + b_group, and, with K agents, θ =
+    (K − 2)/(K − 1)·a, because an ability is a mean over the other agents.
 
-    With z = x − x̄_group the centred design row of a trial, M = Σw·zzᵀ, P its pseudo-inverse, and leverages h =
-    w(1/m_group + zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k P_ik E_kj. E_kj is the sum of
-    w·e/√(1 − h) over the trials of agent k on the item. The covariance is the sandwich estimate from U, clustered
-    by item.
+    With x the indicator of a trial's two agents, z = x − x̄_group its centred design row, M = Σw·zzᵀ, P its
+    pseudo-inverse, and leverages h = w(1/m_group + zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k
+    P_ik E_kj. E_kj is the sum of w·e/√(1 − h) over the trials of agent k on the item. The covariance is the sandwich
+    estimate from U, clustered by item.
 
     The finite population correction of agent i is (C·(Σ_j p_ij² − 1/J) + (V − F)·(1/n_i − 1/(PJ + 1)) + F/n_i) /
     (C·Σ_j p_ij² + V/n_i), each difference at least 0. Here p_ij is the share of item j in the agent's weight, J the
@@ -328,7 +328,7 @@ class _ResidualComponents:
         rate_variance = max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0)
         pair_rate_variance = np.minimum(rate_variance, noise_variance)
 
-        # Σ_j p_ij² and 1/n_i, and what is left of them without the values that they have if all pairs are compared
+        # Σ_j p_ij² and 1/n_i, and each minus its value if all pairs are compared
         item_factor = sums.item_squares / total_weight**2
         trial_factor = sums.squares / total_weight**2
         remaining_item_factor = np.maximum(item_factor - 1 / n_items, 0)

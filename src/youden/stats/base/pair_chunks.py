@@ -55,8 +55,8 @@ class PairChunk:
     effect_group : int array (n_trials,), optional
         Group of trials that share an additive effect, numbered from 0: a block of a cyclic plan. Default: the item.
     first_weight, second_weight : bool array (n_trials,) or bool, default True
-        Whether a trial measures its first (second) agent. It does not if this agent takes part in all trials of
-        its group.
+        Whether a trial measures its first (second) agent. It does not measure an agent that takes part in all trials of
+        its group, such as the common partner of a block.
 
     Raises
     ------

@@ -67,7 +67,7 @@ class _Gaps:
         return self._count(self.reach(gap))
 
     def reach(self, gap: int) -> Positions:
-        """Find, for each entry, the first later entry that is more than `gap` steps away: its position, int64 (n_entries,)."""
+        """Find the position of the first later entry more than `gap` steps away from each entry, int64 (n_entries,)."""
         return self.key.searchsorted(self.key + gap, side="right")
 
     def listed(self, start: Positions, stop: Positions, *, every: int) -> Positions:
@@ -81,7 +81,7 @@ class _Gaps:
         return self.key[stop[entry] - last[entry] + index] - self.key[entry]
 
     def order_statistic(self, rank: int) -> float:
-        """Find the gap of the given rank among all gaps in ascending order, in the unit of the scores; rank 1 is the smallest."""
+        """Find the gap of a rank among all gaps, in the unit of the scores; rank 1 is the smallest."""
         # the gap is in (low, high], and n_low and n_high gaps are up to these bounds
         low, high = -1, self.largest
         n_low, n_high = 0, self.n_gaps
@@ -141,8 +141,8 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
 
     Notes
     -----
-    The time is O(K²J log J) and the memory O(K²J), with K the shorter side. The paper samples rectangles instead of
-    using all.
+    The time is O(K²J log J) and the memory O(K²J), with K rows on the shorter side and J on the longer one. The paper
+    samples rectangles instead of using all.
 
     Examples
     --------

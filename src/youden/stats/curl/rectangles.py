@@ -1,7 +1,7 @@
 """Count and sample complete rectangles of a score matrix: two agents and two items with all four cells observed.
 
-Pairs of rows are drawn with probabilities proportional to their numbers of rectangles, and then some rectangles of each
-pair, so that all rectangles are equally likely.
+Pairs of rows are drawn with probabilities proportional to their numbers of rectangles. Then some rectangles of each
+drawn pair are drawn, so that all rectangles are equally likely.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def sample_rectangles(
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:
-    """Make the error for scores without a complete rectangle; `observed`, bool (n_agents, n_items), are the observed cells."""
+    """Make the error for scores without a complete rectangle; `observed`, bool (n_agents, n_items), marks cells."""
     n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
     if n_agents == 0:
         reason, remedy = "all cells are missing", "Check that the judge answered"

@@ -181,7 +181,7 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
 
 
 def _rho(a: Floats, b: Floats) -> float:
-    """Compute Spearman's ρ of two arrays, float (n,); NaN for fewer than 3 values, or if the values of an array are equal."""
+    """Compute Spearman's ρ of two arrays, float (n,); NaN for fewer than 3 values, or if an array is constant."""
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 

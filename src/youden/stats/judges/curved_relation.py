@@ -26,8 +26,8 @@ covariate is error, so that the correction would divide noise by noise."""
 class CurvedRelation(ReadOnly):
     """Deviations of agents from a curve between judges, and label statistics.
 
-    Labels f of agents have the coefficient c = f'score / f'information·f, and f'score has the variance f'variance·f, in
-    units of the variance of a trial.
+    A label is a vector f (n_agents,), 1 for agents that have it and else 0. Its coefficient is c = f'score /
+    f'information·f, and f'score has the variance f'variance·f, in units of the variance of a trial.
 
     Attributes
     ----------
@@ -225,7 +225,9 @@ def _label_statistics(
 
     `x` and `x_variance`, float arrays (n_agents,), are the covariate and the variances of its errors. `ratio` is the
     variance between agents divided by that of a trial. t_m is an unbiased estimate of the m-th power of the true x, so
-    that G·(t_m·t_n − t_(m+n)), summed over agents, is the contribution of the errors to a moment.
+    that G_ii·(t_m·t_n − t_(m+n)), summed over agents i, is the contribution of the errors to a moment, with G the
+    information about the agents' effects. Returns the score, float (n_agents,), and information and variance, float
+    (n_agents, n_agents) each.
     """
     eigenvalues, U = np.linalg.eigh(design.N)
     eigenvalues = np.maximum(eigenvalues, 0)
@@ -250,7 +252,7 @@ def _label_statistics(
 
 
 def _residuals(design: Floats, answer: Floats) -> Floats:
-    """Compute the residuals of a least-squares fit, float (n_trials,); `design` is a float array (n_trials, n_columns)."""
+    """Compute the residuals of a least-squares fit, float (n_trials,); `design` is float (n_trials, n_columns)."""
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 

@@ -158,7 +158,7 @@ class JudgeShift:
         return math.hypot(unseen_members, unseen_others)
 
     def _unseen_shift(self, side: Bools, level: float) -> float:
-        """Compute the shift of a group that its trials could have missed; `side`, bool (n_compared,), selects the group."""
+        """Compute the shift that the trials of a group could have missed; `side` : bool (n_compared,), the group."""
         n = self.n_by_agent[side]
         mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
         return float(zero_event_upper_bound((1 - level) / 2, n.sum()) * np.sqrt(mean_square))
@@ -175,10 +175,10 @@ def _reliability(effect: Floats, sampling_variance: Floats) -> float:
 def _fit_effects(
     first: Ids, second: Ids, answer: Floats, K: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares; of several solutions, the one of the smallest norm.
+    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the smallest norm.
 
-    `first`, `second`, `answer` and `covariate` are arrays (n_trials,). Returns the coefficients, float (K,) or (K +
-    1,), and the pseudo-inverse of the normal matrix.
+    `first`, `second`, `answer` and `covariate` are arrays (n_trials,). Returns the coefficients, float (n_agents,) or
+    (n_agents + 1,), and the pseudo-inverse of the normal matrix.
     """
     pairs = np.zeros((K, K))
     np.add.at(pairs, (first, second), 1.0)
@@ -194,7 +194,7 @@ def _fit_effects(
 
 
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
-    """Compute the sampling variances of fitted effects, float (K,), with a separate error variance for each trial.
+    """Compute the sampling variances of fitted effects, float (n_agents,), with an error variance per trial.
 
     Error variances differ: answers vary less for an agent to which a judge nearly always answers no. `residual` is a
     float array (n_trials,), and `inverse` the pseudo-inverse of the normal matrix.
@@ -210,5 +210,5 @@ def _residual_variance(residual: Floats, n_fitted: int) -> float:
 
 
 def _sum_by_agent(first: Ids, second: Ids, column: Floats, K: int) -> Floats:
-    """Sum a column, float (n_trials,), over the trials of each agent, float (K,); a trial counts for both of its agents."""
+    """Sum a column, float (n_trials,), by agent, float (n_agents,); a trial counts for both of its agents."""
     return np.bincount(np.append(first, second), np.tile(column, 2), K).astype(np.float64)

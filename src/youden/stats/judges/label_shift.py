@@ -159,5 +159,5 @@ def _all_labels(K: int, n_members: int) -> Floats:
 
 
 def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
-    """Draw `n` random labels of `n_members` of K agents: float (n, K), 1 for members."""
+    """Draw `n` random labels of `n_members` of K agents: float (n, n_agents), 1 for members."""
     return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)

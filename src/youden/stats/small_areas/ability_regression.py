@@ -1,9 +1,9 @@
 """Regress logit quality on ability, averaged over monotone forms of ability and over the absence of a relation.
 
-The model is logit(quality) = a + b·t(z) + u, with z the standardised ability and t one of three monotone forms: linear,
-convex or concave. Four uncertainties are averaged over instead of being decided: b may be 0, so that ability predicts
-nothing; the form; an agent may be an outlier, of any quality; and ability has a standard error. Everything is integrated
-on grids instead of sampled, so that equal labels give equal digits.
+The model is logit(quality) = a + b·t(z) + u, with z the standardised ability, t one of three monotone forms (linear,
+convex or concave), and u a deviation of the agent with SD τ. Four uncertainties are averaged over instead of being
+decided: b may be 0, so that ability predicts nothing; the form; an agent may be an outlier, of any quality; and ability
+has a standard error. Everything is integrated on grids instead of sampled, so that equal labels give equal digits.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Regression:
     prior: float
 
     def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Compute the likelihood of each agent's labels if it is not an outlier, by interpolation: float (n_a, n_b, n_agents).
+        """Interpolate the likelihood of each agent's labels if it is not an outlier: float (n_a, n_b, n_agents).
 
         Also returns the flat index into `on_line` of the lower grid point, and the fraction of the step beyond it.
         """

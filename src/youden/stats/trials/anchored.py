@@ -95,9 +95,9 @@ class AnchorScale:
 
     Notes
     -----
-    An ability is a mean over the other anchors, so its effect is (K − 1)/(K − 2)·(θ_i − θ̄). The effect of item j is
-    the mean residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with moment estimates of σ²_b between items and σ²
-    of an answer.
+    An ability θ_i is a mean over the K − 1 other anchors of K, so its effect is (K − 1)/(K − 2)·(θ_i − θ̄). The effect
+    of item j is the mean residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with moment estimates of σ²_b between
+    items and σ² of an answer.
     """
 
     def __init__(self, chunks: ChunkSource, *, ability: Floats, std_error: Floats, n_items: int) -> None:
@@ -458,8 +458,8 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     Notes
     -----
-    The residuals are e = y − centre − effect_i − effect_k − item_effect_j. The change of anchor i is (K − 1)/(K − 2)
-    times the mean over its n_i trials of d, which is e minus the mean e of the block. Its variance is
+    The residuals are e = y − centre − effect_i − effect_k − item_effect_j. With K anchors, the change of anchor i is
+    (K − 1)/(K − 2) times the mean over its n_i trials of d, which is e minus the mean e of the block. Its variance is
     (K − 1)²/(K − 2)²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the mean over blocks of
     their mean e; only items with earlier trials count. Its variance is that of this mean plus that of the centre.
     """

@@ -39,7 +39,7 @@ class Choice:
         Positions of the selected agents, the highest ability first.
     regret_bound : float
         Regret bound: with the probability `level`, the best agent is better than the selected one by at most this. For
-        several selected agents, it bounds how much better the last of the true best is than any of them.
+        several, it bounds how much better the worst of the truly best agents is than any of them.
     level : float
         Confidence level.
     candidates : tuple of int
@@ -101,7 +101,7 @@ def select_best(
     Notes
     -----
     For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0; it is 0
-    if i is the unique best. For several, it is the `top`-th largest bound, for the selected agent with the largest.
+    if i is the unique best. For several, it is the `top`-th largest bound, at its maximum over the selected agents.
 
     The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of
     Student's t, so that the interval holds whichever candidate has the highest estimate. The upper end is the

@@ -222,8 +222,8 @@ class Differences(ReadOnly):
 
         Notes
         -----
-        The lowest rank is 1 + the number of agents that are better, the highest K − the number of agents that are
-        worse. For these counts, differences are multiplied by √(1 − Σ SE²/Σ value²), sums over all pairs, and then
+        The lowest rank is 1 + the number of agents that are better, the highest n_agents − the number of agents that
+        are worse. For these counts, differences are multiplied by √(1 − Σ SE²/Σ value²), sums over all pairs, and then
         compared with their half-widths. If agents hardly differ by more than their sampling error, one of many
         comparisons would otherwise exclude 0 too often; if they differ widely, the factor is near 1. The unique best
         agent, and pairs that differ simultaneously, count as different whatever the factor is. Each interval contains
@@ -256,8 +256,8 @@ class Differences(ReadOnly):
 
         Notes
         -----
-        The lowest rank is 1 + the number of agents that are simultaneously better, the highest K − the number of agents
-        that are simultaneously worse.
+        The lowest rank is 1 + the number of agents that are simultaneously better, the highest n_agents − the number of
+        agents that are simultaneously worse.
 
         References
         ----------

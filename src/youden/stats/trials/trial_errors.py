@@ -87,8 +87,8 @@ def compute_item_influence(
 
     Notes
     -----
-    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)). The factor is there because
-    an ability is a mean over the K − 1 other agents.
+    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)). The factor is there because,
+    with K agents, an ability is a mean over the K − 1 others.
     """
     n_agents, K = len(ability), int((~np.isnan(ability)).sum())
     if K < 3:
@@ -160,8 +160,8 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
 
     Notes
     -----
-    Block s is on item s mod J. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j
-    (m_j/S)², and the residual component to 1/S.
+    Block s is on item s mod J, for J items. With m_j of the S blocks on item j, the agent × item component is
+    proportional to Σ_j (m_j/S)², and the residual component to 1/S.
 
     Examples
     --------
@@ -350,8 +350,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
     f_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j (w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P),
 
-    at least f_i·v_i/4 and at most v_i. Agent i has n_i trials, with shares w_ij on the J items and w_ip with the P =
-    2(K − 1) ordered pairs. The terms are:
+    at least f_i·v_i/4 and at most v_i. Agent i of K agents has n_i trials, with shares w_ij on the J items and w_ip
+    with its P = 2(K − 1) ordered pairs. The terms are:
 
     - f_i = 1 − n_i/(PJ + 1), the finite population correction.
     - τ²_i, the mean square of i's residuals, shrunk in the same way as v_i.

@@ -14,7 +14,7 @@
   const lines = new Map(data.trials.map((line) => [line[0], Object.fromEntries(data.columns.map((name, c) => [name, line[c]]))]));
 
   // Text between backticks is code.
-  const said = (tag, text) => {
+  const makeElement = (tag, text) => {
     const box = document.createElement(tag);
     text.split(/`([^`]*)`/).forEach((part, k) => box.append(k % 2 ? make("code", part) : part));
     return box;
@@ -75,7 +75,7 @@
       ...one.shown, one.tied === null ? "" : one.tied ? `not significantly different from ${one.tied} other${one.tied > 1 ? "s" : ""}` : "significantly different from all others",
     ]) if (text) facts.append(make("span", text), " ");
     const found = make("ul", "");
-    found.append(...one.found.map((text) => said("li", text)));
+    found.append(...one.found.map((text) => makeElement("li", text)));
     const [high, low] = one.partners.map((end, k) => end.length ? table(k ? "Lowest agreement" : "Highest agreement", ["Partner", "TPR − FPR"], end.map(([who, value]) => [link(who), fixed(value)])) : null);
     const [gains, loses] = one.items.map((end, k) => end.length ? table(k ? "Negative residuals" : "Positive residuals", ["Item", "Score", "Residual"], end.map(([what, value, beyond]) => [data.items[what], fixed(value), signed(beyond)])) : null);
     page.replaceChildren(

@@ -29,7 +29,7 @@
     const { spec, frame, canvas } = data[element.dataset.figure];
     drawn.get(element)?.finalize();
     const whole = { ...spec, datasets: { ...spec.datasets, frame: rows(frame) } };
-    // The element says in words what the picture shows, so the picture itself is kept from screen readers.
+    // The text of the element describes the picture, so the picture itself is hidden from screen readers.
     const picture = document.createElement("div");
     picture.setAttribute("aria-hidden", "true");
     element.replaceChildren(picture);

@@ -1,5 +1,5 @@
 "use strict";
-// Follows a run under way: asks the viewer, shows what it says, and turns to the report at the end.
+// Show the progress of a run: poll the viewer, update the page, and open the report when the run is finished.
 (() => {
   const live = document.getElementById("live");
   const put = (id, text) => { document.getElementById(id).textContent = text; };
@@ -13,7 +13,7 @@
     const bar = live.querySelector(".progress");
     bar.setAttribute("aria-valuenow", percent.toFixed(0));
     bar.firstElementChild.style.width = `${percent}%`;
-    put("live-said", `${count(done)} of ${count(state.n_trials)} trials (${percent.toFixed(1)} %)`);
+    put("live-status", `${count(done)} of ${count(state.n_trials)} trials (${percent.toFixed(1)} %)`);
     put("live-answered", count(state.n_answered));
     put("live-missing", count(state.n_missing));
     put("live-yes", state.n_answered ? `${count(state.n_yes)} (${((100 * state.n_yes) / state.n_answered).toFixed(1)} %)` : "0");
@@ -54,7 +54,7 @@
         if (state.done) { location.reload(); return; }
         show(state);
       } catch (error) {
-        put("live-said", `The run cannot be followed: ${error.message}`);
+        put("live-status", `The run cannot be followed: ${error.message}`);
       }
       await wait(Math.max(1000, 4 * (performance.now() - began)));
     }

@@ -17,7 +17,7 @@
 
   const local = data.lines.map((line, k) => ({ ...Object.fromEntries(data.columns.map((name, c) => [name, line[c]])), k }));
   const kinds = [...filters.elements.kind.options].map((option) => option.value);
-  const columns = [["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["trial_type", "Arm"], ["answer", "Answer"]];
+  const columns = [["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["trial_type", "Trial type"], ["answer", "Answer"]];
   if ("against" in filters.dataset) columns.push(["against", "Other judge"]);
 
   const sortable = {
@@ -33,7 +33,7 @@
   const textAt = (k) => k < 0 ? null : data.texts[k];
   const speaksOf = (line, words) => [agent(line.first), agent(line.second), item(line), textAt(data.first[line.k]), textAt(data.second[line.k])]
     .some((text) => holds(text, words));
-  // The name that reads so, else all that hold it; null asks for all.
+  // The name equal to the text, or else all names that contain it; null selects all.
   const named = (names, text) => {
     const words = (text ?? "").trim().toLowerCase();
     if (!words) return null;
@@ -65,13 +65,13 @@
     for (const [name, text] of Object.entries({ ...want, page: state.page, by: state.by, descending: state.down })) address.searchParams.set(name, text);
     const answer = await fetch(address);
     if (!answer.ok) throw new Error(await answer.text());
-    return known(await answer.json());
+    return addNames(await answer.json());
   };
   // The viewer sends the names of what it speaks of.
-  const known = (said) => {
-    Object.assign(data.agents, said.agents);
-    Object.assign(data.items, said.items);
-    return said;
+  const addNames = (reply) => {
+    Object.assign(data.agents, reply.agents);
+    Object.assign(data.items, reply.items);
+    return reply;
   };
   const offer = async (of) => {
     const list = document.getElementById(`known-${of}`);
@@ -134,12 +134,12 @@
     });
     table.tHead.rows[0].append(head);
   }
-  const anew = () => { state.page = 0; draw(); };
+  const drawFirstPage = () => { state.page = 0; draw(); };
   let waiting = 0;
   const soon = (act) => { clearTimeout(waiting); waiting = setTimeout(act, live ? 250 : 60); };
-  filters.addEventListener("change", (event) => { if (event.target.type !== "search") anew(); });
+  filters.addEventListener("change", (event) => { if (event.target.type !== "search") drawFirstPage(); });
   filters.addEventListener("input", ({ target: { name, type } }) => {
-    if (type === "search") soon(() => { anew(); if (live && name !== "text") offer(name); });
+    if (type === "search") soon(() => { drawFirstPage(); if (live && name !== "text") offer(name); });
   });
   ["agent", "item"].forEach(offer);
   filters.addEventListener("submit", (event) => event.preventDefault());
@@ -148,7 +148,7 @@
   document.addEventListener("trials-of", (event) => {
     filters.reset();
     filters.elements.agent.value = event.detail;
-    anew();
+    drawFirstPage();
   });
 
   // Words as the browser's own segmenter cuts them; short Latin words stand in every text and are not marked.
@@ -173,7 +173,7 @@
       const address = new URL(`${live.split("?")[0]}/${row}`, location);
       address.search = new URL(live, location).search;
       const answer = await fetch(address);
-      return answer.ok ? known(await answer.json()) : null;
+      return answer.ok ? addNames(await answer.json()) : null;
     }
     const line = local.find((one) => one.row === row);
     return line ? { line, first: textAt(data.first[line.k]), second: textAt(data.second[line.k]), raw: data.raw[line.k], prompt: data.prompt } : null;
@@ -197,8 +197,8 @@
     const head = make("div", "", { className: "dialog-head" });
     head.append(make("h3", `Trial ${line.row}: ${line.kind}`, { id: "trial-title" }));
     shut(head);
-    const said = line.hard_answer === null ? `no answer: ${line.missing_reason}` : `${line.hard_answer ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
-    const parts = [head, make("p", `${line.trial_type}; the judge says ${said}${line.against === null ? "" : `; the other judge says ${line.against ? "yes" : "no"}`}.`)];
+    const answer = line.hard_answer === null ? `no answer: ${line.missing_reason}` : `${line.hard_answer ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
+    const parts = [head, make("p", `${line.trial_type}; the judge answers ${answer}${line.against === null ? "" : `; the other judge answers ${line.against ? "yes" : "no"}`}.`)];
     const pair = make("div", "", { className: "pair" });
     const sides = [["first", line.first, line.item, line.first_repeat], ["second", line.second, line.other_item ?? line.item, line.second_repeat]];
     sides.forEach(([side, who, what, repeat]) => {
@@ -226,7 +226,7 @@
     dialog.replaceChildren(...parts);
     if (!dialog.open) dialog.showModal();
   };
-  // A trial's address stands behind the page's own, so that the way back leads out of it.
+  // The address of a trial is added to the history, so that the Back button closes it.
   let entered = false;
   const OPENED = /\/trial\/(\d+)$/;
   const read = () => {
