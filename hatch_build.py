@@ -10,7 +10,6 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-PLACEHOLDER = "OWNER"
 RELATIVE_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s]+)\)")
 
 

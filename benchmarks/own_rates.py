@@ -261,12 +261,12 @@ def list_draws(shared: Path, *, smoke: bool) -> dict[str, Callable[[], Draw]]:
     """List the data by name that `shared` holds, each with a function that reads it."""
     n_models = 6 if smoke else None
     draws: dict[str, Callable[[], Draw]] = {}
-    answers = (("graded", True), ("yes/no", False)) if (shared / "alpaca-eval").is_dir() else ()
+    answers = (("graded", True), ("yes/no", False))
     for name, is_graded in answers:
         draws[f"AlpacaEval, {name}"] = lambda is_graded=is_graded: make_lexical_draw(  # type: ignore[misc]
             shared, is_graded=is_graded, n_models=n_models
         )
-    domains = (["OPUS"] if smoke else list(DOMAINS)) if (shared / "peer-prediction").is_dir() else []
+    domains = ["OPUS"] if smoke else list(DOMAINS)
     for domain, (mean, sd) in product(domains, SPREADS):
         draws[f"{domain}, FPR {mean} (SD {sd})"] = lambda domain=domain, mean=mean, sd=sd: make_domain_draw(  # type: ignore[misc]
             (read_answers(domain, shared) >= 0.5).astype(np.float64), mean, sd

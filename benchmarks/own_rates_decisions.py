@@ -104,8 +104,6 @@ def main() -> None:
     n_draws = 2 if arguments.smoke else arguments.draws
     table: dict[str, dict[str, float]] = {}
     domains = ["OPUS"] if arguments.smoke else arguments.domains
-    if not (arguments.shared / "peer-prediction").is_dir():
-        domains = []
     for domain in domains:
         recorded = load_recorded_answers(domain, arguments.shared)
         for mean, sd in [spread for spread in SPREADS if spread[1]]:

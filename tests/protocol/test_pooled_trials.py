@@ -19,10 +19,11 @@ from youden.protocol.pooled_trials import (
     count_independent,
     count_independent_of_paired,
     draw_pooled_trials,
+    draw_scored_trials,
     has_free_calls,
 )
 from youden.protocol.subsample import subsample
-from youden.types import INDEPENDENT, PAIRED, Plan, Pool
+from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials
 from youden.types.trials import POOLED, PROBE
 
 K, J = 10, 40
@@ -71,7 +72,29 @@ def test_more_trials_than_there_are_give_all_of_them() -> None:
     assert 65 <= len(trials) <= 3 * 2 * 4 * 3
     planned = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 20, np.random.default_rng(1))
     others = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 10**9, np.random.default_rng(0), planned=planned)
-    assert len(others) <= 3 * 2 * 4 * 3 - 20
+    assert len(others) > 40
+    assert not Trials.concat([planned, others]).with_replicate_numbers().replicate.any()
+
+
+def test_extensions_of_a_small_pool_repeat_no_independent_trial() -> None:
+    plan = make_plan(make_pool(6, 20), calls=120, calls_are_free=True)
+    for _ in range(2):
+        plan = add_calls(plan, calls=300)
+        assert not plan.trials.replicate[plan.trial_type == INDEPENDENT].any()
+
+
+@pytest.mark.parametrize(("scored", "partners"), [((0, 1), (0,)), ((0, 1), ())])
+def test_too_few_partners_give_as_many_trials_as_there_are(scored: tuple[int, ...], partners: tuple[int, ...]) -> None:
+    plan = make_plan(FIRST, calls=400)
+    trials = draw_scored_trials(
+        plan,
+        FIRST.present,
+        np.random.default_rng(0),
+        scored=np.array(scored),
+        partners=np.array(partners, dtype=np.int64),
+        n=5,
+    )
+    assert (trials.first != trials.second).all()
 
 
 @pytest.mark.parametrize("calls", [60, 300, 1000, "20%", "60%"])

@@ -67,13 +67,33 @@ def centred_half_width(rates: AgentRates) -> Floats:
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.02, 0.05])
 def test_intervals_of_differences_of_rates_cover_at_any_number_of_trials(spread: float, n_passes: int) -> None:
     rng = np.random.default_rng([3, n_passes, round(1000 * spread)])
-    covered = []
+    covered, within = [], []
     for _ in range(60):
         effect = np.clip(0.04 + 2 * spread * rng.standard_normal(K), 0, 1)
         rates, truth = Answers(effect, n_passes, rng).rates(), mean_rates(effect)
         error = rates.rate - rates.rate.mean() - (truth - truth.mean())
         covered.append(np.abs(error) <= centred_half_width(rates))
+        within.append((rates.low <= truth) & (truth <= rates.high))
     assert np.mean(covered) >= 0.93
+    assert np.mean(within) >= 0.9
+    if spread >= 0.02 and n_passes == 40:
+        assert np.mean(covered) <= 0.985
+
+
+def test_differences_of_rates_do_not_depend_on_how_many_trials_another_agent_has() -> None:
+    """An agent with many trials and a low rate moves the mean answer, which may not push the other rates to 0."""
+    n = np.array([4000, 16, 16, 16, 16, 16, 16, 16])
+    total = np.array([6, 4, 0, 0, 0, 4, 8, 8])
+    totals = IndependentTotals(len(n), 1)
+    totals.n, totals.total, totals.squares = n.astype(float), total.astype(float), total.astype(float)
+    totals.training_n, totals.training_total, totals.training_squares = (
+        int(n.sum() / 2),
+        total.sum() / 2,
+        total.sum() / 2,
+    )
+    rate = totals.estimate_rates(items_vary=False).rate
+    assert rate[1] - rate[2] > 0.1
+    assert rate.min() >= 0
 
 
 def test_rates_that_do_not_differ_cost_little_and_one_that_does_is_kept() -> None:

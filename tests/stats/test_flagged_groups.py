@@ -122,7 +122,7 @@ def test_few_answers_make_a_pair_undecided_and_not_flagged() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_among_fewer_than_five_agents_no_group_is_flagged(n: int) -> None:
-    found = flagged(np.ones((n, n)), n_items=100)
+    found = flagged(agreement_of(((0, 1), 1.0), n=n), n_items=100)
     assert found.clusters == ()
     assert found.undecided == ()
 

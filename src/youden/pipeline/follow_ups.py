@@ -6,13 +6,14 @@ were not compared. Follow-ups serve only to flag groups; abilities do not use th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 
 from youden.engines.trial_blocks import select_paired_answers
 from youden.pipeline.alternative_rankings import find_flagged_groups
+from youden.pipeline.rounds import JudgePlan
 from youden.protocol.blocks import verdicts_without_follow_ups
 from youden.protocol.independent import with_added_trials
 from youden.stats.flagged_groups import FlaggedGroups
@@ -25,8 +26,6 @@ FOLLOW_UPS_PER_PAIR = 40
 """Maximum number of follow-up trials of a pair: enough to prove that two agents always agree."""
 MIN_FOLLOW_UPS_PER_PAIR = 8
 """Minimum number of follow-up trials of a pair; a group gets none if the budget is too small for this number."""
-
-JudgePlan = Callable[[Plan], Verdicts]
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:

@@ -31,7 +31,7 @@ from youden.stats.forecast import LEVEL, find_min_blocks, find_min_items, half_w
 from youden.stats.trials.best_selection import are_comparable, next_allocation
 from youden.stats.trials.comparisons import Differences, pairwise_differences
 from youden.streams import stream
-from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.pool import Bools
 
 APPROACH_FRACTION = 0.7
@@ -239,7 +239,8 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled))
 
     if len(sampled) == plan.n_agents:
-        return draw_pooled_trials(eligible, n_trials, rng)
+        planned = plan.trials.take(plan.trial_type == INDEPENDENT)
+        return draw_pooled_trials(eligible, n_trials, rng, planned=planned)
     return draw_scored_trials(plan, eligible, rng, scored=sampled, partners=np.arange(plan.n_agents), n=n_trials)
 
 

@@ -29,7 +29,7 @@ from youden.protocol.pooled_trials import (
 )
 from youden.streams import Stream, stream
 from youden.text.sentences import format_count
-from youden.types import PAIRED, Design, Plan, Pool, Trials
+from youden.types import INDEPENDENT, PAIRED, Design, Plan, Pool, Trials
 from youden.types.plan_steps import Extension, ExtensionKind
 from youden.types.planning import BlockDesign
 from youden.types.pool import Bools, Ids
@@ -546,7 +546,9 @@ class _PlanExtender:
         n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
         n_main = int((paired.role == MAIN).sum())
         n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0
-        drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng)]
+        is_of_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
+        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & is_of_anchors)
+        drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng, planned=planned)]
         for group in self.extensions.joined:
             n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
             n_passes = n * n_of_group // (n_paired * len(group))

@@ -184,7 +184,7 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
             break
         drawn = np.concatenate([drawn, new_trials])
         codes = np.concatenate([codes, new_codes])
-    if n > 0 and not len(drawn):
+    if n > 0 and not _count_possible(eligible):
         raise PlanError(
             "No independent trial can be drawn, because no two agents have responses to different items. Add responses, or set "
             "independent: pooled:0.",
@@ -263,7 +263,8 @@ def draw_scored_trials(
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]
-    if n < 1 or not len(scored) or len(np.union1d(scored, partners)) < 2:
+    has_partners = len(partners) > 1 or len(np.setdiff1d(partners, scored)) > 0
+    if n < 1 or not len(scored) or not has_partners:
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
     # the scored agents in turn, alternately as first and as second agent

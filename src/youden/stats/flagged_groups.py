@@ -257,7 +257,7 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     corrected_rest = (excess_group - excess)[has_rest] / (room_group - room)[has_rest]
     is_similar = _agrees_as_much((excess / room)[has_rest], n[has_rest], corrected_rest, (n_group - n)[has_rest])
     if (excess < bar * room).any() or not is_similar.all():
-        return _GroupTest(members, 0.0, -float(log_alpha))
+        return _GroupTest(members, 0.0, np.inf)
 
     total = pairs.total[square].sum() / 2
     p_yes = 1 - (1 - bar) * room_group / n_group
@@ -334,7 +334,7 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
     """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns float (n_agents,)."""
     weight = np.zeros((K, K))
-    np.add.at(weight, (i, k), w)
+    weight[i, k] = w
     weight += weight.T
     total = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
     return fit_pair_effects(weight, total.astype(np.float64))

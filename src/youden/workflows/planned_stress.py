@@ -19,6 +19,7 @@ from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
 from youden.pipeline.alternative_rankings import PairedAnswers, find_flagged_groups, label_families
+from youden.protocol.blocks import plan_without_follow_ups
 from youden.protocol.independent import count_characters, draw_probes
 from youden.protocol.plan import make_plan
 from youden.protocol.pooled_trials import draw_pooled_trials
@@ -435,7 +436,7 @@ def _read_run_source(
             slug="stress-calls",
         )
 
-    config, plan = folder.read_config(), folder.read_plan()
+    config, plan = folder.read_config(), plan_without_follow_ups(folder.read_plan())
     is_same_judge = judge is None or judge == config.judge
     ranked: tuple[str, ...] = ()
     if is_same_judge and folder.has("ranking.csv"):

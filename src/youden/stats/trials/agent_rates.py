@@ -548,7 +548,10 @@ class _RateFit:
         variance = factor * np.diag(covariance) + self._linked_dispersion * self._mean / n
         shape, scale = rate**2 / variance, variance / rate  # of a gamma distribution
         bounds = [scale * gammaincinv(shape, p) for p in (0.025, 0.975)]
-        shifted = np.clip(rate + pooled - self.shrunk_rate.mean(), 0.0, 1.0)
+        # a shift that all agents share cancels in differences, so it is limited by the agents of extreme rates
+        fitted = self.shrunk_rate
+        shift = np.clip(pooled - fitted.mean(), -fitted.min(), 1 - fitted.max())
+        shifted = np.clip(rate + shift, 0.0, 1.0)
         return AgentRates(
             shifted,
             factor * covariance,
