@@ -255,7 +255,7 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
             with pytest.raises(ConfigError, match="rejects") as caught:
                 load_judge_config(own | keys)
             assert instead in str(caught.value)
-    with pytest.raises(ConfigError, match="Set base_url to yours"):
+    with pytest.raises(ConfigError, match="Set base_url to your address"):
         load_judge_config({"backend": "azure", "model": "m"})
 
 

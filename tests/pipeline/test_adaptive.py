@@ -150,7 +150,7 @@ def test_rules_stop_early_and_say_so(world: RecordedAnswers) -> None:
     whole = carried(world, calls="60%")
     near = carried(world, calls="60%", max_regret=0.2)
     assert len(near) < len(whole)
-    assert "near enough to the best" in near.plan.notes[-1]
+    assert "the regret bound of the selected agents is small enough" in near.plan.notes[-1]
     assert whole.plan.notes[-1].endswith(
         "spent before the selected agent was significantly better than all others, over all interim analyses"
     )
@@ -177,7 +177,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
             return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "tied"})
 
         plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:0", seed=seed, options={"top": 3})
-        wrong += "near enough" in run_rounds(plan, ask).plan.notes[-1]
+        wrong += "small enough" in run_rounds(plan, ask).plan.notes[-1]
     assert wrong <= 3
 
 

@@ -115,7 +115,7 @@ def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunCo
 def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunConfig) -> None:
     searching = config.model_copy(update={"half_width": None, "max_regret": 0.3})
     first = judge_run(plan_run(searching))
-    assert "near enough" in first.plan.notes[-1]
+    assert "small enough" in first.plan.notes[-1]
     more = judge_run(plan_run(searching.model_copy(update={"max_regret": 0.01})))
     assert len(more.plan) > len(first.plan)
     assert starts_with(more.plan.trials, first.plan.trials)
