@@ -10,11 +10,13 @@ import pytest
 from pools import answer_with, make_pool
 from youden import make_plan
 from youden.pipeline.abilities import Abilities
+from youden.pipeline.precision import estimate_variance_components
 from youden.pipeline.ranking import estimate_abilities, trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
 from youden.protocol.independent import with_added_trials
 from youden.protocol.pooled_trials import draw_scored_trials
 from youden.stats.base.clusters import CentredCovariance
+from youden.stats.forecast import half_widths
 from youden.stats.trials.comparisons import pairwise_differences
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.workflows.gate_answers import make_forecaster
@@ -125,3 +127,13 @@ def test_trials_of_some_agents_count_for_them_alone() -> None:
     assert np.bincount(counted, minlength=K).tolist() == [0, 0, 100, 0, 0, 100, 0, 0, 0, 0]
     assert (added.first != added.second).all()
     assert not with_added_trials(plan, added).replicate.any()
+
+
+@pytest.mark.parametrize("name", ["few independent trials", "below 20 %"])
+def test_forecasts_reduce_the_error_of_rates_only_if_more_calls_add_independent_trials(name: str) -> None:
+    verdicts = answers(PLANS[name]())
+    standard_error = np.sqrt(estimate_abilities(verdicts).rate_variance)
+    forecast = half_widths(estimate_variance_components(verdicts), 10_000, J)
+    is_constant = name == "few independent trials"
+    assert standard_error.min() > 0
+    assert (forecast > 1.9 * standard_error).all() == is_constant

@@ -20,7 +20,7 @@ from youden.pipeline.ranking import estimate_abilities
 from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive, get_adaptive_design
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
-from youden.protocol.pooled_trials import count_added_calls
+from youden.protocol.pooled_trials import count_added_calls, has_default_number
 from youden.stats.forecast import (
     AgentVariances,
     estimate_components,
@@ -59,8 +59,9 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
 
     A block is the trials of one item in which each agent appears once first and once second. The variance due to
-    false-positive rates is part of the residual variance, because an extension has as many independent trials per
-    paired one. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    false-positive rates is part of the residual variance if an extension adds independent trials in proportion to the
+    paired ones. If it adds none (`independent: pooled:N`), more calls do not reduce this variance, and it is part of the
+    agent × item variance. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
     plan = verdicts.plan
     abilities = estimate_abilities(verdicts)
@@ -81,8 +82,12 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     rate_variance = abilities.rate_variance
     variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
     components = estimate_components(contributions, variance_without_rates)
-    n_trials = contributions.n_trials.sum(axis=1)
-    return components._replace(residual=components.residual + rate_variance * n_trials)
+    if plan.independent == "matched" or has_default_number(plan):
+        n_trials = contributions.n_trials.sum(axis=1)
+        return components._replace(residual=components.residual + rate_variance * n_trials)
+    share_squares = (contributions.weight**2).sum(axis=1)
+    constant = np.divide(rate_variance, share_squares, out=np.zeros(len(rate_variance)), where=share_squares > 0)
+    return components._replace(agent_item=components.agent_item + constant)
 
 
 class PrecisionForecast:

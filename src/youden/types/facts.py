@@ -364,7 +364,7 @@ class RateFacts:
     pair of agents has its own independent trials.
     """
     calls_to_halve: int | None
-    """Additional independent calls that about halve this part of the half-widths; None if there is no such part."""
+    """Additional independent calls that about halve the standard errors of the rates; None if abilities have no interval."""
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ class Summary:
             return text
         return (
             f"{text} The rates account for {rates.variance_share:.0%} of the variance of an ability; "
-            f"{rates.calls_to_halve:,} more independent calls would halve their part of the intervals."
+            f"{rates.calls_to_halve:,} more independent calls would halve the standard errors of the rates."
         )
 
     @property
