@@ -138,23 +138,26 @@ def test_the_circuit_opens_at_once_if_no_connection_can_be_made_and_never_with_m
 
 
 async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_closes() -> None:
-    breaker, under_way, most = CircuitBreaker(60), 0, 0
+    breaker, n_in_flight, n_probes = CircuitBreaker(60), 0, 3
     breaker.answered_before = True
     breaker.record_failure(Attempts(), REFUSED)
+    all_admitted = asyncio.Barrier(20 - n_probes)  # passes only if all these calls are in flight at once
 
     async def call(n: int) -> None:
-        nonlocal under_way, most
+        nonlocal n_in_flight
         async with breaker.admit():
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0.01)
-            if n == 2:
+            n_in_flight += 1
+            if n >= n_probes:
+                await asyncio.wait_for(all_admitted.wait(), 30)
+            else:
+                await asyncio.sleep(0.01)
+                assert n_in_flight == 1
+            if n == n_probes - 1:
                 breaker.record_reply(is_answer=True)
-                assert most == 1
-            under_way -= 1
+            n_in_flight -= 1
 
     await asyncio.gather(*(call(n) for n in range(20)))
-    assert most == 17
+    assert n_in_flight == 0
 
 
 @pytest.mark.slow

@@ -72,7 +72,9 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
     assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "shorter", "edited"}
     assert found(checked, "source-copying") == {"dumper"}
     (copying,) = (finding.message for finding in checked.findings if finding.slug == "source-copying")
-    assert copying.startswith("'dumper' copies its source: 100% of the 5-word sequences of its median response occur in")
+    assert copying.startswith(
+        "'dumper' copies its source: 100% of the 5-word sequences of its median response occur in"
+    )
     assert [set(finding.items) for finding in checked.findings if finding.slug == "items-alike"] == [
         {first.id, "again-a"},
         {honest.items[5].id, "again-b"},
