@@ -188,7 +188,7 @@ def _infer_role_of_name(name: str) -> str | None:
 
 
 def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
-    """Infer the role of a name such as `prompt_id` from the role of what it refers to, and from its last word.
+    """Infer the role of a name, for example `prompt_id`, from the role of what it refers to, and from its last word.
 
     The id of a prompt identifies an item, but the id of a response is only information ("about"). `referent_role` is
     the role of the word before, here "prompt"; None if that has none. It is returned unless the last word is "id" or

@@ -190,7 +190,7 @@ class _RoleSearch:
         return roles
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row holds two responses, whose models are in columns such as `model_a`."""
+        """Raise UnclearColumnsError if each row holds two responses, whose models are in columns like `model_a`."""
         paired = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired) < 2 or self.given:
             return
