@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,14 +190,15 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
     write_config(
         here / "noisy.yaml", pool="old", calls=110, independent="pooled:20", judge=wire_judge(server.url, model="n")
     )
-    server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
+    # the answer depends on the request and not on its number, because concurrent requests arrive in any order
+    server.behave = lambda _n, body: Reply("NO" if zlib.crc32(json.dumps(body["messages"]).encode()) % 3 else "YES")
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
         json.loads(youden("extend", "agents", "runs/noisy", "new", "--half-width", width, "--dry-run", "--json").out)
-        for width in ("0.4", "0.3")
+        for width in ("0.42", "0.38")
     )
     assert narrow["cost"]["calls"] > wide["cost"]["calls"]
-    assert narrow["half_width"] == pytest.approx(0.3, abs=0.02)
+    assert narrow["half_width"] == pytest.approx(0.38, abs=0.02)
 
 
 def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:
