@@ -131,9 +131,7 @@ def beside_the_table(ended: Ended) -> list[str]:
     return [line for line in lines[:title] + lines[title + 3 + len(rows) :] if not line.startswith("judging")]
 
 
-def test_run_prints_six_lines_beside_its_table_and_ends_with_the_next_step_and_report(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_run_prints_its_table_and_six_lines_ending_with_next_step_and_report(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "mine.csv", n_items=30)
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--calls", "200", "--seed", "4")
@@ -302,9 +300,7 @@ def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path
     assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in said["ranking"])
 
 
-def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything_was_asked(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12)
 

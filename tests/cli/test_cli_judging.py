@@ -106,7 +106,7 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 
 @pytest.mark.parametrize("command", ["judge", "run"])
 @pytest.mark.parametrize("every", [1, 12])
-def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_once_the_limit_is_raised(
+def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_limit(
     youden: Youden, here: Path, server: WireServer, command: str, every: int
 ) -> None:
     server.behave = lambda n, body: Reply("Sorry.") if n % every == 0 else Reply(same_item(body))
@@ -172,7 +172,7 @@ def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> 
     assert other.err.rstrip().endswith("[run-mismatch]")
 
 
-def test_agents_that_no_attainable_number_of_items_separates_are_reported_as_possibly_equal(
+def test_agents_that_no_number_of_items_separates_are_reported_as_possibly_equal(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     said = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0

@@ -47,7 +47,7 @@ def without(*words: str, here: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_a_pool_is_ranked_without_posix_modules_and_signals_on_a_console_of_80_columns_in_cp1252(
+def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
     tmp_path: Path,
 ) -> None:
     write_pool(tmp_path / "pool.csv")

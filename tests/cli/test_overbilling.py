@@ -29,7 +29,7 @@ def here(tmp_path: Path, server: WireServer) -> Path:
 
 
 @pytest.mark.parametrize("command", ["run", "judge"])
-def test_a_run_that_reaches_its_cap_says_how_many_answers_were_booked_at_their_worst_case(
+def test_a_run_at_its_cap_reports_how_many_answers_were_booked_at_their_maximum(
     youden: Youden, here: Path, command: str
 ) -> None:
     ended = youden(command, "r.yaml", "--max-cost", "2")

@@ -129,7 +129,7 @@ def test_calibration_second_judge_and_stress_pay_into_the_project_store(
     assert [path.relative_to(here).as_posix() for path in here.rglob("*.db")] == [".youden/answers.db"]
 
 
-def test_the_same_judge_asked_once_more_is_asked_although_the_project_has_its_first_answers(
+def test_a_retest_of_the_same_judge_sends_requests_despite_answers_in_the_project(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     assert youden("run", "r.yaml").code == 0
@@ -154,7 +154,7 @@ def test_a_run_uses_the_store_that_its_folder_names(
     assert not (here / "other.db").exists()
 
 
-def test_without_a_folder_the_environment_goes_before_the_default_and_the_config_before_it(
+def test_the_config_takes_precedence_over_the_environment_and_that_over_the_default(
     youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("YOUDEN_STORE", "environment.db")

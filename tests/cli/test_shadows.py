@@ -154,7 +154,7 @@ def test_a_first_config_does_not_name_the_shipped_judge_where_a_file_shadows_it(
 
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])
-def test_a_judges_file_in_a_pull_request_does_not_get_the_key_of_the_documented_workflow(
+def test_a_judge_file_in_a_pull_request_does_not_get_the_key_of_the_workflow(
     folder: str, clone: Path, server: WireServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     workflow = yaml.safe_load((ROOT / "docs" / "github-actions" / "live.yml").read_text(encoding="utf-8"))

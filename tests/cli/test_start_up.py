@@ -93,7 +93,7 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_with_a_config_is_said_before_the_libraries_of_a_run_are_loaded(tmp_path: Path) -> None:
+def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(tmp_path: Path) -> None:
     """One process reads them all, and says of each what it has loaded by then."""
     commands = []
     for name, config in WRONG.items():

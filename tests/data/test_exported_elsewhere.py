@@ -99,9 +99,7 @@ def test_datasets_reads_a_run_and_keeps_ids_as_texts(run: RunFolder, tmp_path: P
     assert {line["item"] for line in read["items"]} == set(run.read_plan().item_ids)
 
 
-def test_a_run_is_pushed_whole_and_privately_to_the_address_that_the_environment_names(
-    run: RunFolder, tmp_path: Path
-) -> None:
+def test_a_complete_run_is_pushed_privately_to_the_address_in_the_environment(run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
     words = ("-m", "youden", "export", run.path, "out", "--format", "hf", "--push", "me/ranked", "--json")
     with hub() as server:

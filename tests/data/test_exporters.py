@@ -174,7 +174,7 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
     assert _strip_folders(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 
 
-def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design_and_signature(
+def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature(
     run: RunFolder, tmp_path: Path
 ) -> None:
     EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))

@@ -208,7 +208,7 @@ def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> No
     assert imported.unaligned == ("a", "c")
 
 
-def test_a_group_that_a_spreadsheet_would_run_is_left_out_and_said_and_the_pool_reads_back(tmp_path: Path) -> None:
+def test_a_group_that_a_spreadsheet_would_execute_is_left_out_and_reported(tmp_path: Path) -> None:
     rows = [{"agent": name, "item": "i", "text": "t", "group": group} for name, group in (("a", "=2+2"), ("b", "fine"))]
     imported = load("table", write(tmp_path / "t.jsonl", *rows))
     assert [agent.group for agent in imported.pool.agents] == [None, "fine"]
@@ -420,7 +420,7 @@ def test_traces_of_opentelemetry_give_answers_or_transcripts(
         assert pool.texts[1].tolist() == [done, done]
 
 
-def test_traces_without_messages_are_left_out_and_an_agent_that_is_asked_again_has_repeats(tmp_path: Path) -> None:
+def test_traces_without_messages_are_left_out_and_repeated_traces_are_repeats(tmp_path: Path) -> None:
     good = traced("one", "Why?", spans_of_tools=False, as_json=True)
     again = traced("one", "Why?", spans_of_tools=False, as_json=True)
     bare = {"traceId": "ff", "status": {"code": 2, "message": "429: slow down"}, "startTimeUnixNano": -1}

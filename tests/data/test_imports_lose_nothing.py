@@ -28,7 +28,7 @@ def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model
     write(folder / "acme__m" / f"results_{time}.json", whole={"model_name": model})
 
 
-def test_lm_eval_output_paths_of_one_model_are_agents_by_the_shortest_end_then_by_time(tmp_path: Path) -> None:
+def test_lm_eval_agents_of_one_model_are_named_by_shortest_path_end_and_then_by_time(tmp_path: Path) -> None:
     for out in ("plain", "adapter", "old/hot", "new/hot"):
         samples(tmp_path / out, said=out)
     samples(tmp_path / "plain", said="again", time=T2)
@@ -158,7 +158,7 @@ def alpaca(file: Path, *generators: str) -> Path:
     return write(file, whole=[{"instruction": "Sing.", "output": f"{who}!", "generator": who} for who in generators])
 
 
-def test_alpaca_eval_agents_are_folders_as_on_the_leaderboard_and_generators_are_aliases(tmp_path: Path) -> None:
+def test_alpaca_eval_agents_are_named_by_folder_and_generators_are_aliases(tmp_path: Path) -> None:
     alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
     alpaca(tmp_path / "results" / "gpt4" / "model_outputs.json", "gpt4")
     rows = [{"instruction": ask, "output": ask, "generator": f"v{n}"} for n, ask in enumerate(("Sing.", "Dance."))]
@@ -182,7 +182,7 @@ def test_alpaca_eval_files_of_one_folder_are_agents_by_generator(tmp_path: Path)
     assert names == {"m (model_outputs)", "m (model_outputs_hot)"}
 
 
-def test_fastchat_finds_questions_further_up_and_leaves_reference_answers_and_judgments(tmp_path: Path) -> None:
+def test_fastchat_finds_questions_in_parent_folders_and_skips_judgments(tmp_path: Path) -> None:
     bench = tmp_path / "mt_bench"
     write(bench / "question.jsonl", {"question_id": 81, "turns": ["Write."]})
     for who in ("vicuna", "gpt"):

@@ -81,7 +81,7 @@ def test_a_column_whose_name_looks_like_a_path_is_a_column(tmp_path: Path) -> No
     assert cells(load("table", write(tmp_path / "x.jsonl", row), text="out.text")) == {("a", "i"): "said"}
 
 
-def test_chosen_and_rejected_are_two_agents_and_of_a_conversation_the_last_message_counts(tmp_path: Path) -> None:
+def test_chosen_and_rejected_are_two_agents_with_the_last_message_as_response(tmp_path: Path) -> None:
     def said(text: str) -> list[dict[str, str]]:
         return [{"role": "user", "content": "Sing."}, {"role": "assistant", "content": text}]
 

@@ -190,7 +190,7 @@ def test_values_of_each_row_alone_make_no_item(tmp_path: Path) -> None:
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
 
 
-def test_files_whose_items_have_the_same_ids_are_refused_with_the_options_that_tell_them_apart(
+def test_files_with_equal_item_ids_are_refused_with_the_options_that_separate_them(
     youden: Youden, tmp_path: Path
 ) -> None:
     for subject in SUBJECTS:

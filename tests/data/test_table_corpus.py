@@ -69,9 +69,7 @@ def test_init_prints_agents_question_items_and_unused_columns_before_it_writes(y
     assert lines[1:5] == [*expected, "not used: 'Expected answer', 'score'"] == ended.out.splitlines()[1:5]
 
 
-def test_columns_that_init_is_given_count_for_a_pool_s_table_and_for_a_saved_data_set_too(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_the_column_options_of_init_apply_to_tables_and_to_saved_data_sets(youden: Youden, tmp_path: Path) -> None:
     rows = [f"{agent},i{n},draft {agent} {n},final {agent} {n}" for agent in "abc" for n in range(4)]
     (tmp_path / "t.csv").write_text("\n".join(["agent,item,text,final", *rows]), encoding="utf-8")
     youden("init", "t.csv", "--column", "text=final", "--judge", "lexical").well()

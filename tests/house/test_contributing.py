@@ -35,7 +35,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_toy_design_and_a_toy_judge_are_one_file_and_one_row_each_and_go_away_again(clone: Path) -> None:
+def test_a_toy_design_and_a_toy_judge_take_one_file_and_one_row_and_can_be_removed(clone: Path) -> None:
     setup, *toys = BLOCKS
     assert setup.startswith("python3 -m venv --upgrade-deps .venv && .venv/bin/pip install")
     out = ""

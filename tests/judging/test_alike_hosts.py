@@ -76,9 +76,7 @@ async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> lis
 
 
 @pytest.mark.slow
-async def test_hosts_alike_in_all_but_their_start_pay_once_and_keep_the_cap_whatever_their_clocks(
-    tmp_path: Path, place: str
-) -> None:
+async def test_hosts_with_different_clocks_pay_once_and_keep_the_cap(tmp_path: Path, place: str) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=SIZE)
         write_cap(run, cap := 60.0)
@@ -101,7 +99,7 @@ async def test_hosts_alike_in_all_but_their_start_pay_once_and_keep_the_cap_what
 @pytest.mark.long
 @pytest.mark.parametrize("seconds", [10, 40, 120])
 @pytest.mark.parametrize("who", ["leader", "worker"])
-async def test_a_host_that_stands_still_while_others_want_its_claims_costs_only_what_it_had_in_flight(
+async def test_a_suspended_host_costs_at_most_its_requests_in_flight(
     tmp_path: Path, place: str, who: str, seconds: float
 ) -> None:
     async with UnrulyServer() as server:

@@ -251,7 +251,7 @@ async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
     assert caught.value.kind == "transient"
 
 
-async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed_without_a_server(
+async def test_every_backend_gives_equal_verdicts_which_replay_without_a_server(
     tmp_path: Path,
 ) -> None:
     results, configs = [], {}

@@ -170,7 +170,7 @@ async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(store
     assert missing(verdicts) == {"answered": 238, "failed": 2}
 
 
-async def test_results_that_do_not_say_what_they_used_are_booked_at_the_most_they_can_cost_and_said(
+async def test_batch_results_without_usage_are_booked_at_their_maximum_cost_and_reported(
     store: Store,
 ) -> None:
     def behave(n: int, body: Any) -> Reply:
@@ -191,7 +191,7 @@ async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_
     assert len(server.bodies) == 240
 
 
-async def test_lines_for_which_a_batch_is_refused_are_rejected_and_the_rest_sent_without_them(store: Store) -> None:
+async def test_lines_that_invalidate_a_batch_are_rejected_and_the_others_are_resent(store: Store) -> None:
     async with BatchServer(fates=["lines refused"], bad_lines=(2, 5)) as server:
         verdicts = await ask(server, store)
         assert [len(lines) for lines in server.inputs] == [240, 238]
@@ -210,7 +210,7 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(store: St
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
-async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is_paid_twice(
+async def test_a_batch_resumes_after_a_stop_at_any_moment_and_nothing_is_paid_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps are cut off behind the provider's work, before its reply is noted."""
@@ -289,7 +289,7 @@ async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_paid_again_unasked(store: Store) -> None:
+async def test_a_batch_unknown_to_the_provider_is_an_error_and_is_not_resent(store: Store) -> None:
     async with BatchServer(fates=["vanished"]) as server:
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*--forget batch_0.*\[batch-unknown\]"):
@@ -430,7 +430,7 @@ async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claims_lapse_just_then(store: Store) -> None:
+async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_expire(store: Store) -> None:
     """The note was made while the keys were held, so whoever gets them afterwards finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()

@@ -102,7 +102,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
         assert (len(server.batches), len(server.bodies), calls.n_requests) == (1, 120, 120)
 
 
-async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_is_forgotten(
+async def test_requests_of_an_abandoned_batch_are_sent_as_calls_once_it_is_forgotten(
     place: str, youden: Youden
 ) -> None:
     async def is_told_to_stop(_: float) -> None:

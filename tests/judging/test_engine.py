@@ -247,7 +247,7 @@ async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(store: Sto
     assert 0.1 * cap < sum(billed) <= cap
 
 
-async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_they_can_cost(store: Store) -> None:
+async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_reply(store: Store) -> None:
     def script(request: Request) -> Completion:
         if judge.n_calls <= 3:
             raise CallError("gateway timeout", kind="transient", status=504)

@@ -56,7 +56,7 @@ def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(encoding_name_for_model=name_for, get_encoding=get))
 
 
-def test_a_tokenizer_on_disk_is_used_and_named_and_without_one_a_token_is_four_characters(
+def test_tokens_are_counted_by_a_local_tokenizer_or_as_four_characters_each(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tiktoken(monkeypatch)

@@ -129,9 +129,7 @@ def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(youde
     imported(youden, "columns/requests-0.parquet", code=2, slug="import-columns")
 
 
-def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_counted(
-    youden: Youden, here: Path
-) -> None:
+def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_counted(youden: Youden, here: Path) -> None:
     exported(youden, "two", "c.yaml", "--shards", "2")
     one, other = answer(here / "two")
     rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
@@ -182,9 +180,7 @@ def n_kept(here: Path) -> int:
         return len(store)
 
 
-def test_answers_to_another_judge_are_refused_and_of_another_plan_only_those_to_the_same_requests_are_taken(
-    youden: Youden, here: Path
-) -> None:
+def test_import_refuses_answers_of_another_judge_and_skips_requests_of_another_plan(youden: Youden, here: Path) -> None:
     (answers,) = answer(here / "x")
     write_small_run(here, "d", judge=JUDGE | {"model": "n"})
     assert "Pass the config" in imported(youden, answers, config="d.yaml", code=2, slug="import-other-plan").err

@@ -56,7 +56,7 @@ def slug_of(place: str, *, read_only: bool = False) -> str:
 
 
 @pytest.mark.slow
-def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the_password(
+def test_workers_share_a_plan_over_postgresql_and_no_file_contains_the_password(
     youden: Youden, here: Path, server: WireServer, postgres: Cluster
 ) -> None:
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.02)
@@ -253,7 +253,7 @@ def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
     assert server.n_requests == 110
 
 
-def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_under_way(
+def test_another_host_sees_pending_batches_in_a_shared_store(
     youden: Youden, here: Path, batch_server: BatchServer, postgres: Cluster
 ) -> None:
     url = postgres.new()

@@ -194,7 +194,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     assert one_server.n_requests == asked
 
 
-def test_a_jury_of_which_one_judge_never_answers_about_an_agent_is_fitted_all_the_same(
+def test_a_jury_is_fitted_if_one_judge_never_answers_about_an_agent(
     youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = make_pool(4, 8)

@@ -160,7 +160,7 @@ def text_weights(texts: list[list[str]]) -> Floats:
     return compute_text_weights(matrix, item_of=item_of, agent_of=agent_of, word_weights=ones)[:, 0]
 
 
-def test_the_weight_of_a_text_falls_with_the_square_of_its_common_words_beyond_twice_the_quartile() -> None:
+def test_text_weight_falls_with_the_square_of_common_words_above_twice_the_quartile() -> None:
     # common words: a, b of agents 0 to 2; a to i of agent 3, with c to i in common with agent 4; the quartile is 7
     texts = [["a b"], ["a b"], ["a b own"], ["a b c d e f g h i"], ["c d e f g h i other"]]
     assert text_weights(texts).tolist() == [1, 1, 1, 1, 1]

@@ -163,7 +163,7 @@ WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(WORDS), max_size=8))
-def test_a_text_with_two_labels_is_missing_unless_its_first_or_last_line_is_one_of_them(words: list[str]) -> None:
+def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_label(words: list[str]) -> None:
     """Compared with a plain reading of the rule, word by word and line by line."""
     text = " ".join(words)
     lines = [[word.strip("*.,").upper() for word in line.split()] for line in text.splitlines() if line.strip()]

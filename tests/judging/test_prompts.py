@@ -72,7 +72,7 @@ DIGESTS = {
 }
 
 
-def test_digests_of_shipped_prompts_are_pinned_because_their_text_is_part_of_every_request_hash() -> None:
+def test_digests_of_shipped_prompts_are_pinned_because_request_hashes_include_them() -> None:
     folder = find_resource_folders("prompts", local=False)[0]
     digests = {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -244,7 +244,7 @@ async def test_judges_that_differ_in_little_or_no_gain_agree_in_their_hard_answe
     "folder",
     ["samsum_200_config_results", "pubmed_200_config_results", "peer_review_results_100", "opus_translation_results"],
 )
-def test_on_recorded_answers_this_threshold_ranks_more_like_the_grades_than_a_quarter_did(
+def test_the_default_threshold_agrees_with_graded_ranking_better_than_one_quarter(
     peer_prediction: Path, folder: str
 ) -> None:
     """p − q of two grades in {1, ¼, 0} says what p − q of their hard answers is, under either threshold."""

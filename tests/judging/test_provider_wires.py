@@ -133,7 +133,7 @@ def places(of: object, at: Place = ()) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("judge", OWN_FORMAT, ids=lambda judge: judge.name)
-def test_whatever_stands_in_a_reply_of_another_format_it_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
+def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
     reader: WireJudge = JUDGES.load(judge.backend)(Connection("tested", "http://127.0.0.1:9/v1", 1.0))
     form = next((form for end, form in FORMS.items() if f"/v1/{reader.path}".endswith(end)), None)
     assert form is not None, f"Give `FORMS` of tests/wire_server.py a reply of {reader.path}."
@@ -259,7 +259,7 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
         load_judge_config({"backend": "azure", "model": "m"})
 
 
-def test_a_model_is_found_by_its_name_and_its_provider_and_no_other_providers_price_is_taken() -> None:
+def test_a_price_is_found_by_model_and_provider_and_never_of_another_provider() -> None:
     for name, backend, model in [
         ("gpt-4o", "openai", "gpt-4o"),
         ("openai/gpt-4o", "openai", "gpt-4o"),

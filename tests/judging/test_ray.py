@@ -222,7 +222,7 @@ def same_tables(youden: Youden, folder: Path) -> bool:
 
 
 @on_a_cluster
-def test_on_this_machine_workers_share_a_file_and_the_tables_are_those_of_one_process(
+def test_local_ray_workers_share_a_file_and_write_the_tables_of_one_process(
     library: Any, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     command = run_of(tmp_path, server, ray={"workers": 2, "num_cpus": 0.5})
@@ -239,7 +239,7 @@ def test_on_this_machine_workers_share_a_file_and_the_tables_are_those_of_one_pr
 
 
 @on_a_cluster
-def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_tables(
+def test_a_run_on_two_nodes_completes_with_the_same_tables_if_one_node_is_killed(
     cluster: Any, postgres: Cluster, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     """Each node has room for one worker; the rows of the run's members say how many calls each had answered."""

@@ -65,7 +65,7 @@ def twelve(pool: Pool) -> Plan:
     return replace(plan, trials=plan.trials.take(rows))
 
 
-def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_without_it(
+def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them(
     judge: JudgeConfig, field_notes: Path, tmp_path: Path
 ) -> None:
     pool = youden.read_pool(field_notes)

@@ -221,7 +221,7 @@ async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not()
 
 
 @pytest.mark.parametrize("status", [400, 429])
-async def test_what_a_server_says_of_a_request_or_its_pace_is_passed_on_and_leaves_nobody_out(status: int) -> None:
+async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(status: int) -> None:
     them = Clocked()
     said = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
     them.answers = {"a": said, "b": said}

@@ -94,7 +94,7 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
 @pytest.mark.long
 @pytest.mark.parametrize("at", [100, SMALL.calls - 20, "a signal"])
 @pytest.mark.parametrize("fault", ["stopped", "restarted", "killed"])
-async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_and_nothing_written_is_lost(
+async def test_a_second_signal_ends_a_run_whose_store_is_down_within_a_second(
     tmp_path: Path, fault: str, at: int | str
 ) -> None:
     with cluster() as own:

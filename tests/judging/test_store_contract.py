@@ -192,7 +192,7 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
         assert second.acquire(KEYS) == set(KEYS)
 
 
-def test_who_could_not_reach_the_place_does_not_take_others_for_dead_who_could_not_either(place: str) -> None:
+def test_a_process_that_lost_the_store_does_not_presume_the_others_dead(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
         first, second = (Leases(store.backend, now=clock) for store in (one, two))

@@ -137,9 +137,7 @@ async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, sta
 
 
 @pytest.mark.parametrize("backend", SERVED)
-async def test_rejections_before_the_first_answer_and_errors_inside_a_success_are_said_and_no_trials_own(
-    backend: str, tmp_path: Path
-) -> None:
+async def test_early_rejections_and_errors_inside_a_success_are_errors_of_the_run(backend: str, tmp_path: Path) -> None:
     rejected = sent({"error": {"message": "as told"}}, status=451, billed=False)
     inside = sent({"error": {"code": "insufficient_quota", "message": "Top up, please."}}, billed=False)
     for number, (reply, says, n_most) in enumerate(

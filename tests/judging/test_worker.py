@@ -158,7 +158,7 @@ def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_every_command_that_takes_a_store_goes_by_youden_store_where_nobody_names_one(
+def test_every_command_with_a_store_uses_youden_store_by_default(
     youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     server.behave = lambda _n, _body: Reply("YES")

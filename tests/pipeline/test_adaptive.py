@@ -54,7 +54,7 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
 
 
 @pytest.mark.parametrize(("top", "last"), [(1, 2), (3, 4)])
-def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the_same_order(
+def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_item(
     world: RecordedAnswers, top: int, last: int
 ) -> None:
     plan = carried(world, top=top, calls="20%").plan
@@ -242,7 +242,7 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
     assert again.plan.digest == result.plan.digest
 
 
-def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_made_again_say(
+def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
     world: RecordedAnswers,
 ) -> None:
     """The run's rounds keep them; its files alone have to give the same."""

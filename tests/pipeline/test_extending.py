@@ -273,9 +273,7 @@ def test_calls_beyond_everything_stop_at_everything() -> None:
 
 @pytest.mark.parametrize("design", ["dense", "nlogn", "row"])
 @pytest.mark.parametrize("holdout", [0.0, 0.2])
-def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_intervals(
-    design: str, holdout: float
-) -> None:
+def test_an_extended_cell_design_accepts_only_focused_calls_and_keeps_intervals(design: str, holdout: float) -> None:
     plan = add_agents(make_plan(OLD, design=design, holdout=holdout, seed=2), MORE_AGENTS, calls=300)
     with pytest.raises(PlanError, match=r"\[extend-cell-design\]"):
         add_calls(plan, calls=200)
@@ -324,7 +322,7 @@ def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> 
     return result, trial_abilities_from_verdicts(result)
 
 
-def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep_the_scale() -> None:
+def test_contenders_share_partners_and_the_first_agents_keep_the_scale() -> None:
     result, found = searched(0.02)
     before = estimate_anchor_abilities(TrialsByItem.from_verdicts(result)).with_rates_subtracted()
     np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
@@ -349,7 +347,7 @@ def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep
         assert len(set(trials.second[rows][first])) == len(set(trials.first[rows][~first])) == 1
 
 
-def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_its_files() -> None:
+def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_files() -> None:
     _, found = searched(0.02, rounds=3)
     search = found.search
     assert (search.top, search.max_regret, len(search.analyses)) == (1, 0.02, 4)

@@ -234,7 +234,7 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
         pd.testing.assert_frame_equal(*rankings)
 
 
-def test_calls_are_counted_over_row_groups_as_over_the_whole_with_what_other_runs_paid_for(
+def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
@@ -416,9 +416,7 @@ with scratch_directory(Path(sys.argv[1])):
     "script",
     [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
 )
-def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(
-    run: RunFolder, script: str
-) -> None:
+def test_a_fit_deletes_files_of_a_killed_fit_and_keeps_those_of_a_running_one(run: RunFolder, script: str) -> None:
     killed = subprocess.run([sys.executable, "-c", script, str(run.path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"

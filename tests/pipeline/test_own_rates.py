@@ -130,7 +130,7 @@ def test_trials_of_some_agents_count_for_them_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["few independent trials", "below 20 %"])
-def test_forecasts_reduce_the_error_of_rates_only_if_more_calls_add_independent_trials(name: str) -> None:
+def test_forecast_errors_of_rates_fall_only_if_calls_add_independent_trials(name: str) -> None:
     verdicts = answers(PLANS[name]())
     standard_error = np.sqrt(estimate_abilities(verdicts).rate_variance)
     forecast = half_widths(estimate_variance_components(verdicts), 10_000, J)

@@ -61,7 +61,7 @@ def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
 
 
-def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
+def test_precision_is_forecast_from_reference_data_and_later_from_the_runs_answers() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
     before = PrecisionForecast(result.plan)
     assert before.trials == 120
@@ -124,7 +124,7 @@ def test_expectations_end_where_nothing_was_measured() -> None:
     assert half_widths(prior_components("yes or no"), 225, 200).mean() == pytest.approx(0.038, abs=0.003)
 
 
-def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
+def test_a_plan_forecasts_the_regret_of_the_top_agent_and_less_for_a_search() -> None:
     pool = make_pool(10, 60)
     expected = PrecisionForecast(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
     alike, searched = expected.regret[1.0]
@@ -140,9 +140,7 @@ def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_l
 
 
 @pytest.mark.parametrize(("max_regret", "reached"), [(0.01, False), (0.2, True)])
-def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_not_allow_it(
-    max_regret: float, reached: bool
-) -> None:
+def test_a_search_forecasts_its_calls_or_that_its_bound_is_unattainable(max_regret: float, reached: bool) -> None:
     plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"max_regret": max_regret})
     expected = PrecisionForecast(plan)
     calls = expected.search_calls

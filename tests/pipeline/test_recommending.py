@@ -169,7 +169,7 @@ def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
     assert facts.signal.j_low < facts.signal.j < facts.signal.j_high
 
 
-def test_the_report_says_it_in_its_first_box_and_does_not_say_that_nothing_speaks_against_it(tmp_path: Path) -> None:
+def test_the_report_begins_with_no_recommendation_and_claims_no_passed_check(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(6, 24), answers=lambda plan: np.zeros(len(plan))))
     text = data.summary.facts.recommendation.text
     assert text.startswith("No recommendation: this judge does not separate these agents")

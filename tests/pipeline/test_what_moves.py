@@ -123,7 +123,7 @@ def test_a_pool_without_repeats_is_told_what_halves_need() -> None:
         run_aa_test(answers(make_plan(pool_of(1), calls=500), seed=0))
 
 
-def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_differ_by() -> None:
+def test_the_judge_component_is_zero_for_equal_judges_and_their_variance_otherwise() -> None:
     plan = make_plan(pool_of(1), calls=2000)
     base = answers(plan, seed=5, items=0.01, rest=0.02)
     rng = np.random.default_rng(6)
@@ -162,9 +162,7 @@ def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(you
     )
 
 
-def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_measures_it(
-    youden: Youden, mine: Path
-) -> None:
+def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones(youden: Youden, mine: Path) -> None:
     said = youden("study", "variance", "demo")
     assert said.code == 0
     assert "Mostly the items" in said.out

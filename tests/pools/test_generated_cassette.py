@@ -80,7 +80,7 @@ def made(youden: Youden, here: Path) -> Path:
     return here / "made"
 
 
-def test_a_pool_goes_out_and_into_an_empty_store_and_is_made_again_without_server_and_key(
+def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
     youden: Youden, made: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = server.n_requests

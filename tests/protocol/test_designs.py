@@ -41,7 +41,7 @@ def test_hybrid_takes_cells_by_coin() -> None:
     assert abs(n - 1800) < 4 * np.sqrt(6000 * 0.3 * 0.7)
 
 
-def test_nlogn_of_the_paper_is_a_third_of_the_cells_and_five_twelfths_of_the_training_ones() -> None:
+def test_the_papers_nlogn_uses_a_third_of_all_cells_and_five_twelfths_for_training() -> None:
     plan = make_plan(make_pool(30, 200), design="nlogn")
     counted = compute_coverage(plan)
     assert counted.scored == 2001

@@ -201,7 +201,7 @@ def test_dense_without_holdout_is_every_ordered_pair_and_its_twin() -> None:
     assert plan.n_cells == 30
 
 
-def test_every_agent_stands_once_first_and_once_second_in_a_block_and_no_block_repeats() -> None:
+def test_each_agent_is_once_first_and_once_second_in_a_block_and_no_block_repeats() -> None:
     pool = make_pool(7, 9)
     plan = make_plan(pool, design="cyclic", calls=7 * 40 + 10, independent="pooled:10", seed=5)
     paired = plan.trial_type == PAIRED
@@ -251,7 +251,7 @@ def test_trials_are_those_an_agent_takes_part_in_on_average() -> None:
     assert 90 <= 2 * paired.sum() / 9 <= 120
 
 
-def test_where_there_are_more_items_than_blocks_none_is_asked_twice_and_partners_are_spread() -> None:
+def test_with_more_items_than_blocks_no_item_repeats_and_partners_are_balanced() -> None:
     plan = make_plan(make_pool(40, 400), calls="60/agent", independent="pooled:0")
     item_of_block = {int(block): int(item) for block, item in zip(plan.block, plan.item, strict=True)}
     assert len(set(item_of_block.values())) == 30

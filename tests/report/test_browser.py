@@ -329,7 +329,7 @@ def screen(browser: Any) -> str:
     return said
 
 
-def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judge_at_what_cost(demo: Path) -> None:
+def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path) -> None:
     with opened(demo.as_uri(), width=1400) as browser:
         said = screen(browser)
         for expected in (
@@ -346,7 +346,7 @@ def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judg
         assert browser.execute_script(bottom) <= 900
 
 
-def test_from_the_ranking_to_both_texts_of_an_agents_worst_trial_in_two_clicks_and_back(demo: Path) -> None:
+def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_back(demo: Path) -> None:
     with opened(demo.as_uri()) as browser:
         press(browser, "a[href='#/agent/lead-first']")
         assert until(lambda: texts(browser, "#agent-name")) == ["lead-first"]

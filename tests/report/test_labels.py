@@ -206,7 +206,7 @@ def test_what_cannot_be_compared_is_a_dash_and_says_why(
     assert why in label.summary[0]
 
 
-def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction_is_said(
+def test_perfect_agreement_has_no_interval_and_labels_of_wrong_sign_are_reported(
     run: RunFolder, tmp_path: Path
 ) -> None:
     perfect = only(held_against(run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))

@@ -239,7 +239,7 @@ def latency(source: TrialSource) -> Latency:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_seconds_and_keys_are_those_of_their_rows_and_a_sample_of_calls_is_called_one(
+def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_named_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, "dense")

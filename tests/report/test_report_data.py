@@ -121,7 +121,7 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
         assert "Rankings by two random halves of the partners correlate at ρ = " in text
 
 
-def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
+def test_alternative_rankings_of_the_terminal_are_in_the_report_and_its_summary(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 12), holdout=0.0))
     assert len(data.summary.standings) > 0
     for line in data.summary.standings:

@@ -37,7 +37,7 @@ HOSTILE_ID = HOSTILE.replace("\x1b", "")
 """An id with a control character is refused on reading, so none gets this far."""
 
 
-def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_said_to_be_too_high(
+def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     tmp_path: Path,
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(7, 20))
@@ -168,7 +168,7 @@ def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch
     assert 'id="trial-table"' in page
 
 
-def test_a_page_draws_by_the_vega_that_draws_pictures_and_its_script_ends_where_it_should() -> None:
+def test_a_page_uses_the_vega_version_of_the_images_and_its_script_is_closed() -> None:
     version = vl_convert.get_vega_version()
     assert f"vega-{version}.js.gz" == vega.BUNDLE, "Make it again: python docs/making/vega_script.py"
     assert version in vega.load_script()

@@ -71,7 +71,7 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
     }
 
 
-def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_says_nothing_nowhere() -> None:
+def test_a_ranking_check_is_merged_with_an_equal_warning_and_a_note_is_omitted() -> None:
     doubts = RankingChecks(
         None,
         (),
@@ -156,7 +156,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     )
 
 
-def test_an_agent_that_fails_on_an_item_loses_there_and_its_worst_trials_are_in_the_file(data: ReportData) -> None:
+def test_an_agent_that_fails_on_an_item_is_last_there_and_its_worst_trials_are_saved(data: ReportData) -> None:
     page = data.pages[0]
     assert data.item_ids[page.loses[0][0]] == data.item_ids[2]
     assert page.loses[0][2] < -0.2
@@ -290,7 +290,7 @@ def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnin
     )
 
 
-def test_a_report_names_flagged_groups_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:
+def test_a_report_names_and_outlines_flagged_groups_and_opens_the_checks(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=cloned)
     assert "pairs" in {doubt.slug for doubt in data.checks.warnings}
     assert [set(group.agents) for group in data.checks.pairs.groups] == [{"a6", "<b>z</b>"}]  # type: ignore[union-attr]

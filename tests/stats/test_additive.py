@@ -86,7 +86,7 @@ def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarra
 
 @settings(max_examples=30, deadline=None)
 @given(problem=problems())
-def test_the_solution_is_that_of_numpy_lstsq_and_so_are_fitted_scores_at_the_default_ridge(problem: Problem) -> None:
+def test_the_solution_and_fitted_scores_at_the_default_ridge_equal_numpy_lstsq(problem: Problem) -> None:
     found = problem.solve(ridge=0.3)
     ability, difficulty = lstsq_twin(problem, ridge=0.3)
     np.testing.assert_allclose(found.ability, ability, atol=1e-11)

@@ -142,9 +142,7 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
         ),
     ],
 )
-def test_the_chance_of_being_the_best_and_what_is_lost_are_those_of_agents_drawn_at_random(
-    size: float, shape: str
-) -> None:
+def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float, shape: str) -> None:
     K = 12 if shape == "normal" else 30
     told, right, expected, lost = told_of_pools(
         lambda rng: -size * np.asarray(getattr(rng, {"normal": "standard_normal"}.get(shape, shape))(size=K)),
@@ -155,9 +153,7 @@ def test_the_chance_of_being_the_best_and_what_is_lost_are_those_of_agents_drawn
 
 
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
-def test_on_a_plateau_the_chance_of_who_is_named_stays_nearer_to_its_share_than_a_normal_curve_would_say(
-    level: int, most: float
-) -> None:
+def test_p_best_among_equal_agents_is_closer_to_the_truth_than_a_normal_prior(level: int, most: float) -> None:
     """A normal prior says .74 where two are level and .43 where ten are."""
     rest = np.where(np.arange(30) < level, 0.0, -0.1)
     told, right, *_ = told_of_pools(

@@ -66,7 +66,7 @@ def test_j_has_an_interval_of_positive_width_at_rates_of_0_and_1(paired: float, 
     assert (found.low > 0, found.high < 0) == (paired > independent, paired < independent)
 
 
-def test_independent_answers_get_newcombes_interval_and_answers_alike_on_an_item_a_wider_one() -> None:
+def test_independent_answers_get_newcombes_interval_and_correlated_ones_a_wider_one() -> None:
     rng = np.random.default_rng(3)
     item = np.repeat(np.arange(400), 1)
     yes = (rng.random(400) < 0.6).astype(float)
@@ -95,7 +95,7 @@ def test_the_mean_of_differences_covers_0_if_there_is_no_signal() -> None:
     assert np.isnan(mean_difference(totals([1.0, 1.0], [0, 0])).low)
 
 
-def test_equal_abilities_are_rejected_as_often_as_alpha_says_and_others_almost_always() -> None:
+def test_equal_abilities_are_rejected_at_rate_alpha_and_others_almost_always() -> None:
     rng, n_items = np.random.default_rng(5), 30
     p_equal, p_other = [], []
     for _ in range(400):

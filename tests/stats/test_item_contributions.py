@@ -106,7 +106,7 @@ def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -
     assert found.variance > 1e-4
 
 
-def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_blocks_and_the_items_own_once_all_are_seen() -> None:
+def test_remaining_variance_falls_with_blocks_and_with_items_until_all_are_seen() -> None:
     blocks = np.array([10, 20, 40, 60, 100])
     own, noise = remaining_variance(blocks, n_current=10, n_items=20)
     np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])

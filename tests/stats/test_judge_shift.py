@@ -88,7 +88,7 @@ def test_an_agent_that_moves_is_found_and_a_judge_that_is_less_sure_moves_nobody
 
 
 @pytest.mark.parametrize("discordant", [0.0, 0.03])
-def test_where_judges_hardly_ever_differ_intervals_hold_what_an_agent_really_moves_by(discordant: float) -> None:
+def test_intervals_cover_the_shift_of_an_agent_if_judges_rarely_differ(discordant: float) -> None:
     """Agent 2 alone is told otherwise, and rarely: no yes of the other is by chance."""
     first, second = all_pairs(4)
     held, of = 0, (first == 2) | (second == 2)
@@ -101,7 +101,7 @@ def test_where_judges_hardly_ever_differ_intervals_hold_what_an_agent_really_mov
     assert held >= 55
 
 
-def test_agents_that_nearly_always_get_a_no_are_known_better_than_their_few_trials_say() -> None:
+def test_reliability_accounts_for_the_low_variance_of_agents_with_few_yes_answers() -> None:
     """Four agents seldom meet anybody but each other, and then hardly ever get a yes; four strong ones meet often."""
     weak = np.arange(K) < 4
     effect = np.where(weak, 0.01, np.linspace(0.1, 0.4, K))
@@ -145,7 +145,7 @@ def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
     assert covered >= 16
 
 
-def test_two_judges_that_are_one_fall_short_of_1_by_repetition_but_not_of_the_ceiling() -> None:
+def test_equal_judges_correlate_below_one_but_reach_the_attenuation_ceiling() -> None:
     """Ten agents of two strengths: within each, repetition alone decides their order."""
     n, level_with, without_one, below = 10, np.repeat([0.2, 0.3], 5), 0, 0
     first, second = (np.tile(agents, 20).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))

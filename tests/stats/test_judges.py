@@ -129,7 +129,7 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
     assert any("these items alone" in line for line in these.summary)
 
 
-def test_runs_that_both_speak_of_these_items_are_compared_about_them_unless_told_otherwise(tmp_path: Path) -> None:
+def test_two_runs_with_target_these_items_are_compared_on_these_items_by_default(tmp_path: Path) -> None:
     one, two = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
     fit_run(one, target="these-items")
     assert AlignedRuns([read_judged_run(one), read_judged_run(two)]).target == "items-like-these"
@@ -195,7 +195,7 @@ def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
         AlignedRuns(apart)
 
 
-def test_the_command_stands_under_both_names_and_a_perfect_rank_correlation_has_no_interval_in_json(
+def test_the_command_has_two_names_and_a_perfect_rank_correlation_no_interval(
     tmp_path: Path,
 ) -> None:
     runs = [str(write_run(tmp_path / name).path) for name in ("one", "two")]
@@ -260,7 +260,7 @@ def test_draws_that_all_rank_alike_make_no_interval() -> None:
     assert np.isnan([found.low, found.high]).all()
 
 
-def test_judges_whose_answers_are_all_the_same_are_said_not_to_differ_before_any_correlation() -> None:
+def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ() -> None:
     pool = make_pool(8, 30)
     agreeing = [verdicts(pool, noise=0.0) for _ in range(2)]
     study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))

@@ -33,7 +33,7 @@ def test_kendall_is_tau_b() -> None:
 
 
 @pytest.mark.parametrize("metric", [spearman, kendall])
-def test_an_interval_holds_its_value_travels_with_its_method_and_grows_with_the_level(metric) -> None:
+def test_an_interval_contains_its_value_names_its_method_and_widens_with_the_level(metric) -> None:
     narrow, wide = metric(A, B, level=0.8), metric(A, B, level=0.95)
     assert -1 <= wide.low < narrow.low < narrow.value < narrow.high < wide.high <= 1
     assert wide.level == 0.95

@@ -43,7 +43,7 @@ def _drawn(rng: np.random.Generator, n: int, *, relation: float = 1.0, k: int = 
 
 
 @pytest.mark.slow
-def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_brute_force_finds() -> None:
+def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
     """Monte Carlo over the very priors, an importance weight a draw, agrees within its own error."""
     rng = np.random.default_rng(0)
     ability = np.linspace(-1, 1, 6)
@@ -117,7 +117,7 @@ def test_intervals_cover_whatever_the_relation(relation: float) -> None:
     assert 0.92 <= np.mean(inside) <= 0.99
 
 
-def test_an_agent_that_labels_like_and_ability_does_not_is_named_and_keeps_its_labels() -> None:
+def test_an_outlier_between_labels_and_ability_is_named_and_keeps_its_labels() -> None:
     rng = np.random.default_rng(4)
     drawn = _drawn(rng, 10)
     ability = np.r_[drawn.ability, drawn.ability.min() - 0.05]

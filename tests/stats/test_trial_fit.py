@@ -119,7 +119,7 @@ def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> No
     assert 0.93 <= np.mean(covered) <= 0.99
 
 
-def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_these_items() -> None:
+def test_rounding_does_not_change_the_fpc_if_the_fit_explains_all_answers() -> None:
     K, n = 6, 120
     of, _ = block(K, 8, n, seed=2, noise=0.0)
     order = np.random.default_rng(0).permutation(n)
@@ -129,7 +129,7 @@ def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_thes
     np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
 
 
-def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_the_average() -> None:
+def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() -> None:
     K, J = 8, 30
     item, first, second = (
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
@@ -148,7 +148,7 @@ def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_t
     assert np.mean(covered) > 0.93
 
 
-def test_an_agent_that_met_no_item_twice_is_taken_to_be_as_much_of_its_own_on_items_as_the_others() -> None:
+def test_an_agent_without_repeated_items_gets_the_agent_item_variance_of_the_others() -> None:
     """What it has of its own on an item is settled on these items once each was asked; noise alone would be left."""
     K, J = 6, 40
     of, _ = block(K, J, 1500, seed=4, own=0.6, noise=0.1)

@@ -113,7 +113,7 @@ def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means
     assert "On this one holdout, worse than clipped-linear: uv-paper" in words
 
 
-def test_the_compute_item_std_error_is_that_of_the_mean_difference_resampled_one_by_one() -> None:
+def test_compute_item_std_error_equals_the_bootstrap_of_the_mean_difference() -> None:
     rng = np.random.default_rng(4)
     counts = rng.integers(1, 4, (3, 2, 9)).astype(float)
     squares = counts * rng.uniform(0, 0.1, counts.shape)

@@ -30,7 +30,7 @@ def seen(text: str) -> str:
 @pytest.mark.parametrize("name", list(TRANSFORMS))
 @given(text=st.text(max_size=60), seed=st.integers(0, 9))
 @settings(max_examples=12, deadline=None)
-def test_a_transform_repeats_itself_by_seed_and_is_never_empty_unless_that_is_its_work(
+def test_a_transform_is_deterministic_given_a_seed_and_never_empty_except_by_design(
     name: str, text: str, seed: int
 ) -> None:
     result = made(name, text, seed)

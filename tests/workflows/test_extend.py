@@ -112,7 +112,7 @@ def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, 
     assert contents(here / "runs/r") == before
 
 
-def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_them_alone(
+def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     old = part_of(WHOLE, slice(K), slice(J))
@@ -139,7 +139,7 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
     assert youden("extend", "repeats", "runs/r", "old").refuses("join-none")
 
 
-def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(
+def test_an_interrupted_extension_changes_nothing_and_resumes_by_the_same_command(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     before, asked = contents(here / "runs/r"), server.n_requests
@@ -276,7 +276,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
         pytest.param("write_rate_chunks", marks=pytest.mark.slow),
     ],
 )
-def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(
+def test_an_extension_killed_between_files_resumes_without_paying_twice(
     youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
     words = ("extend", "calls", "runs/r", "30")
@@ -295,9 +295,7 @@ def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_
     assert youden("fit", "runs/r").code == 0
 
 
-def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_for_once_stays_in_none(
-    youden: Youden, here: Path
-) -> None:
+def test_the_first_config_of_an_extended_run_names_the_next_step_and_keeps_no_cap(youden: Youden, here: Path) -> None:
     assert youden("extend", "calls", "runs/r", "30", "--max-cost", "0.5").code == 0
     assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
     ended = youden("run", "r.yaml")

@@ -97,7 +97,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
-def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_items_enough(
+def test_agents_without_observed_differences_are_undecided_until_items_suffice(
     youden: Youden, tmp_path: Path, plan: dict[str, object]
 ) -> None:
     write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
@@ -155,7 +155,7 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
-def test_looking_again_is_the_same_look_and_more_calls_are_the_next_at_half_the_error(tmp_path: Path) -> None:
+def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_alpha(tmp_path: Path) -> None:
     dense = world()
     first = gate_run(write(tmp_path / "run", dense, calls=800), ["a0"], baseline="a1")
     assert (first.agents[0].analysis, first.agents[0].level) == (1, 0.95)
@@ -244,7 +244,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["analyses"] == []
 
 
-def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was_seen_on(tmp_path: Path) -> None:
+def test_an_agent_with_few_items_is_undecided_however_many_its_baseline_has(tmp_path: Path) -> None:
     texts = POOL.texts.copy()
     texts[0, 1:] = None
     run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
@@ -394,9 +394,7 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
-def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_run_names_nobody(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_the_page_states_the_candidates_only_if_the_run_recommends_an_agent(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
     choice = run.read_facts().choice

@@ -280,7 +280,7 @@ def test_the_action_replays_a_cassette_annotates_and_comments(
 
 
 @pytest.mark.slow
-def test_the_action_makes_responses_has_them_judged_and_an_undecided_gate_may_be_a_warning(
+def test_the_action_generates_and_judges_and_can_warn_on_an_inconclusive_gate(
     server: WireServer, tmp_path: Path
 ) -> None:
     def behave(_n: int, body: dict[str, object]) -> Reply:

@@ -171,7 +171,7 @@ def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
     [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),
      ("to label (1).xlsx", 1, 0)],
 )  # fmt: skip
-def test_a_table_saved_by_a_spreadsheet_under_another_name_in_other_words_says_the_same(
+def test_labels_saved_by_a_spreadsheet_in_other_words_give_the_same_result(
     run: RunFolder, tmp_path: Path, name: str, yes: str | int, no: str | int
 ) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table

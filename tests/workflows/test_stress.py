@@ -36,7 +36,7 @@ def grown(pool: Pool, n: int) -> PlantedAgents:
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on_items_in_turn(n: int) -> None:
+def test_planted_agents_are_compared_with_each_agent_as_often_as_the_others(n: int) -> None:
     pool = make_pool(6, 20)
     base = make_plan(pool, calls=6 * 30 + 40, independent="pooled:40")
     plan = plan_attacked_pool(base, grown(pool, n), rng=standalone_stream(0))
@@ -56,7 +56,7 @@ def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on
         assert ((new.trial_type == INDEPENDENT) & ((new.first == agent) | (new.second == agent))).sum() >= 20
 
 
-def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_robust_one() -> None:
+def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -> None:
     K, m = 12, 6
     pool = make_pool(K, 60)
     ability = np.linspace(0.45, 0.1, K)
@@ -145,7 +145,7 @@ def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_note
     assert "Did you mean 'template'?" in stranger.err
 
 
-def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_before_anything_is(
+def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")

@@ -136,7 +136,7 @@ def stop_after(server: WireServer, n: int) -> None:
 
 
 @pytest.mark.parametrize("when", ["asking", "fit"])
-def test_another_extension_is_refused_until_the_first_is_finished_and_the_command_is_named(
+def test_another_extension_is_refused_until_the_named_first_one_is_finished(
     youden: Youden, here: Path, server: WireServer, when: str
 ) -> None:
     first = ("extend", "agents", "runs/r", "new", "--calls", "60", "--max-cost", "2")
