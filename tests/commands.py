@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from batch_server import BatchServer
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import WireServer, running
 from youden import cli
 from youden.data.pools.pool_reader import write_pool as write_pool_folder

@@ -11,7 +11,7 @@ import resource
 import sys
 
 from judged import ask, dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from youden.errors import YoudenError
 from youden.judging.scheduler.options import JudgingOptions
 

@@ -22,7 +22,7 @@ USED = {"prompt_tokens": 100, "completion_tokens": 1}
 
 
 def decide(_n: int, body: Mapping[str, Any]) -> Reply:
-    """A judge that knows agents of `pools.make_pool` the less, the higher their number, and the first two, who are linked, always
+    """A judge that knows agents of `small_pools.make_pool` the less, the higher their number, and the first two, who are linked, always
     together; the same for the same request."""
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)

@@ -18,7 +18,7 @@ import pytest
 
 import youden
 from judged import dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, in_a_thread, well_behaved
 from youden.errors import ConfigError, JudgeError, PoolError, TooManyMissingError
 from youden.inspect import rank_logs
@@ -76,7 +76,7 @@ JUDGE_IN_A_LOOP = """
 import asyncio, signal, sys
 import youden
 from judged import dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, in_a_thread, well_behaved
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it

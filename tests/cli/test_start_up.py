@@ -14,7 +14,7 @@ import pytest
 
 from commands import Youden, write_config, write_pool
 from judged import dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from youden import __version__
 from youden.cli import COMMANDS
 from youden.data.folder.run_config import RunConfig

@@ -13,7 +13,7 @@ from test_exporters import HOSTILE_IDS, hostile_pool
 from commands import Youden, write_config
 from hub_server import COMMIT, TOKEN, hub
 from importing import TOOLS, tool
-from pools import make_pool
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.export_files import ExportOptions

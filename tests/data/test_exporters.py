@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _describe_judge

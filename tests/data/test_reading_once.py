@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import write_config
-from pools import make_pool, part_of
+from small_pools import make_pool, part_of
 from youden.data.pools.pool_reader import write_pool
 
 COUNTED = """

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
 from run_folders import contents, equal, ids, write_judged
+from small_pools import make_pool
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import COMMAND_BY_FILE, PoolSummary
 from youden.data.folder.run_folder import RunFolder

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
 from run_folders import equal, ids, write_judged
+from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError

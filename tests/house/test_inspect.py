@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import youden
-from pools import make_pool
+from small_pools import make_pool
 from youden.data.importers.harness_logs import read_inspect
 from youden.errors import ConfigError, ImportFormatError
 from youden.inspect import rank_logs, rank_logs_async

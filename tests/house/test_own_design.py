@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan, registry
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.extension import add_calls

@@ -16,7 +16,7 @@ import pytest
 
 import youden
 from judged import KEY, dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, JudgeError, ReplayMissError

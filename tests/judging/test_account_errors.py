@@ -13,7 +13,7 @@ import pytest
 
 from batch_server import BatchServer, ClaudeBatchServer
 from judged import ask, dense_plan, each_backend, missing
-from pools import make_pool
+from small_pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, healthy
 from wire_server import Reply, well_behaved
 from youden.errors import JudgeError

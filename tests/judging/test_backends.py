@@ -18,7 +18,7 @@ from openai import AsyncOpenAI
 
 import judged
 from judged import KEY, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from unruly_server import Sent, UnrulyServer
 from wire_server import Fault, Reply, WireServer, claude_message, completion, well_behaved
 from youden.errors import ConfigError, JudgeError

@@ -20,9 +20,9 @@ import judged
 from batch_server import BatchServer, Fault, Step
 from commands import everything_in
 from judged import KEY, dense_plan, judge_config, missing, truth
-from pools import make_pool
 from postgres import place_of
 from scripted import Clock
+from small_pools import make_pool
 from wire_server import Reply, same_item, well_behaved
 from youden import judge_async
 from youden.errors import BudgetError, ConfigError, IncompleteRunError, JudgeError, TooManyMissingError

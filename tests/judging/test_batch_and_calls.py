@@ -15,8 +15,8 @@ import pytest
 from batch_server import BatchServer
 from commands import Youden
 from judged import NOWHERE, ask, dense_plan, judge_config
-from pools import make_pool
 from scripted import Counted
+from small_pools import make_pool
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import IncompleteRunError

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from commands import Youden, wire_judge, write_small_run
 from judged import KEY, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool

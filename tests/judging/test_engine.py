@@ -15,8 +15,8 @@ import pytest
 
 import judged
 from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing, truth
-from pools import make_pool
 from scripted import Counted, Scripted
+from small_pools import make_pool
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
 from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from judged import dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.judging.config import judge_files as prices
 from youden.judging.config.judge_files import load_judge_config

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from commands import Ended, Youden, wire_judge, write_config, write_small_run
 from judged import NOWHERE, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
 from wire_server import Reply, WireServer
 from youden import cli

@@ -16,7 +16,7 @@ import pytest
 import judged
 from batch_server import HICCUPS, QUIRKS
 from judged import NOWHERE, dense_plan, truth
-from pools import make_pool
+from small_pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, well_behaved
 from youden.errors import IncompleteRunError, JudgeError

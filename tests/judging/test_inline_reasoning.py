@@ -15,7 +15,7 @@ import pytest
 from batch_server import BatchServer, ClaudeBatchServer
 from commands import Youden, wire_judge, write_small_run
 from judged import ask, dense_plan, each_backend, judge_config, missing, truth
-from pools import make_pool
+from small_pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, WireServer, running, same_item
 from youden.judging.config.judge_files import load_judge_config

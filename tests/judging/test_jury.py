@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from commands import Youden, write_config
 from judged import NOWHERE, ask, dense_plan, truth
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool

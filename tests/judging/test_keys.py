@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import youden
-from pools import make_pool
+from small_pools import make_pool
 from youden.errors import InputError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.prompts import make_fence, parse_prompt

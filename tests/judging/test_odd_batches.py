@@ -18,7 +18,7 @@ import pytest
 import judged
 from batch_server import HICCUPS, QUIRKS, BatchServer
 from judged import dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.offline import http_batches
 from youden.judging.scheduler.options import Batching, JudgingOptions

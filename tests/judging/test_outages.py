@@ -12,8 +12,8 @@ import pytest
 import judged
 from batch_server import BatchServer
 from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.call.budget import Budget

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judged import ask, dense_plan, truth
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from judged import ask, dense_plan, missing, truth
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
 from youden.judging.question.parsing import MARK, Truncation, truncate_texts

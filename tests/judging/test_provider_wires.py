@@ -15,7 +15,7 @@ import pytest
 from batch_server import ClaudeBatchServer
 from commands import Youden, wire_judge, write_config
 from judged import KEY, ask, dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from twists import ODD, Twist, text_of
 from twists import Path as Place
 from wire_server import FORMS, Reply, WireServer, well_behaved

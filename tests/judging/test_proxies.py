@@ -14,7 +14,7 @@ import pytest
 
 from batch_server import BatchServer, ClaudeBatchServer
 from judged import ask, dense_plan, judge_config, model_at
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.proxies import find_proxy

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
 from postgres import Cluster
+from small_pools import make_pool
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_config import RayWorkers
 from youden.data.pools.pool_reader import write_pool

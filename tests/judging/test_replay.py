@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from judged import ask, dense_plan, judge_config
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError, ReplayMissError
 from youden.judging.config.judge_files import load_judge_config

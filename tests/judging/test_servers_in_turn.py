@@ -10,8 +10,8 @@ import pytest
 import judged
 from batch_server import BatchServer
 from judged import ENVIRONMENT, NOWHERE, dense_plan, each_backend, judge_config
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backends import several as in_turn

@@ -15,7 +15,7 @@ import yaml
 import youden as package
 from batch_server import BatchServer
 from commands import Youden, wire_judge, write_config, write_small_run
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, PROVIDERS, make_calling_judge

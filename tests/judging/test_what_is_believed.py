@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.errors import BudgetError, JudgeError
 from youden.judging.backend_records import BACKENDS, make_calling_judge

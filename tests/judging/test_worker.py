@@ -17,8 +17,8 @@ import pytest
 
 from commands import Youden, wire_judge, write_config, write_small_run
 from judged import ask, dense_plan
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden import judge_async
 from youden.data.folder.run_config import load_run_config

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from worlds import dense_world
 from youden import make_plan
 from youden.data.folder.run_config import RunConfig

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden import make_plan, rank
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.pool import Floats

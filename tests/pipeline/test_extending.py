@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, part_of, starts_with
+from small_pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, part_of
 from run_folders import alike, contents
+from small_pools import answer_with, make_pool, part_of
 from worlds import write_answers
 from youden import ClippedLinear, make_plan, rank
 from youden.cli import youden

@@ -12,7 +12,7 @@ import pytest
 
 import youden
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import youden
 from commands import Youden
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError, StatisticsError, YoudenError

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool, part_of
 from run_folders import contents
+from small_pools import make_pool, part_of
 from youden import streams
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from worlds import verdicts
 from youden import make_plan
 from youden.pipeline.precision import PrecisionForecast, estimate_variance_components, format_forecast

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import youden
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from worlds import analysed, verdicts
 from youden import make_plan
 from youden.errors import StatisticsError

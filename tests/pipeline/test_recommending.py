@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
 from report_runs import judged
+from small_pools import answer_with, make_pool
 from youden import make_plan, rank
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder

@@ -11,7 +11,7 @@ import pytest
 
 import youden
 from commands import Youden, write_config, write_pool
-from pools import starts_with
+from small_pools import starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from commands import Youden
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool, starts_with
+from small_pools import make_pool, starts_with
 from worlds import dense_world
 from youden import make_plan
 from youden.data.folder.run_config import RunConfig

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from attacks import SHIPPED, UNSEEN, planted
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents

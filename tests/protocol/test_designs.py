@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
 from youden.protocol.coverage import compute_coverage

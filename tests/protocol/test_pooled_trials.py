@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.trial_tables import read_plan, write_plan
 from youden.protocol import pooled_trials

@@ -11,7 +11,7 @@ import pytest
 
 import youden
 from commands import Youden
-from pools import answer_with, make_pool, starts_with
+from small_pools import answer_with, make_pool, starts_with
 from youden import make_plan, read_pool
 from youden.data.folder.joined_pools import join_repeats
 from youden.data.folder.run_folder import RunFolder

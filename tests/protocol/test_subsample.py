@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
 from youden.protocol.subsample import subsample

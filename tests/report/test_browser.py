@@ -16,8 +16,8 @@ from test_report_page import hostile_pool
 
 from browsers import badly_laid_out, chromium, complaints, drawn, serious, until
 from commands import Youden, write_config
-from pools import make_pool
 from report_runs import judged
+from small_pools import make_pool
 from wire_server import Reply, WireServer, running, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from commands import Youden, write_config, youden
-from pools import make_pool
 from report_runs import judged
+from small_pools import make_pool
 
 __all__ = ["youden"]
 

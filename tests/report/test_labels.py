@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from commands import Youden, write_config, write_pool
-from pools import make_pool
 from report_runs import judged
 from run_folders import contents
+from small_pools import make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError

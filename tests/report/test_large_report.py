@@ -14,9 +14,9 @@ from test_in_blocks import PLANS
 from test_schemas import content, validator
 
 from browsers import chromium, complaints, drawn
-from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import judged, with_values
 from run_folders import alike
+from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks

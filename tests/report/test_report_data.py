@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
+from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder

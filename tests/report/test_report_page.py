@@ -20,8 +20,8 @@ import vl_convert
 from jsonschema import ValidationError
 
 from commands import Youden
-from pools import make_pool
 from report_runs import judged, with_values
+from small_pools import make_pool
 from youden.errors import RunFolderError
 from youden.report.charts import vega
 from youden.report.charts.vega import picture_spec, spec_digest

@@ -9,8 +9,8 @@ import altair as alt
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged, with_values
+from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from worlds import analysed
 from youden import make_plan
 from youden.pipeline.fitted_run import fit_run

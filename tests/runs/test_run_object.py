@@ -17,7 +17,7 @@ import pytest
 
 import youden as package
 from commands import Youden, wire_judge, write_config, write_pool
-from pools import make_pool
+from small_pools import make_pool
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import estimate_mean_abilities

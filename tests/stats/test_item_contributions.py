@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from scipy.stats import t as student
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
 from youden.stats.trials.noninferiority import alpha_at_analysis, conditional_power, decide, estimate_difference

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from worlds import verdicts, write_run
 from youden import make_plan
 from youden.cli import youden

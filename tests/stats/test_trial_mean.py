@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.engines import trial_blocks
 from youden.errors import PlanError, StatisticsError

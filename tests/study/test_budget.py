@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from commands import Youden
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
 from youden import make_plan
 from youden.cli import youden

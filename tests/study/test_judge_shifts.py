@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
 from report_runs import with_values
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
 from report_runs import judged
+from small_pools import make_pool
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from browsers import chromium, complaints, drawn, serious, until
-from pools import make_pool
 from report_runs import judged
+from small_pools import make_pool
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import VerdictChunk

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder

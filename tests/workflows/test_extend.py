@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
-from pools import make_pool, part_of
+from small_pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from commands import Youden, write_config
 from commands import write_pool as write_table
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder

@@ -17,7 +17,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
 from youden.types import Agent

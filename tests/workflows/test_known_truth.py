@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan, read_pool
 from youden.errors import PlanError
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool

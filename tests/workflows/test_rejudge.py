@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer
 from worlds import write_run
 from youden.data.folder.run_config import load_run_config

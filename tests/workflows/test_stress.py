@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from commands import Youden, server, write_config, youden
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from wire_server import WireServer
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents

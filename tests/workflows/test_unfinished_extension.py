@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
-from pools import make_pool, part_of
+from small_pools import make_pool, part_of
 from stops import Size, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, same_item, well_behaved
