@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_exporters import HOSTILE_IDS, hostile_pool
 
 from commands import Youden, write_config
+from hostile_pools import HOSTILE_IDS, make_pool_with_hostile_ids
 from hub_server import COMMIT, TOKEN, hub
-from importing import TOOLS, tool
+from importer_files import TOOLS, tool
 from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
@@ -46,7 +46,7 @@ def read_by_datasets(folder: Path, *tables: str) -> dict[str, list[dict[str, obj
 
 @pytest.fixture
 def run(youden: Youden, tmp_path: Path) -> RunFolder:
-    write_pool(hostile_pool(), tmp_path / "pool")
+    write_pool(make_pool_with_hostile_ids(), tmp_path / "pool")
     write_config(tmp_path / "c.yaml", pool="pool", calls=400, independent="pooled:30", out="run")
     assert youden("run", "c.yaml").code == 0
     return RunFolder(tmp_path / "run")
@@ -77,10 +77,10 @@ def test_every_eval_ever_would_find_what_is_wrong(run: RunFolder, tmp_path: Path
 
 
 def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=ExportOptions())
+    EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", terms=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "responses", "items", "agents")
     pool = read_pool(tmp_path / "out")
-    assert pool.digest == hostile_pool().digest
+    assert pool.digest == make_pool_with_hostile_ids().digest
     cells = {(line["agent"], line["item"]): line["text"] for line in read["responses"]}
     for k, agent in enumerate(pool.agents):
         for j, item in enumerate(pool.items):

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
+from hostile_pools import make_pool_with_hostile_ids
 from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
@@ -28,7 +29,6 @@ from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_report
-from youden.types import Agent, Item, Pool
 from youden.types.pool import Json
 
 
@@ -66,33 +66,10 @@ def test_a_folder_that_is_neither_is_an_error(youden: Youden, tmp_path: Path) ->
     assert youden("export", "void", "x.csv").refuses("pool-not-found")
 
 
-HOSTILE_IDS = (
-    "007",
-    "NA",
-    "meta-llama/Llama-3.1-8B",
-    "*a &b {c: [pwned]} # x",
-    "]](javascript:alert(1))|<script>",
-    "CON",
-    "../../etc/passwd",
-    "true: !!python/object",
-)
-"""Ids that would act in YAML, in Markdown, in a path or in a guess at a column's type, were they not only text."""
-
-
-def hostile_pool() -> Pool:
-    pool = make_pool(len(HOSTILE_IDS), 12)
-    agents = tuple(
-        Agent(id_, group="<b>g</b>|", meta={"n": 1} if number % 2 else {"n": "one", "more": [1, "x", None]})
-        for number, id_ in enumerate(HOSTILE_IDS)
-    )
-    items = tuple(Item(item.id, prompt="---\npwned: true\n---\n# pwned") for item in pool.items)
-    return Pool(agents=agents, items=items, texts=pool.texts, name="pool: *pwned*")
-
-
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("made")
-    write_pool(hostile_pool(), place / "private" / "pool")
+    write_pool(make_pool_with_hostile_ids(), place / "private" / "pool")
     write_config(place / "c.yaml", pool="private/pool", calls=200, independent="pooled:20", out="run")
     planned = plan_run(load_run_config(place / "c.yaml"))
     judge_run(planned)
@@ -117,10 +94,10 @@ def front(readme: Path) -> dict[str, object]:
 
 
 def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
-    written = EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=ExportOptions())
+    written = EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", terms=ExportOptions())
     again = read_pool(tmp_path / "out")
-    assert again.digest == hostile_pool().digest
-    assert [agent.meta for agent in again.agents] == [agent.meta for agent in hostile_pool().agents]
+    assert again.digest == make_pool_with_hostile_ids().digest
+    assert [agent.meta for agent in again.agents] == [agent.meta for agent in make_pool_with_hostile_ids().agents]
     assert written.rows == {"responses": 96, "items": 12, "agents": 8}
     said = front(tmp_path / "out" / "README.md")
     assert said.keys() == {"pretty_name", "tags", "configs", "dataset_info"}

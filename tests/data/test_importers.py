@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
-from importing import TOOLS, cells, load, tool, write
+from importer_files import TOOLS, cells, load, tool, write
 from youden import make_plan, read_pool
 from youden.data.importers import IMPORTERS
 from youden.data.importers.output_folder import write_imported_pool

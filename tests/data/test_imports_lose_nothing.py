@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import Youden
-from importing import cells, load, write
+from importer_files import cells, load, write
 from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import iter_responses

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from importing import TOOLS, cells, load, tool, write
+from importer_files import TOOLS, cells, load, tool, write
 from youden.data.importers.response_columns import ColumnPath
 from youden.errors import ImportFormatError
 

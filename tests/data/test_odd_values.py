@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pandas as pd
 import pytest
 
-from importing import cells, load, write
+from importer_files import cells, load, write
 from youden.data.label_tables import read_labels
 from youden.data.pools.pool_reader import iter_responses, read_pool
 from youden.errors import ImportFormatError, PoolError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from importing import TOOLS, cells, load, tool, write
+from importer_files import TOOLS, cells, load, tool, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.errors import ImportFormatError
 

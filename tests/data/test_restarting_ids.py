@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
-from importing import load, write
+from importer_files import load, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError

@@ -9,7 +9,7 @@ import pytest
 from layout_files import write_csv
 
 from commands import Youden
-from importing import load
+from importer_files import load
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.types.pool import Json
 

@@ -32,11 +32,6 @@ POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 HALF = replace(PLAN, trials=PLAN.trials.take(slice(120)))
 HERE = Path(__file__).parents[1]
-SENDS = """
-import asyncio, sys
-from test_batch_and_calls import HALF, in_batches
-asyncio.run(in_batches(sys.argv[1], sys.argv[2], HALF))
-"""
 
 
 async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = None) -> Verdicts:
@@ -80,9 +75,9 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
 async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: str) -> None:
     """The rest is; who watches learns at once how many are left, and how to go on."""
     async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:
-        path = os.pathsep.join([str(HERE.parent / "src"), str(HERE), str(Path(__file__).parent)])
+        path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
         sending = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", SENDS, server.url, place, env={**os.environ, "PYTHONPATH": path}
+            sys.executable, __file__, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
             await until(lambda: any(one.batch for one in list_jobs(store.backend)))
@@ -133,3 +128,7 @@ async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a
             with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await waits
         assert calls.n_requests == 0
+
+
+if __name__ == "__main__":  # the process that sends batches and is stopped
+    asyncio.run(in_batches(sys.argv[1], sys.argv[2], HALF))

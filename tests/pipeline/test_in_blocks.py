@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
+from plan_options import PLAN_OPTIONS
 from run_folders import alike, contents
 from small_pools import answer_with, make_pool, part_of
 from worlds import write_answers
@@ -44,37 +45,12 @@ from youden.types.trials import FOLLOW_UP
 duckdb = pytest.importorskip("duckdb")
 
 RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "n_missing")
-PLANS = {
-    "cyclic": {"design": "cyclic", "calls": "60%", "independent": "pooled:60"},
-    "cyclic twins": {"design": "cyclic", "calls": "60%", "independent": "matched"},
-    "cyclic own rates": {"design": "cyclic", "calls": "80%", "independent": "pooled:300"},
-    "dense": {"design": "dense", "holdout": 0.0},
-    "dense pooled": {"design": "dense", "independent": "pooled:50", "holdout": 0.0},
-    "held out": {"design": "dense", "holdout": 0.2, "holdout_rule": "strict"},
-    "held out, own": {"design": "dense", "holdout": 0.2, "holdout_rule": "paper"},
-    "held out, pooled": {
-        "design": "cyclic",
-        "calls": "70%",
-        "independent": "pooled:60",
-        "holdout": 0.2,
-        "holdout_rule": "strict",
-    },
-    "held out, pooled, own": {
-        "design": "cyclic",
-        "calls": "70%",
-        "independent": "pooled:60",
-        "holdout": 0.2,
-        "holdout_rule": "paper",
-    },
-    "row": {"design": "row"},
-    "nlogn": {"design": "nlogn"},
-}
 
 
 def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, replicates: bool) -> Verdicts:
     """A plan of `pool` answered at random: agents differ, and so do items."""
     try:
-        plan = make_plan(pool, seed=seed, **PLANS[how])
+        plan = make_plan(pool, seed=seed, **PLAN_OPTIONS[how])
     except PlanError:
         reject()
     if replicates:
@@ -122,7 +98,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
 
 @settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
-    how=st.sampled_from(sorted(PLANS)),
+    how=st.sampled_from(sorted(PLAN_OPTIONS)),
     seed=st.integers(0, 10_000),
     missing=st.sampled_from([0.0, 0.02, 0.15]),
     soft=st.booleans(),

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_report_page import hostile_pool
 
 from browsers import badly_laid_out, chromium, complaints, drawn, serious, until
 from commands import Youden, write_config
+from hostile_pools import make_pool_with_hostile_texts
 from report_runs import judged
 from small_pools import make_pool
 from wire_server import Reply, WireServer, running, same_item
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     two = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
     write_report(one)
     write_comparison(one, two)
-    write_report(judged(root / "hostile", pool=hostile_pool(length=1_000_000)))
+    write_report(judged(root / "hostile", pool=make_pool_with_hostile_texts(length=1_000_000)))
     return root
 
 

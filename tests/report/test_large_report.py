@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from test_in_blocks import PLANS
-from test_schemas import content, validator
 
 from browsers import chromium, complaints, drawn
+from plan_options import PLAN_OPTIONS
 from report_runs import judged, with_values
 from run_folders import alike
+from schema_files import content, validator
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
@@ -172,7 +172,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def run_of(place: Path, how: str) -> RunFolder:
-    return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLANS[how])
+    return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLAN_OPTIONS[how])
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pytest
 import vl_convert
 from jsonschema import ValidationError
 
 from commands import Youden
+from hostile_pools import make_pool_with_hostile_texts
 from report_runs import judged, with_values
 from small_pools import make_pool
 from youden.errors import RunFolderError
@@ -30,11 +30,6 @@ from youden.report.data.report import ReportData
 from youden.report.pages.embed import to_script_json
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.text.sentences import escape_markdown
-from youden.types import Agent, Item, Pool
-
-HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
-HOSTILE_ID = HOSTILE.replace("\x1b", "")
-"""An id with a control character is refused on reading, so none gets this far."""
 
 
 def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
@@ -60,21 +55,6 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     folder.write_text("fit.json", json.dumps(less))
     with pytest.raises(RunFolderError, match=r"p_best.*run-file-damaged"):
         ReportData(folder)
-
-
-def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:
-    """Ids, groups, prompts and responses that try to become something other than text."""
-    pool = make_pool(n_agents, n_items)
-    texts = pool.texts.copy()
-    for cell in np.ndindex(texts.shape):
-        texts[cell] = f"{texts[cell]} {HOSTILE}<script>document.title='pwned'</script>"
-    texts[0, 0] += "<b>long</b> " * (length // 12)
-    return Pool(
-        agents=tuple(Agent(f"{agent.id}{HOSTILE_ID}", group=f"{agent.group}{HOSTILE_ID}") for agent in pool.agents),
-        items=tuple(Item(f"{item.id}{HOSTILE_ID}", prompt=f"{item.prompt}{HOSTILE}") for item in pool.items),
-        texts=texts,
-        name="hostile",
-    )
 
 
 class Elements(HTMLParser):
@@ -105,7 +85,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return render_page(ReportData(judged(tmp_path_factory.mktemp("r") / "run", pool=hostile_pool())))
+    return render_page(ReportData(judged(tmp_path_factory.mktemp("r") / "run", pool=make_pool_with_hostile_texts())))
 
 
 def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
@@ -229,7 +209,7 @@ def test_what_cannot_be_drawn_is_a_clear_error(youden: Youden, tmp_path: Path, w
 def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
     from markdown_it import MarkdownIt
 
-    data = ReportData(judged(tmp_path / "run", pool=hostile_pool()))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool_with_hostile_texts()))
     text, n_columns = render_markdown(data), 6 + len(data.summary.columns)
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert {tag for tag, _ in Elements(shown).found} <= {

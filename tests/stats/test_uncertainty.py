@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from test_item_contributions import contributions, cyclic
 
+from cyclic_plans import contributions, cyclic
 from youden import ClippedLinear
 from youden.errors import StatisticsError
 from youden.stats import CentredCovariance, PairChunk, pairwise_differences, trial_means

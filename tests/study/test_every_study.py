@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from test_peer_prediction import write_results
 
 from commands import write_config, write_pool
+from peer_results import write_results
 from youden.cli import youden
 
 pytestmark = pytest.mark.slow
