@@ -22,9 +22,9 @@ USED = {"prompt_tokens": 100, "completion_tokens": 1}
 
 
 def decide(_n: int, body: Mapping[str, Any]) -> Reply:
-    """Recognize items less reliably the higher the numbers of two agents of `make_pool`, and always for agents 0 and 1, who are linked.
+    """Recognize common items the less often, the higher the numbers of two agents of `make_pool`, and always for agents 0 and 1.
 
-    Equal requests get equal replies.
+    Those two are linked. Equal requests get equal replies.
     """
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)
