@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from commands import Youden, write_pool
+from commands import Youden, write_pool_table
 from youden.data import atomic
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_config import load_run_config
@@ -50,7 +50,7 @@ def without(*words: str, here: Path, **environment: str) -> subprocess.Completed
 def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
     tmp_path: Path,
 ) -> None:
-    write_pool(tmp_path / "pool.csv")
+    write_pool_table(tmp_path / "pool.csv")
     console = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "COLUMNS": "80", "NO_COLOR": "1"}
     for words in (["run", "pool.csv.yaml"], ["plan", "pool.csv.yaml"], ["check", "pool.csv"], ["doctor"]):
         (tmp_path / "pool.csv.yaml").write_text("pool: pool.csv\nname: mine\n")

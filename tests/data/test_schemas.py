@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from schema_files import SCHEMAS, content, validator
 from youden.data.folder.run_files import COMMAND_BY_FILE, GATES_FILE, GateLedger, write_ledger
 from youden.resources import find_resource_folders
@@ -42,7 +42,7 @@ def test_a_schema_is_one(name: str) -> None:
     ],
 )
 def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path, keys: dict[str, object]) -> None:
-    write_pool(tmp_path / "p.csv", n_agents=6)
+    write_pool_table(tmp_path / "p.csv", n_agents=6)
     write_config(tmp_path / "c.yaml", pool="p.csv", out="run", **keys)
     (tmp_path / "labels.csv").write_text("agent,score\n" + "".join(f"a{k},{k}\n" for k in range(6)), encoding="utf-8")
     (tmp_path / "few.csv").write_text(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from book import making
+from skip_reasons import NO_LITELLM
 from youden.judging.config.judge_files import find_table_price, load_judge_config
 from youden.resources import find_resource_folders
 
@@ -61,7 +62,7 @@ def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -
 @pytest.mark.parametrize("name", TABLED)
 def test_prices_are_those_of_litellms_table(name: str) -> None:
     if find_spec("litellm") is None:
-        pytest.skip("litellm is not installed; .ci/run runs this file again where it is")
+        pytest.skip(f"{NO_LITELLM}; .ci/run runs this file again where it is")
     config = load_judge_config(name)
     found = find_table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
     assert (config.price_in, config.price_out) == found

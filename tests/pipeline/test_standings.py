@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import youden
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from small_pools import starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
@@ -97,7 +97,7 @@ def test_a_ranking_that_cannot_be_made_says_why_or_is_refused_where_it_should_he
 
 
 def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml").code == 0
     folder = RunFolder(tmp_path / "runs" / "mine")
@@ -132,7 +132,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
 def test_what_leaves_nobody_to_score_is_refused(
     youden: Youden, tmp_path: Path, table: str | None, words: tuple[str, ...], slug: str
 ) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     if table is not None:
         (tmp_path / "families.csv").write_text(table)

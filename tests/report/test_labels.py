@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from report_runs import judged
 from run_folders import contents
 from small_pools import make_pool
@@ -338,7 +338,7 @@ def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, 
 
 
 def test_a_wrong_file_of_labels_ends_a_run_before_anything_is_asked(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     (tmp_path / "labels.csv").write_text("agent,acc\nb0,1\n", encoding="utf-8")
     for file, slug in (

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import youden as package
-from commands import Youden, wire_judge, write_config, write_pool
+from commands import Youden, wire_judge, write_config, write_pool_table
 from small_pools import make_pool
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
@@ -35,7 +35,7 @@ CALLS = 150
 def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with mine.csv and its run runs/first, made by a call."""
     place = tmp_path_factory.mktemp("first")
-    write_pool(place / "mine.csv")
+    write_pool_table(place / "mine.csv")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         package.run("mine.csv", out="runs/first", calls=CALLS, seed=3)
@@ -179,7 +179,7 @@ def test_a_wrong_key_is_one_error_that_names_it(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, object], said: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     with pytest.raises(ConfigError, match=said):
         package.run("mine.csv", out="runs/r", **keys)  # type: ignore[arg-type]
     if "call" in keys:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from commands import write_config, write_pool
+from commands import write_config, write_pool_table
 from peer_results import write_results
 from youden.cli import youden
 
@@ -53,7 +53,7 @@ def done(*words: object) -> Result:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of runs by the names in RUNS, judged by the lexical judge."""
     here = tmp_path_factory.mktemp("runs")
-    write_pool(here / "all.csv", n_agents=8, n_items=12)
+    write_pool_table(here / "all.csv", n_agents=8, n_items=12)
     with (here / "all.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     gap = np.random.default_rng(0).random(len(rows)) < 0.2

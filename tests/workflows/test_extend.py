@@ -15,7 +15,7 @@ import yaml
 
 from commands import Youden, wire_judge, write_config
 from small_pools import make_pool, part_of
-from wire_server import Reply, WireServer, same_item, well_behaved
+from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.store.worker_group import coordinate_run
@@ -27,12 +27,6 @@ WHOLE = make_pool(K + 2, J + 2)
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture
-def server(one_server: WireServer) -> WireServer:
-    one_server.behave, one_server.n_requests = well_behaved, 0
-    return one_server
 
 
 @pytest.fixture

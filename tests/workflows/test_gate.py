@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import Youden, write_config
-from commands import write_pool as write_table
+from commands import Youden, write_config, write_pool_table
 from small_pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
 from youden import make_plan
@@ -297,7 +296,7 @@ def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
 
 
 def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youden: Youden, tmp_path: Path) -> None:
-    write_table(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     words = ("--agent", "a0", "--baseline", "a1")
     assert "youden run CONFIG" in youden("gate", "nowhere", *words).err
@@ -409,7 +408,7 @@ def test_the_page_states_the_candidates_only_if_the_run_recommends_an_agent(youd
 
 
 def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
-    write_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
+    write_pool_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)
     assert youden("run", "mine.yaml").code == 0
     words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 80

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import youden as package
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError
@@ -32,7 +32,7 @@ K, J = 7, 12
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fitted run of a pool whose texts are there."""
     place = tmp_path_factory.mktemp("quality")
-    write_pool(place / "pool.csv", n_agents=K, n_items=J)
+    write_pool_table(place / "pool.csv", n_agents=K, n_items=J)
     text = (place / "pool.csv").read_text(encoding="utf-8")
     (place / "pool.csv").write_text(text.replace("prompt 3", "=HYPERLINK(1)"), encoding="utf-8")
     write_config(place / "c.yaml", pool=str(place / "pool.csv"), judge="lexical", out=str(place / "run"))

@@ -34,12 +34,6 @@ EXTENSIONS = {
 }
 
 
-@pytest.fixture
-def server(one_server: WireServer) -> WireServer:
-    one_server.behave, one_server.n_requests = well_behaved, 0
-    return one_server
-
-
 Stop = Callable[..., int]
 """Stops an extension at some of its writes and returns how often that was."""
 
