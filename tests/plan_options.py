@@ -1,10 +1,30 @@
-"""Options of `make_plan` for each design, with and without a holdout and pooled trials."""
+"""The options of `make_plan` as a type, and as examples for each design, with and without a holdout and pooled trials."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict
 
-PLAN_OPTIONS: dict[str, dict[str, Any]] = {
+from youden.run_keys import SplitRule
+from youden.types.pool import Json
+
+
+class PlanOptions(TypedDict, total=False):
+    """Keyword arguments of `make_plan` apart from the seed."""
+
+    design: str
+    calls: int | str | None
+    independent: str | None
+    holdout: float | None
+    holdout_rule: SplitRule
+    options: Mapping[str, Json] | None
+
+
+class SeededPlanOptions(PlanOptions, total=False):
+    seed: int
+
+
+PLAN_OPTIONS: dict[str, PlanOptions] = {
     "cyclic": {"design": "cyclic", "calls": "60%", "independent": "pooled:60"},
     "cyclic twins": {"design": "cyclic", "calls": "60%", "independent": "matched"},
     "cyclic own rates": {"design": "cyclic", "calls": "80%", "independent": "pooled:300"},

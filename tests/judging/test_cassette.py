@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from youden.errors import InputError
 from youden.judging.call.failures import Failure
 from youden.judging.offline.cassette_file import (
     Cassette,
+    Entry,
     check_cassette,
     make_entry,
     read_cassette,
@@ -42,7 +44,7 @@ JUDGE = judge_config("http://me:hidden-word@127.0.0.1:9/v1")
 PROMPT = load_prompt("same-source")
 
 
-def an_entry(n: int = 0, said: str = "YES"):
+def an_entry(n: int = 0, said: str = "YES") -> Entry:
     questions = JUDGE.questions()
     request = questions.request(PLAN, n)
     outcome = Completion(said, "stop", "m-dated", 100, 1, seconds=0.1 * n, top_logprobs=(("YES", -0.5),))
@@ -145,7 +147,7 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
         (lambda line: line + line, "occurs twice"),
     ],
 )
-def test_damage_is_told_with_its_line(tmp_path: Path, damage, says: str) -> None:
+def test_damage_is_told_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
     path = tmp_path / "c.jsonl"
     write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -21,7 +21,7 @@ from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
 from youden.judging.question.parsing import MARK, Truncation, truncate_texts
-from youden.judging.question.prompts import load_prompt, make_fence, parse_prompt
+from youden.judging.question.prompts import Prompt, load_prompt, make_fence, parse_prompt
 from youden.judging.question.questions import count_characters
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store
@@ -33,7 +33,7 @@ HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1'
 BODY = "A {{first}} B {{second}} mark {{fence}}"
 
 
-def prompt_of(head: str = HEAD, body: str = BODY):
+def prompt_of(head: str = HEAD, body: str = BODY) -> Prompt:
     return parse_prompt(f"---\n{head}\n---\n{body}", name="test", location="test.md")
 
 

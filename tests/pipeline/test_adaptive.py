@@ -22,6 +22,7 @@ from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
+from youden.types.pool import Json
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def world() -> RecordedAnswers:
     return dense_world(8, 40)
 
 
-def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **options: object) -> Verdicts:
+def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **options: Json) -> Verdicts:
     plan = make_plan(world.pool, design="adaptive", calls=calls, seed=seed, options=options)
     return run_rounds(plan, partial(replay, recorded=world))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plan_options import SeededPlanOptions
 from small_pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
 from youden import make_plan
@@ -35,8 +37,9 @@ MORE_AGENTS = part_of(WHOLE, slice(K + 3), slice(J))
 MORE_ITEMS = part_of(WHOLE, slice(K + 3))
 
 
-def first_plan(**options: object) -> Plan:
-    return make_plan(OLD, **{"design": "cyclic", "calls": 260, "seed": 3, **options})
+def first_plan(**options: Unpack[SeededPlanOptions]) -> Plan:
+    arguments: SeededPlanOptions = {"design": "cyclic", "calls": 260, "seed": 3, **options}
+    return make_plan(OLD, **arguments)
 
 
 def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, level: float = 0.0) -> Verdicts:

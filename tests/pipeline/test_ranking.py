@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import youden
+from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import analysed, verdicts
 from youden import make_plan
@@ -80,15 +82,16 @@ def test_rank_uses_the_estimator_that_is_named() -> None:
         youden.rank(dense, method="mean")  # type: ignore[arg-type]
 
 
-def nearly_always_right(**plan: object) -> Verdicts:
+def nearly_always_right(**plan: Unpack[PlanOptions]) -> Verdicts:
     """Six agents that are the same source on nearly every item, the last two of them on 4 items of 5; never on others' items."""
-    made = make_plan(make_pool(6, 40), **{"holdout": 0.0, "seed": 2, **plan})
+    options: PlanOptions = {"holdout": 0.0, **plan}
+    made = make_plan(make_pool(6, 40), seed=2, **options)
     slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]
     slipped = slips[made.first, made.item] | slips[made.second, made.item]
     return answer_with(made, ((made.trial_type == PAIRED) & ~slipped).astype(float))
 
 
-AT_THE_TOP = {
+AT_THE_TOP: dict[str, PlanOptions] = {
     "everything": {"design": "dense"},
     "a fifth held out": {"design": "dense", "holdout": 0.2},
     "blocks": {"design": "cyclic", "calls": "60%"},

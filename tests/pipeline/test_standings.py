@@ -27,10 +27,10 @@ RING = (0, 1, 2, 3)
 BIG = (3, 4, 5, 6, 7)
 
 
-def planned(design: str, **options: object) -> tuple[Pool, Plan]:
+def planned(design: str, *, calls: str | None = None) -> tuple[Pool, Plan]:
     texts = np.full((K, J), "x", dtype=object)
     pool = Pool(tuple(Agent(f"a{i}") for i in range(K)), tuple(Item(f"i{j}") for j in range(J)), texts)
-    return pool, youden.make_plan(pool, design=design, seed=0, **options)  # type: ignore[arg-type]
+    return pool, youden.make_plan(pool, design=design, calls=calls, seed=0)
 
 
 def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
@@ -44,13 +44,13 @@ def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
     return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "made up"})
 
 
-def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, **options: object) -> Verdicts:
-    return answered(planned(design, **options)[1], together)
+def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, calls: str | None = None) -> Verdicts:
+    return answered(planned(design, calls=calls)[1], together)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
-    found = analysed(judged(design, **({"calls": "40%"} if design == "cyclic" else {})))
+    found = analysed(judged(design, calls="40%" if design == "cyclic" else None))
     assert found.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
     order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}

@@ -26,6 +26,7 @@ from youden.pipeline.rounds import run_rounds
 from youden.stats.forecast import half_width_quantile
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import PAIRED, Verdicts
+from youden.types.pool import Json
 from youden.workflows.extend import plan_extension
 from youden.workflows.planned_extension import PlannedExtension
 from youden.workflows.rejudge import plan_rejudge
@@ -36,7 +37,7 @@ def world() -> RecordedAnswers:
     return dense_world(8, 60)
 
 
-def carried(world: RecordedAnswers, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
+def carried(world: RecordedAnswers, *, seed: int = 0, calls: int | None = None, **options: Json) -> Verdicts:
     plan = make_plan(world.pool, design="fixed-width", calls=calls, seed=seed, options=options)
     return run_rounds(plan, partial(replay, recorded=world))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Unpack
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plan_options import PlanOptions
 from small_pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
@@ -133,7 +135,7 @@ def test_unordered_cyclic_asks_no_pair_twice_and_uses_every_pair_it_can(seed: in
         assert len(asked) == len(trials.item) == 5 * n_agents * ((n_agents - 1) // 2)
 
 
-def refusal(**arguments: object) -> PlanError:
+def refusal(**arguments: Unpack[PlanOptions]) -> PlanError:
     with pytest.raises(PlanError) as caught:
         make_plan(make_pool(9, 20), **arguments)
     return caught.value

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, write_config, write_pool_table
+from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
 from youden import make_plan
@@ -55,8 +57,8 @@ def answered(plan: Plan, dense: Floats) -> Verdicts:
     return answer_with(plan, np.where(plan.trial_type == PAIRED, dense[plan.item, plan.first, plan.second], 0.0))
 
 
-def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: object) -> RunFolder:
-    return fitted(folder, answered(make_plan(pool, **{"seed": 0, **plan}), dense), pool=pool)
+def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: Unpack[PlanOptions]) -> RunFolder:
+    return fitted(folder, answered(make_plan(pool, seed=0, **plan), dense), pool=pool)
 
 
 def fitted(folder: Path, result: Verdicts, *, pool: Pool = POOL) -> RunFolder:
@@ -87,7 +89,7 @@ def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "plan", [{"design": "nlogn"}, {"design": "cyclic", "calls": 1500, "holdout": 0.2}, {"design": "dense"}]
 )
-def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: dict[str, object]) -> None:
+def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: PlanOptions) -> None:
     run = write(tmp_path / "run", world(gap=0.4), **plan)
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7").agents[0]
@@ -97,7 +99,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
 def test_agents_without_observed_differences_are_undecided_until_items_suffice(
-    youden: Youden, tmp_path: Path, plan: dict[str, object]
+    youden: Youden, tmp_path: Path, plan: PlanOptions
 ) -> None:
     write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
     ended = youden("gate", "few", "--agent", "a0", "--baseline", "a1", "--json")
@@ -124,7 +126,7 @@ def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Y
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
-def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: dict[str, object]) -> None:
+def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: PlanOptions) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
     kind = gate_run(run, ["a0"], baseline="a1").agents[0]
     these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
