@@ -79,7 +79,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made_once: Path, tmp_path: Path) -> RunFolder:
+def hostile_run(made_once: Path, tmp_path: Path) -> RunFolder:
     """A run of the hostile pool, with its report, to change at will."""
     for name in ("private", "run"):
         shutil.copytree(made_once / name, tmp_path / name)
@@ -108,20 +108,20 @@ def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_pa
 
 
 def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files_lay(
-    run: RunFolder, youden: Youden, tmp_path: Path
+    hostile_run: RunFolder, youden: Youden, tmp_path: Path
 ) -> None:
     assert youden("export", "run", "out", "--format", "hf").code == 0
     assert "private" in (tmp_path / "run" / "pool.json").read_text(encoding="utf-8")
     for file in (tmp_path / "out").rglob("*"):
         assert not file.is_file() or b"private" not in file.read_bytes(), file
     again = RunFolder(tmp_path / "out")
-    assert again.read_ranking() == run.read_ranking()
-    assert again.read_verdicts(again.read_plan()).plan.digest == run.read_plan().digest
+    assert again.read_ranking() == hostile_run.read_ranking()
+    assert again.read_verdicts(again.read_plan()).plan.digest == hostile_run.read_plan().digest
     ranked = again.file("ranking.csv").read_bytes()
     assert youden("fit", "out").code == 0
     assert again.file("ranking.csv").read_bytes() == ranked
     assert pd.read_parquet(tmp_path / "out" / "tables" / "ranking.parquet")["agent"].tolist() == [
-        row.agent for row in run.read_ranking()
+        row.agent for row in hostile_run.read_ranking()
     ]
 
 
@@ -152,24 +152,24 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
 
 
 def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature(
-    run: RunFolder, tmp_path: Path
+    hostile_run: RunFolder, tmp_path: Path
 ) -> None:
-    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
+    EXPORTERS.load("eee")(hostile_run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
     logs = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "eee").rglob("*.json")]
     by_agent = {log["model_info"]["name"]: log for log in logs}
-    for row in run.read_ranking():
+    for row in hostile_run.read_ranking():
         log = by_agent[row.agent]
-        assert log["eval_library"]["additional_details"]["signature"] == run.read_signature().text
+        assert log["eval_library"]["additional_details"]["signature"] == hostile_run.read_signature().text
         assert log["eval_library"]["additional_details"]["design"] == "cyclic"
         assert log["eval_library"]["additional_details"]["judge"] == "lexical"
         assert log["source_metadata"]["source_organization_name"] == "a lab"
         score = log["evaluation_results"][0]["score_details"]
         interval = score["uncertainty"]["confidence_interval"]
         assert (score["score"], interval["lower"], interval["upper"]) == (row.ability, row.low, row.high)
-        assert interval["confidence_level"] == run.read_facts().level
+        assert interval["confidence_level"] == hostile_run.read_facts().level
     inside = (tmp_path / "eee").resolve()
     assert all(file.resolve().is_relative_to(inside) for file in inside.rglob("*"))
-    again = EXPORTERS.load("eee")(run, tmp_path / "again", terms=ExportOptions())
+    again = EXPORTERS.load("eee")(hostile_run, tmp_path / "again", terms=ExportOptions())
     names = [{file.relative_to(top) for file in top.rglob("*.json")} for top in (inside, again.files[0])]
     assert names[0] == names[1]
 
@@ -222,12 +222,12 @@ def test_an_unknown_format_is_answered_with_those_there_are(youden: Youden, tmp_
 
 
 @pytest.mark.parametrize("format_", [name for name in EXPORTERS if name != "tables"])
-def test_a_run_that_is_damaged_leaves_nothing_behind(run: RunFolder, tmp_path: Path, format_: str) -> None:
+def test_a_run_that_is_damaged_leaves_nothing_behind(hostile_run: RunFolder, tmp_path: Path, format_: str) -> None:
     if format_ in ("eee", "hf"):
-        run.file("ranking.csv").write_text("agent,what\n", encoding="utf-8")
+        hostile_run.file("ranking.csv").write_text("agent,what\n", encoding="utf-8")
     else:
         (tmp_path / "out").write_text("mine", encoding="utf-8")
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises((ConfigError, RunFolderError)):
-        EXPORTERS.load(format_)(run, tmp_path / "out", terms=ExportOptions(overwrite=True))
+        EXPORTERS.load(format_)(hostile_run, tmp_path / "out", terms=ExportOptions(overwrite=True))
     assert {path.name for path in tmp_path.iterdir()} == before

@@ -33,7 +33,7 @@ CAP = 0.0075
 
 
 @pytest.fixture(autouse=True)
-def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def list_lag_below_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_batches, "MAX_LIST_LAG_SECONDS", 0.6)
 
 

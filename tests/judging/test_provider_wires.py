@@ -288,7 +288,7 @@ def test_a_price_is_found_by_model_and_provider_and_never_of_another_provider() 
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
+def provider_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
     write_pool(POOL, tmp_path / "in" / "pool")
     judge = wire_judge(server.url, backend="openai", api_key_env="OPENAI_API_KEY")
     write_config(tmp_path / "in" / "r.yaml", pool="pool", calls=20, independent="pooled:5", judge=judge)
@@ -298,16 +298,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) ->
 
 @pytest.mark.parametrize("where", [".env", "in/.env"])
 def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
-    where: str, youden: Youden, here: Path, server: WireServer
+    where: str, youden: Youden, provider_folder: Path, server: WireServer
 ) -> None:
-    (here / where).write_text(
+    (provider_folder / where).write_text(
         f"OTHER=x\nOPENAI_API_KEY='{KEY}'\nYOUDEN_STORE=elsewhere.db\nOPENAI_BASE_URL=http://127.0.0.1:9\n"
     )
     ended = youden("judge", "in/r.yaml")
     assert ended.code == 0, ended.err
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
-    assert not (here / "elsewhere.db").exists()
-    kept = [path for path in here.rglob("*") if path.is_file() and path.name != ".env"]
+    assert not (provider_folder / "elsewhere.db").exists()
+    kept = [path for path in provider_folder.rglob("*") if path.is_file() and path.name != ".env"]
     assert not any(KEY.encode() in path.read_bytes() for path in kept)
     assert KEY not in ended.out + ended.err
 
@@ -317,13 +317,17 @@ def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
     [(("one", None), "one"), (("one", "two"), "one"), ((None, "two"), "two"), (("", "two"), "two")],
 )
 def test_the_environment_wins_over_the_file(
-    given: tuple[str | None, str | None], sent: str, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    given: tuple[str | None, str | None],
+    sent: str,
+    provider_folder: Path,
+    server: WireServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     environment, file = given
     if environment is not None:
         monkeypatch.setenv("OPENAI_API_KEY", environment)
     if file is not None:
-        (here / ".env").write_text(f"OPENAI_API_KEY={file}\n")
+        (provider_folder / ".env").write_text(f"OPENAI_API_KEY={file}\n")
     server.behave = lambda *_: Reply("YES")
     judge = load_judge_config({"backend": "openai", "model": "m", "base_url": server.url, "price": 0})
     (found,) = diagnose(judge, environment=os.environ)
@@ -333,28 +337,28 @@ def test_the_environment_wins_over_the_file(
 
 @pytest.mark.parametrize("text", [None, "OPENAI_API_KEY=\n", "not a file of keys"])
 def test_a_key_in_no_file_is_said_and_nothing_is_sent(
-    text: str | None, here: Path, server: WireServer, youden: Youden
+    text: str | None, provider_folder: Path, server: WireServer, youden: Youden
 ) -> None:
     if text is not None:
-        (here / ".env").write_text(text)
+        (provider_folder / ".env").write_text(text)
     ended = youden("run", "in/r.yaml")
     assert (ended.code, server.n_requests) == (2, 0)
     assert "no .env file next to the config or in the working directory contains it" in ended.err
     assert "[judge-no-key]" in ended.err
 
 
-def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(here: Path, youden: Youden) -> None:
+def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(provider_folder: Path, youden: Youden) -> None:
     for key, judge in ((None, "lexical"), (KEY, "gpt-4o-mini")):
         if key is not None:
-            (here / ".env").write_text(f"OPENAI_API_KEY={key}\n")
+            (provider_folder / ".env").write_text(f"OPENAI_API_KEY={key}\n")
         assert youden("init", "in/pool", "--out", f"{judge}.yaml").code == 0
-        text = (here / f"{judge}.yaml").read_text(encoding="utf-8")
+        text = (provider_folder / f"{judge}.yaml").read_text(encoding="utf-8")
         assert f"\njudge: {judge}\n" in text
         assert KEY not in text
 
 
-def test_a_file_of_keys_that_cannot_be_read_is_named(here: Path, youden: Youden) -> None:
-    (here / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
+def test_a_file_of_keys_that_cannot_be_read_is_named(provider_folder: Path, youden: Youden) -> None:
+    (provider_folder / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
     ended = youden("run", "in/r.yaml")
     assert "[judge-env-file]" in ended.err
     assert ".env cannot be read" in ended.err

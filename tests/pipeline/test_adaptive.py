@@ -26,7 +26,7 @@ from youden.types.pool import Json
 
 
 @pytest.fixture(scope="module")
-def world() -> RecordedAnswers:
+def recorded_8_by_40() -> RecordedAnswers:
     return dense_world(8, 40)
 
 
@@ -56,9 +56,9 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
 
 @pytest.mark.parametrize(("top", "last"), [(1, 2), (3, 4)])
 def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_item(
-    world: RecordedAnswers, top: int, last: int
+    recorded_8_by_40: RecordedAnswers, top: int, last: int
 ) -> None:
-    plan = carried(world, top=top, calls="20%").plan
+    plan = carried(recorded_8_by_40, top=top, calls="20%").plan
     turns = plan.rounds
     assert len(turns.starts) == 6
     assert turns.active[0].all()
@@ -79,8 +79,8 @@ def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_
         assert rows.sum() >= 2
 
 
-def test_rounds_share_what_is_left_after_the_pilot(world: RecordedAnswers) -> None:
-    plan = carried(world, calls="20%").plan
+def test_rounds_share_what_is_left_after_the_pilot(recorded_8_by_40: RecordedAnswers) -> None:
+    plan = carried(recorded_8_by_40, calls="20%").plan
     sizes = np.bincount(plan.trials.step[plan.block >= 0])
     assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
     assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
@@ -98,16 +98,16 @@ def test_rounds_share_what_is_left_after_the_pilot(world: RecordedAnswers) -> No
     ],
 )
 def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_what_is_written(
-    world: RecordedAnswers, options: dict[str, float], blocks: int
+    recorded_8_by_40: RecordedAnswers, options: dict[str, float], blocks: int
 ) -> None:
-    plan = carried(world, **options).plan
+    plan = carried(recorded_8_by_40, **options).plan
     sizes = np.bincount(plan.trials.step[plan.block >= 0])
     assert sizes[0] == 8 * blocks
     assert "max_regret" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
 
 
-def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: RecordedAnswers) -> None:
-    plan = carried(world, calls="30%", pairs="unordered").plan
+def test_a_pair_is_asked_in_one_order_where_that_is_wanted(recorded_8_by_40: RecordedAnswers) -> None:
+    plan = carried(recorded_8_by_40, calls="30%", pairs="unordered").plan
     paired = plan.block >= 0
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     rows = np.stack([plan.item, low, high])[:, paired]
@@ -147,15 +147,15 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     assert abs(off[often].mean() - off[~often].mean()) < 0.01
 
 
-def test_rules_stop_early_and_say_so(world: RecordedAnswers) -> None:
-    whole = carried(world, calls="60%")
-    near = carried(world, calls="60%", max_regret=0.2)
+def test_rules_stop_early_and_say_so(recorded_8_by_40: RecordedAnswers) -> None:
+    whole = carried(recorded_8_by_40, calls="60%")
+    near = carried(recorded_8_by_40, calls="60%", max_regret=0.2)
     assert len(near) < len(whole)
     assert "the regret bound of the selected agents is small enough" in near.plan.notes[-1]
     assert whole.plan.notes[-1].endswith(
         "spent before the selected agent was significantly better than all others, over all interim analyses"
     )
-    short = carried(world, calls="5%", top=4, max_regret=0.01)
+    short = carried(recorded_8_by_40, calls="5%", top=4, max_regret=0.01)
     assert short.plan.notes[-1].endswith(
         "before the 4 selected agents were known to be within 0.01 of the best, over all interim analyses"
     )
@@ -193,9 +193,11 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"calls": "1%"}, "budget-adaptive"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(world: RecordedAnswers, options: dict[str, float], slug: str) -> None:
+def test_what_cannot_be_planned_is_refused(
+    recorded_8_by_40: RecordedAnswers, options: dict[str, float], slug: str
+) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
-        carried(world, **options)
+        carried(recorded_8_by_40, **options)
 
 
 def test_agents_that_share_no_item_end_the_run() -> None:
@@ -211,14 +213,14 @@ def test_agents_that_share_no_item_end_the_run() -> None:
         assert "the budget is spent" in result.plan.notes[-1]
 
 
-def test_any_other_plan_is_asked_once(world: RecordedAnswers) -> None:
+def test_any_other_plan_is_asked_once(recorded_8_by_40: RecordedAnswers) -> None:
     asked: list[Plan] = []
 
     def ask(plan: Plan) -> Verdicts:
         asked.append(plan)
-        return replay(plan, world)
+        return replay(plan, recorded_8_by_40)
 
-    plan = make_plan(world.pool, design="cyclic", calls="20%")
+    plan = make_plan(recorded_8_by_40.pool, design="cyclic", calls="20%")
     assert plan.rounds is None
     assert run_rounds(plan, ask).plan is plan
     assert len(asked) == 1
@@ -244,16 +246,16 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
 
 
 def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
-    world: RecordedAnswers,
+    recorded_8_by_40: RecordedAnswers,
 ) -> None:
     """The run's rounds keep them; its files alone have to give the same."""
     asked: list[Verdicts] = []
 
     def ask(plan: Plan) -> Verdicts:
-        asked.append(replay(plan, recorded=world))
+        asked.append(replay(plan, recorded=recorded_8_by_40))
         return asked[-1]
 
-    run_rounds(make_plan(world.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
+    run_rounds(make_plan(recorded_8_by_40.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
     assert len(asked) >= 3
     before = None
     for n, part in enumerate(asked):

@@ -229,7 +229,7 @@ def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def chunked_run(tmp_path: Path) -> RunFolder:
     pool = make_pool(6, 9)
     return write_answers(
         tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
@@ -246,15 +246,15 @@ def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 
 def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+    chunked_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit_run(run)
-    assert run.has("rates.parquet")
+    fit_run(chunked_run)
+    assert chunked_run.has("rates.parquet")
     monkeypatch.setattr(fit_tables, "MAX_TRIALS_WITH_RATES", 100)
-    assert CliRunner().invoke(youden, ["fit", str(run.path)]).exit_code == 0
-    assert not run.has("rates.parquet")
-    assert CliRunner().invoke(youden, ["fit", str(run.path), "--rates"]).exit_code == 0
-    assert run.has("rates.parquet")
+    assert CliRunner().invoke(youden, ["fit", str(chunked_run.path)]).exit_code == 0
+    assert not chunked_run.has("rates.parquet")
+    assert CliRunner().invoke(youden, ["fit", str(chunked_run.path), "--rates"]).exit_code == 0
+    assert chunked_run.has("rates.parquet")
 
 
 def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted: RunFolder) -> None:
@@ -392,19 +392,21 @@ with scratch_directory(Path(sys.argv[1])):
     "script",
     [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
 )
-def test_a_fit_deletes_files_of_a_killed_fit_and_keeps_those_of_a_running_one(run: RunFolder, script: str) -> None:
-    killed = subprocess.run([sys.executable, "-c", script, str(run.path)], check=False)
+def test_a_fit_deletes_files_of_a_killed_fit_and_keeps_those_of_a_running_one(
+    chunked_run: RunFolder, script: str
+) -> None:
+    killed = subprocess.run([sys.executable, "-c", script, str(chunked_run.path)], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
-    assert not run.has("ranking.csv")
-    with scratch_directory(run.path) as living:
-        fit_run(run)
-        assert [place.name for place in run.path.glob(".*")] == [living.name]
-    assert not list(run.path.glob(".*"))
+    assert list(chunked_run.path.glob(".fit-*")), "the folder that the killed fit left"
+    assert not chunked_run.has("ranking.csv")
+    with scratch_directory(chunked_run.path) as living:
+        fit_run(chunked_run)
+        assert [place.name for place in chunked_run.path.glob(".*")] == [living.name]
+    assert not list(chunked_run.path.glob(".*"))
 
 
-def test_answers_to_another_plan_are_not_fitted(run: RunFolder) -> None:
-    plan = run.read_plan()
-    run.write_plan(replace(plan, trials=plan.trials.take(slice(0, len(plan) - 1))))
+def test_answers_to_another_plan_are_not_fitted(chunked_run: RunFolder) -> None:
+    plan = chunked_run.read_plan()
+    chunked_run.write_plan(replace(plan, trials=plan.trials.take(slice(0, len(plan) - 1))))
     with pytest.raises(RunFolderError, match=r"answers to another plan.*\[run-other-plan\]"):
-        fit_run(RunFolder(run.path))
+        fit_run(RunFolder(chunked_run.path))

@@ -29,17 +29,17 @@ def pool_with_templates(templates: tuple[int, ...] = (2, 5)) -> Pool:
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
+def probe_plan() -> Plan:
     return make_plan(pool_with_templates(), calls="40%", independent="pooled:200", seed=1)
 
 
-def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
-    probes = plan.role == PROBE
+def test_probes_compare_templates_and_are_at_most_a_quarter(probe_plan: Plan) -> None:
+    probes = probe_plan.role == PROBE
     assert 0 < probes.sum() <= 50
-    assert (plan.trial_type == INDEPENDENT).sum() == 200
-    assert (plan.trial_type[probes] == INDEPENDENT).all()
-    assert set(plan.first[probes]) | set(plan.second[probes]) == {2, 5}
-    assert any("unusually similar" in note for note in plan.notes)
+    assert (probe_plan.trial_type == INDEPENDENT).sum() == 200
+    assert (probe_plan.trial_type[probes] == INDEPENDENT).all()
+    assert set(probe_plan.first[probes]) | set(probe_plan.second[probes]) == {2, 5}
+    assert any("unusually similar" in note for note in probe_plan.notes)
 
 
 def test_texts_without_anything_unusual_have_no_probes() -> None:
@@ -65,7 +65,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     assert "alarm" in {one.slug for one in facts.warnings}
 
 
-def test_means_of_trials_take_off_a_rate_that_no_probe_moves(plan: Plan) -> None:
-    probes = plan.role == PROBE
-    means = estimate_mean_abilities(answer_with(plan, probes.astype(float)))
+def test_means_of_trials_take_off_a_rate_that_no_probe_moves(probe_plan: Plan) -> None:
+    probes = probe_plan.role == PROBE
+    means = estimate_mean_abilities(answer_with(probe_plan, probes.astype(float)))
     np.testing.assert_allclose(means.rates.rate, 0, atol=1e-5)

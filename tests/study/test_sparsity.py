@@ -30,26 +30,26 @@ from youden.study.sparsity import PAPER_REGIMES, Regime, describe_sparsity, stud
 
 
 @pytest.fixture(scope="module")
-def world() -> RecordedAnswers:
+def recorded_10_by_24() -> RecordedAnswers:
     return dense_world(10, 24)
 
 
 @pytest.mark.parametrize("rule", ["strict", "paper"])
 def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(
-    world: RecordedAnswers, rule: SplitRule
+    recorded_10_by_24: RecordedAnswers, rule: SplitRule
 ) -> None:
-    study = study_sparsity(world, regimes=[], n_seeds=1, rule=rule)
-    split = draw_split(world.pool.present, fraction=0.2, rule=rule, seed=0)
-    rates = replace(world.rates, split=split)
+    study = study_sparsity(recorded_10_by_24, regimes=[], n_seeds=1, rule=rule)
+    split = draw_split(recorded_10_by_24.pool.present, fraction=0.2, rule=rule, seed=0)
+    rates = replace(recorded_10_by_24.rates, split=split)
     fit = ClippedLinear().fit(rates.training_scores(kind="row").value)
     held = rates.holdout_scores(kind="row").value
     assert study.dense.rmse.mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
     assert study.dense.of_train.mean == 1
 
 
-def test_more_cells_cost_more_and_rank_better(world: RecordedAnswers) -> None:
+def test_more_cells_cost_more_and_rank_better(recorded_10_by_24: RecordedAnswers) -> None:
     regimes = [Regime("nlogn", {"c": c}) for c in (0.7, 1.2, 50.0)]
-    study = study_sparsity(world, regimes=regimes, n_seeds=4)
+    study = study_sparsity(recorded_10_by_24, regimes=regimes, n_seeds=4)
     rows = [row for row in study.rows if row.rho and row.calls and row.calls_unordered]
     assert len(rows) == 3
     assert rows[0].rho.mean < rows[2].rho.mean == pytest.approx(1.0)
@@ -57,9 +57,9 @@ def test_more_cells_cost_more_and_rank_better(world: RecordedAnswers) -> None:
     assert rows[2].calls.mean == pytest.approx(2 * rows[2].calls_unordered.mean)
 
 
-def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(world: RecordedAnswers) -> None:
+def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(recorded_10_by_24: RecordedAnswers) -> None:
     groups = Contrast(np.arange(10) < 3, np.arange(10) > 5)
-    study = study_sparsity(world, n_seeds=2, groups=groups)
+    study = study_sparsity(recorded_10_by_24, n_seeds=2, groups=groups)
     assert [row.label for row in study.rows] == [regime.label for regime in PAPER_REGIMES]
     assert all((row.rmse is None) == (row.infeasible_reason is not None) for row in study.rows)
     assert all(row.auc is not None for row in study.rows if row.infeasible_reason is None)
@@ -83,19 +83,19 @@ def test_a_row_has_its_figures_at_every_seed_or_why_one_of_them_could_not_be_dra
     ]
 
 
-def test_bad_arguments_are_refused(world: RecordedAnswers) -> None:
+def test_bad_arguments_are_refused(recorded_10_by_24: RecordedAnswers) -> None:
     with pytest.raises(StatisticsError, match="seeds"):
-        study_sparsity(world, n_seeds=0)
+        study_sparsity(recorded_10_by_24, n_seeds=0)
     with pytest.raises(StatisticsError, match="seeds"):
-        study_baselines(world, n_seeds=0)
+        study_baselines(recorded_10_by_24, n_seeds=0)
     with pytest.raises(ConfigError, match="no baseline"):
-        study_baselines(world, names=["best"])
+        study_baselines(recorded_10_by_24, names=["best"])
     with pytest.raises(PlanError, match="does not have this option"):
-        study_sparsity(world, regimes=[Regime("row", {"c": 1})])
+        study_sparsity(recorded_10_by_24, regimes=[Regime("row", {"c": 1})])
 
 
-def test_baselines_are_compared_on_the_same_cells(world: RecordedAnswers) -> None:
-    study = study_baselines(world, names=["svd", "clipped-linear"], n_seeds=3)
+def test_baselines_are_compared_on_the_same_cells(recorded_10_by_24: RecordedAnswers) -> None:
+    study = study_baselines(recorded_10_by_24, names=["svd", "clipped-linear"], n_seeds=3)
     assert [row.name for row in study.rows] == ["clipped-linear", "svd"]
     assert study.rows[0].behind.mean == study.rows[0].behind.sd == 0
     svd = study.rows[1]
@@ -103,8 +103,10 @@ def test_baselines_are_compared_on_the_same_cells(world: RecordedAnswers) -> Non
     assert "paired over 3 seeds" in describe_baselines(study)[0]
 
 
-def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(world: RecordedAnswers) -> None:
-    one = study_baselines(world, names=["uv-paper"], n_seeds=1, c=0.9)
+def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(
+    recorded_10_by_24: RecordedAnswers,
+) -> None:
+    one = study_baselines(recorded_10_by_24, names=["uv-paper"], n_seeds=1, c=0.9)
     assert one.rows[1].se_seeds is None
     assert one.rows[1].se_items > 0
     words = " ".join(describe_baselines(one))
@@ -128,8 +130,8 @@ def test_compute_item_std_error_equals_the_bootstrap_of_the_mean_difference() ->
     assert found[1] == pytest.approx(np.std(slow, ddof=1))
 
 
-def test_more_seeds_do_not_make_items_more_numerous(world: RecordedAnswers) -> None:
-    few, many = (study_baselines(world, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
+def test_more_seeds_do_not_make_items_more_numerous(recorded_10_by_24: RecordedAnswers) -> None:
+    few, many = (study_baselines(recorded_10_by_24, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
     assert many.se_seeds < 0.8 * few.se_seeds
     assert many.se_items > 0.6 * few.se_items
 
@@ -165,8 +167,8 @@ def test_all_equal_scores_support_no_design() -> None:
     assert "no design" in describe_additivity(compare_links(np.full((4, 5), 0.3)))[0]
 
 
-def test_the_links_study_carries_its_bootstrap_and_distribution(world: RecordedAnswers) -> None:
-    scores = world.rates.training_scores(kind="row")
+def test_the_links_study_carries_its_bootstrap_and_distribution(recorded_10_by_24: RecordedAnswers) -> None:
+    scores = recorded_10_by_24.rates.training_scores(kind="row")
     study = LinksStudy(scores, n_draws=30)
     assert [(row.first, row.second) for row in study.differences] == [
         ("identity", "probit"),

@@ -21,7 +21,7 @@ K, J = 6, 12
 
 
 @pytest.fixture
-def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
+def search_folder(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
     """A judged run that two agents joined; the judge says yes on the same item, more often if the agents have small numbers."""
     whole = make_pool(K + 2, J)
     strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
@@ -46,16 +46,16 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) ->
 
 
 def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
-    youden: Youden, here: Path, one_server: WireServer
+    youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
-    folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
+    folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
     dry = youden("extend", "best", "runs/r", "--top", "1", "--calls", "120", "--dry-run")
     assert (dry.code, one_server.n_requests) == (0, asked), dry.err
     ended = youden("extend", "best", "runs/r", "--top", "1", "--calls", "120").well()
     n = one_server.n_requests - asked
     assert f"search: 5 rounds, {n} calls; the calls are spent" in ended.err
     assert 100 <= n <= 120
-    steps = yaml.safe_load((here / "runs/r/config.yaml").read_text(encoding="utf-8"))["extensions"]
+    steps = yaml.safe_load((search_folder / "runs/r/config.yaml").read_text(encoding="utf-8"))["extensions"]
     assert [len(step["focus"]) for step in steps[1:]] == sorted(
         (len(step["focus"]) for step in steps[1:]), reverse=True
     )
@@ -69,9 +69,9 @@ def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
 
 
 def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
-    youden: Youden, here: Path, one_server: WireServer
+    youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
-    folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
+    folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
     before = folder.read_facts().choice
     max_regret = f"{before.regret_bound * 0.8:.3f}"
     ended = youden("extend", "best", "runs/r", "--max-regret", max_regret).well()
@@ -93,7 +93,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_a_call(
-    youden: Youden, here: Path, one_server: WireServer, options: list[str], said: str
+    youden: Youden, search_folder: Path, one_server: WireServer, options: list[str], said: str
 ) -> None:
     asked = one_server.n_requests
     ended = youden("extend", "best", "runs/r", *options)

@@ -29,7 +29,7 @@ K, J = 7, 12
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def quality_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fitted run of a pool whose texts are there."""
     place = tmp_path_factory.mktemp("quality")
     write_pool_table(place / "pool.csv", n_agents=K, n_items=J)
@@ -43,8 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> RunFolder:
-    shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True)
+def run(quality_run_once: Path, tmp_path: Path) -> RunFolder:
+    shutil.copytree(quality_run_once.parent, tmp_path, dirs_exist_ok=True)
     return RunFolder(tmp_path / "run")
 
 
