@@ -63,9 +63,12 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
             yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"})
         )
         analyse = fit_tables.FitResult
-        monkeypatch.setattr(
-            fit_tables, "FitResult", lambda *a, **k: (shutil.rmtree(free_run_folder / "runs"), analyse(*a, **k))[1]
-        )
+
+        def delete_runs_and_analyse(*arguments: Any, **options: Any) -> fit_tables.FitResult:
+            shutil.rmtree(free_run_folder / "runs")
+            return analyse(*arguments, **options)
+
+        monkeypatch.setattr(fit_tables, "FitResult", delete_runs_and_analyse)
     ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err

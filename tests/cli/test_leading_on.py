@@ -32,7 +32,9 @@ DEVELOPERS = {"test", "lint", "docs"}
 
 def commands(group: click.Command = cli.youden, path: str = "") -> Iterator[tuple[str, click.Command]]:
     ctx = click.Context(group)
-    for name in group.list_commands(ctx) if isinstance(group, click.Group) else []:
+    if not isinstance(group, click.Group):
+        return
+    for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         assert command is not None
         yield f"{path}{name}", command

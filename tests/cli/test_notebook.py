@@ -138,7 +138,7 @@ def test_a_data_frame_is_a_pool() -> None:
     with pytest.raises(PoolError, match=r"no column agent, text.*one column per agent\. \[pool-columns\]"):
         youden.read_pool(scores)
     with pytest.raises(PoolError, match=r"got ndarray\. To use arrays, pass `pandas\.DataFrame"):
-        youden.read_pool(frame.to_numpy())
+        youden.read_pool(frame.to_numpy())  # type: ignore[arg-type]
 
 
 def test_a_data_frame_with_a_column_per_agent_is_the_same_pool() -> None:

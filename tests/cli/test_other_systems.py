@@ -75,7 +75,7 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
 
     monkeypatch.setattr(atomic, "LOCKS_OPEN_FILES", True)
     monkeypatch.setattr(atomic, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
-    monkeypatch.setattr(atomic.os, "replace", held_open)
+    monkeypatch.setattr("youden.data.atomic.os.replace", held_open)
     path = tmp_path / "fit.json"
     path.write_text("old")
     with atomic_write(path) as fresh:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from wire_server import Reply, WireServer, same_item
 BOOKED = r"answers of 'm' reported no credible token usage"
 
 
-def times_500(n: int, body: dict[str, Any]) -> Reply:
+def times_500(n: int, body: Mapping[str, Any]) -> Reply:
     """Every third reply reports 500 times the tokens it can have used."""
     usage = {"prompt_tokens": 100, "completion_tokens": 1}
     return Reply(same_item(body), usage={k: 500 * v for k, v in usage.items()} if n % 3 == 0 else usage)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from youden.types import Completion
 CALLS = 110
 
 
-def any_text(_n: int, body: dict[str, Any]) -> Reply:
+def any_text(_n: int, body: Mapping[str, Any]) -> Reply:
     """An answer to texts that are not of `make_pool`, too."""
     return Reply("YES" if crc32(json.dumps(body).encode()) % 2 else "NO")
 
@@ -300,6 +301,7 @@ async def test_two_processes_at_once_pay_for_nothing_twice(tmp_path: Path, toget
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.3))
         with open_store(tmp_path / "a.db"):
             pass
+        words: list[tuple[str, ...]]
         if together == "one folder, two stores":
             words = [("run", "r.yaml", "--store", name) for name in ("a.db", "b.db")]
         else:

@@ -217,6 +217,11 @@ def test_a_command_loads_the_judge_of_its_config_once(
     write_pool_table(tmp_path / "pool.csv")
     write_config(tmp_path / "c.yaml", pool="pool.csv", judge="judges/mine.yaml")
     read: list[Path] = []
-    monkeypatch.setattr(judge_files, "read_yaml", lambda path: read.append(path) or read_yaml(path))
+
+    def record_and_read(path: Path) -> object:
+        read.append(path)
+        return read_yaml(path)
+
+    monkeypatch.setattr(judge_files, "read_yaml", record_and_read)
     assert youden("plan", "c.yaml").code == 0
     assert [path.resolve() for path in read] == [judge.resolve()]

@@ -28,8 +28,8 @@ def checkout(tmp_path: Path) -> Path:
         subprocess.run([*git, *words], cwd=tmp_path, check=True)
     tools = tmp_path / ".venv" / "bin"
     tools.mkdir(parents=True)
-    for name, words in TOOLS.items():
-        (tools / name).write_text(f'#!/bin/sh\nPYTHONPATH="$PWD/src" exec \'{sys.executable}\' {words} "$@"\n')
+    for name, arguments in TOOLS.items():
+        (tools / name).write_text(f'#!/bin/sh\nPYTHONPATH="$PWD/src" exec \'{sys.executable}\' {arguments} "$@"\n')
         (tools / name).chmod(0o755)
     return tmp_path
 

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -47,12 +48,12 @@ def is_documentable(attribute: object) -> bool:
     return inspect.isfunction(function) or isinstance(function, property)
 
 
-def is_protocol(value: type) -> bool:
+def is_protocol(value: object) -> bool:
     return bool(getattr(value, "_is_protocol", False))
 
 
 @cache
-def documented_fields(value: type) -> frozenset[str]:
+def documented_fields(value: type[Any]) -> frozenset[str]:
     """Fields of a class with a docstring under them or an entry in the section Attributes, base classes included."""
     names: set[str] = set()
     for base in value.__mro__[:-1]:

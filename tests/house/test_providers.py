@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -39,8 +40,7 @@ TABLED = {
 def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "put back when the test ends")
-    import make_providers
-
+    make_providers = importlib.import_module("make_providers")
     page = (DOCS / "providers.md").read_text(encoding="utf-8")
     assert make_providers.update_page(page) == page, "The page is outdated. Run python docs/make_providers.py"
     sys.modules.pop("make_providers")
@@ -88,7 +88,14 @@ def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) ->
     }
     (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
     (tmp_path / "prices.json").write_text('{"source": {}, "kept": {}, "gone": {}}', encoding="utf-8")
-    words = ["--table", tmp_path / "table.json", "--litellm-version", "9.9", "--out", tmp_path / "prices.json"]
+    words: list[str | Path] = [
+        "--table",
+        tmp_path / "table.json",
+        "--litellm-version",
+        "9.9",
+        "--out",
+        tmp_path / "prices.json",
+    ]
     ran = subprocess.run(
         [sys.executable, DOCS / "making" / "prices.py", *words], check=True, capture_output=True, text=True, timeout=60
     )

@@ -13,8 +13,8 @@ FILES_WITH_ACTIONS = [*WORKFLOWS, ROOT / "action.yml", *sorted(ROOT.glob("docs/g
 PINNED = re.compile(r"\S+@[0-9a-f]{40} # v\d+(\.\d+)+$")
 
 
-def load(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(path.read_text("utf8"))
+def load(path: Path) -> dict[Any, Any]:
+    content: dict[Any, Any] = yaml.safe_load(path.read_text("utf8"))
     return content
 
 

@@ -17,7 +17,7 @@ from youden.errors import PlanError
 from youden.protocol.coverage import compute_coverage
 from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.designs.repair import count_comparisons, draw_comparisons, find_graph_components
+from youden.protocol.designs.repair import PairRule, count_comparisons, draw_comparisons, find_graph_components
 from youden.types import PAIRED, Plan
 from youden.types.trials import POOLED
 
@@ -80,7 +80,7 @@ def test_two_blocks_are_joined_by_one_cell() -> None:
 
 @given(st.integers(0, 1000), st.sampled_from(["ordered", "unordered"]), st.sampled_from([None, 2]))
 @settings(max_examples=15, deadline=None)
-def test_every_chosen_cell_meets_its_partners(seed: int, pairs: str, n_partners: int | None) -> None:
+def test_every_chosen_cell_meets_its_partners(seed: int, pairs: PairRule, n_partners: int | None) -> None:
     generator = np.random.default_rng(seed)
     eligible = generator.random((6, 5)) < 0.8
     chosen = eligible & (generator.random((6, 5)) < 0.4)
@@ -178,7 +178,7 @@ def test_an_item_that_nobody_can_mend_is_named() -> None:
         ({"independent": "matched:3"}, "independent-rule"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: dict[str, object], slug: str) -> None:
+def test_what_does_not_fit_is_refused(arguments: PlanOptions, slug: str) -> None:
     assert refusal(**arguments).slug == slug
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from worlds import analysed
 from youden import make_plan
@@ -57,7 +58,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
         mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
         answer = np.where(made.trial_type == PAIRED, 0.6, mistaken.astype(float))
         result = answer_with(made, answer)
-        rates.append(pooled_fpr(result.rates()))
+        rates.append(not_none(pooled_fpr(result.rates())))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
     facts = analysed(result).facts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from youden.types.trials import PROBE
 DESIGN_NAMES = list(DESIGNS)
 TRIAL_TYPES = ["matched", "pooled"]
 CELL_DESIGNS = ["row", "column", "hybrid", "nlogn"]
-SMALL: dict[str, dict[str, object]] = {
+SMALL: dict[str, dict[str, Any]] = {
     "cyclic": {"calls": 200},
     "adaptive": {"calls": 400, "options": {"pilot": 0.6}},
     **{name: {"options": {"d_core": 1, "partners": 2}} for name in CELL_DESIGNS},
@@ -367,7 +368,7 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
         ({"independent": "pooled:-1"}, "independent-rule"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(arguments: dict[str, object], slug: str) -> None:
+def test_what_cannot_be_planned_is_refused(arguments: dict[str, Any], slug: str) -> None:
     with pytest.raises(PlanError) as caught:
         make_plan(make_pool(6, 8), **arguments)
     assert caught.value.slug == slug
@@ -393,6 +394,6 @@ def test_scores_with_another_plans_split_are_refused() -> None:
     rates = answer_with(plan, np.ones(len(plan))).rates()
     for wrong in (other, None):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
-            replace(rates, split=wrong)
+            replace(rates, split=wrong)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=r"\[plan-shape\]"):
         replace(plan, split=other)

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import Youden, write_config, youden
+from commands import Youden, write_config
 from report_runs import judged
 from small_pools import make_pool
-
-__all__ = ["youden"]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -81,7 +82,7 @@ def test_front_matter_is_counted_from_the_top_of_its_file() -> None:
 PROMPT = (
     '---\nlabels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nyes_threshold: 0.5\nparser: label/1\n---\n{{first}}{{second}}'
 )
-FILES = {
+FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "judge.yaml": ("backend: openai\nmodel: m\nprice_in: 1\nprice_in: 99\n", "price_in", load_judge_config),
     "run.yaml": ("pool: p\nseed: 1\n# why\nseed: 2\n", "seed", load_run_config),
     "agents.yaml": ("agents:\n- id: a\n  based_on: source\n  based_on: a\n", "based_on", load_agents),

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pytest
 
-from commands import Youden, server, write_config, youden
+from commands import Youden, write_config
 from small_pools import answer_with, make_pool
 from wire_server import WireServer
 from youden import make_plan, read_pool
@@ -23,8 +23,6 @@ from youden.types.pool import Floats, Json
 from youden.workflows.attacks import ATTACKS, PlantedAgents, plant
 from youden.workflows.planned_stress import attack_ranks, compute_abilities, plan_attacked_pool, plan_stress
 from youden.workflows.stress import stress
-
-__all__ = ["server", "youden"]
 
 
 def grown(pool: Pool, n: int) -> PlantedAgents:
