@@ -14,6 +14,7 @@ import yaml
 
 from commands import Youden, write_config
 from hostile_pools import make_pool_with_hostile_ids
+from narrowing import not_none
 from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
@@ -49,7 +50,7 @@ def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
 def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, mine: Path) -> None:
     assert youden("export", "demo", "all.duckdb").code == 0
     with duckdb.connect(str(mine / "all.duckdb"), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM trials WHERE trial_type = 'paired'").fetchone() > (0,)
+        assert not_none(connection.execute("SELECT count(*) FROM trials WHERE trial_type = 'paired'").fetchone()) > (0,)
         assert connection.execute("SELECT count(*) FROM ranking").fetchone() == (12,)
         (n_trials,) = connection.execute("SELECT count(*) FROM trials").fetchone() or (0,)
     ended = youden("export", "demo", "all.csv")
@@ -176,8 +177,8 @@ def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature
 
 def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
     model = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
-    scoring = _describe_judge(
-        {"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}}
+    scoring = not_none(
+        _describe_judge({"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}})
     )
     judges = scoring["judges"]
     assert isinstance(judges, list)

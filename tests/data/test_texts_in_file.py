@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, write_config
+from narrowing import not_none
 from youden import read_pool
 from youden.data.pools import spool
 from youden.data.pools.pool_reader import write_pool
@@ -89,7 +90,7 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
 def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
     grid = [[f"{'é' * (i == 1)} text {i} {j}" if (i + j) % 4 else None for j in range(1, 5)] for i in range(3)]
     write_pool(pool_of(grid), tmp_path / "p")
-    texts, array = find_file_texts(read_pool(tmp_path / "p").texts), np.array(grid, dtype=object)
+    texts, array = not_none(find_file_texts(read_pool(tmp_path / "p").texts)), np.array(grid, dtype=object)
     mask = np.array([[text is not None for text in row] for row in grid])
     agents, items = np.array([2, 0, 0, 1]), np.array([3, 1, 1, 0])
     for index in (0, -1, (1, 2), (slice(None), 1), (agents, items), mask, slice(1, None), np.ix_([2, 0], [1, 3]), ...):
@@ -105,7 +106,7 @@ def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
     assert np.concatenate([texts, array], axis=1).shape == (3, 8)
     assert pickle.loads(pickle.dumps(texts)).tolist() == grid  # noqa: S301
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda n: texts.item(n % 3, n % 4), range(2000))) == [
+        assert list(threads.map(lambda n: not_none(texts).item(n % 3, n % 4), range(2000))) == [
             array.item(n % 3, n % 4) for n in range(2000)
         ]
 

@@ -15,6 +15,7 @@ import pytest
 from batch_server import ClaudeBatchServer
 from commands import Youden, wire_judge, write_config
 from judged import KEY, ask, dense_plan
+from narrowing import not_none
 from small_pools import make_pool
 from twists import ODD, Twist, text_of
 from twists import Path as Place
@@ -382,7 +383,7 @@ async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store
         assert (server.n_begun, len(server.bodies)) == (1, len(PLAN))
         assert server.bodies[0]["max_tokens"] == 8
         assert server.headers[0]["x-api-key"] == KEY
-        assert result.usd.sum() == pytest.approx(len(PLAN) * 101e-6)
+        assert not_none(result.usd).sum() == pytest.approx(len(PLAN) * 101e-6)
         again = await in_batches(server, store)
         assert (again.answered.all(), server.n_begun) == (True, 1)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from commands import Youden, wire_judge, write_small_run
+from narrowing import not_none
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.block_sums import count_calls
@@ -60,7 +61,7 @@ def test_tries_that_were_paid_and_brought_nothing_are_in_the_totals_too(
     server.behave = lambda n, body: Reply(fault="html") if n == 5 else honest(n, body)
     assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
     assert youden("judge", "paid.yaml", "--max-cost", "50").code == 0
-    assert calls_of(paid_folder).usd > 110 * A_CALL
+    assert not_none(calls_of(paid_folder).usd) > 110 * A_CALL
 
 
 def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apart(

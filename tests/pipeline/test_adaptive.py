@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from worlds import dense_world
 from youden import make_plan
@@ -50,7 +51,13 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
     independent = plan.trial_type == INDEPENDENT
     cells = np.stack([plan.item, plan.first, plan.second, plan.other_item])[:, independent]
     assert len(np.unique(cells, axis=1).T) == independent.sum()
-    assert independent.sum() > 0.9 * (plan.request.budget - plan.rounds.n_paired) * paired.sum() / plan.rounds.n_paired
+    assert (
+        independent.sum()
+        > 0.9
+        * (not_none(plan.request.budget) - not_none(not_none(plan.rounds).n_paired))
+        * paired.sum()
+        / plan.rounds.n_paired
+    )
     assert carried(world, seed=seed, calls=f"{percent}%").plan.digest == plan.digest
 
 
@@ -59,7 +66,7 @@ def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_
     recorded_8_by_40: RecordedAnswers, top: int, last: int
 ) -> None:
     plan = carried(recorded_8_by_40, top=top, calls="20%").plan
-    turns = plan.rounds
+    turns = not_none(plan.rounds)
     assert len(turns.starts) == 6
     assert turns.active[0].all()
     sizes = turns.active.sum(axis=1)
@@ -140,7 +147,7 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     world = RecordedAnswers(limited, world.independent, world.pool, world.rates, world.groups)
     truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
     result = carried(world, calls="30%")
-    rounds = result.plan.rounds
+    rounds = not_none(result.plan.rounds)
     often = rounds.active[2]
     assert 0 < often.sum() < 10
     off = estimate_abilities(result).ability - truth
@@ -257,10 +264,10 @@ def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
 
     run_rounds(make_plan(recorded_8_by_40.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
     assert len(asked) >= 3
-    before = None
+    before = not_none(None)
     for n, part in enumerate(asked):
         kept, anew = (estimate_abilities(part, previous_search=one) for one in (before, None))
-        before = kept.search
+        before = not_none(kept.search)
         assert len(before.analyses) == n + 1
         np.testing.assert_array_equal(before.analyses[-1].upper_bounds, anew.search.analyses[-1].upper_bounds)
         np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)

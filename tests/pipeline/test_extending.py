@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from plan_options import SeededPlanOptions
 from small_pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
@@ -233,7 +234,9 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         changed = np.where(new & with_a3 & (later.trial_type == PAIRED), mean - 0.2, mean)
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
-            facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+            facts = not_none(
+                compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+            )
             low = [move.agent for move in facts.agent_changes if move.p_holm is not None and move.p_holm < 0.05]
             found += planted and "a3" in low
             false += not planted and bool(low)
@@ -247,7 +250,9 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
-    facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+    facts = not_none(
+        compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+    )
     assert facts.judge_drift == pytest.approx(0.15, abs=0.06)
     assert any("its model may have changed" in line for line in describe_extension(facts))
 
@@ -352,7 +357,7 @@ def test_contenders_share_partners_and_the_first_agents_keep_the_scale() -> None
 
 def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_files() -> None:
     _, found = searched(0.02, rounds=3)
-    search = found.search
+    search = not_none(found.search)
     assert (search.top, search.max_regret, len(search.analyses)) == (1, 0.02, 4)
     shares = [look.alpha_fraction for look in search.analyses]
     assert sum(shares) == pytest.approx(search.analyses[-1].alpha_spent)
@@ -360,15 +365,15 @@ def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_fi
     ends = np.array([look.upper_bounds for look in search.analyses])
     assert (ends[1:] <= ends[:-1]).all()
     _, shorter = searched(0.02, rounds=2)
-    np.testing.assert_array_equal(shorter.search.analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
+    np.testing.assert_array_equal(not_none(shorter.search).analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
 
 
 def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
     _, found = searched(None)
-    assert [look.alpha_fraction for look in found.search.analyses] == [1.0]
+    assert [look.alpha_fraction for look in not_none(found.search).analyses] == [1.0]
 
 
 def test_a_search_is_over_once_others_join() -> None:
     result, _ = searched(0.02)
-    found = trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS)))
+    found = not_none(trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS))))
     assert found.search is None

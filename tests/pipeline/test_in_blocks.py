@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from plan_options import PLAN_OPTIONS
 from run_folders import alike, contents
 from small_pools import answer_with, make_pool, part_of
@@ -223,7 +224,7 @@ def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs
     result = replace(result, request_hash=keys, seconds=seconds, usd=usd, usd_calibration=0.25, **tokens)
     folder = write_answers(tmp_path / "r", pool, result)
     fit_run(folder)
-    counted = folder.read_facts().calls
+    counted = not_none(folder.read_facts().calls)
     assert counted.n_reused == int(result.reused.sum()) > 0
     alike(asdict(count_calls(result)), asdict(counted))
 

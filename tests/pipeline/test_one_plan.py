@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import youden
 from commands import Youden
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -110,7 +111,7 @@ def test_rates_need_a_split_of_their_own_size() -> None:
     rates = case_of("one", 0, "strict").rates
     for wrong in (None, Split.without_holdout((K, J + 1))):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
-            replace(rates, split=wrong)
+            replace(rates, split=not_none(wrong))
     fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
     with pytest.raises(TypeError, match="split"):
         Rates(**fields)
@@ -159,10 +160,10 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
     keys = {"backend": "openai", "model": "gpt-4o-mini", "price_in": 0.15, "price_out": 0.6}
     costs = [plan.cost(judge) for judge in ("gpt-4o-mini", config, file, str(file), keys)]
     assert {(cost.calls, cost.tokens_in, cost.usd) for cost in costs} == {(len(plan), costs[0].tokens_in, costs[0].usd)}
-    assert costs[0].usd > 0
-    assert costs[0].minutes > 0
+    assert not_none(costs[0].usd) > 0
+    assert not_none(costs[0].minutes) > 0
     jury = plan.cost({"backend": "jury", "judges": ["gpt-4o-mini", {**keys, "name": "again"}], "vote": "mean"})
-    assert jury.usd == pytest.approx(2 * costs[0].usd)
+    assert jury.usd == pytest.approx(2 * not_none(costs[0].usd))
     for free in ("lexical", {"backend": "lexical"}, lambda one, other: 0.5):
         cost = plan.cost(free)
         assert (cost.calls, cost.cells, cost.usd) == (len(plan), plan.n_cells, 0)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
+from narrowing import not_none
 from run_folders import contents
 from small_pools import make_pool, part_of
 from youden import streams
@@ -157,7 +158,7 @@ def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path
             "max_cost": 100.0,
             **said,
         }
-        return draw_run_plan(RunConfig.model_validate(keys)).rounds.n_paired
+        return not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired
 
     usual = most(judge="lexical")
     assert most() > usual > most(max_cost=0.05)

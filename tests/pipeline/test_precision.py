@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from narrowing import not_none
 from small_pools import make_pool
 from worlds import verdicts
 from youden import make_plan
@@ -38,14 +39,14 @@ def test_item_squares_are_those_of_counted_blocks() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_blocks_for_a_width_are_the_fewest(share: float) -> None:
-    n = find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150)
-    found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
+    n = not_none(find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150))
+    found, before = (half_width_quantile(half_widths(PARTS, not_none(blocks), 150), share) for blocks in (n, n - 1))
     assert found <= 0.04 < before
 
 
 def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=150, max_blocks=6 * 150) is None
-    n_items = find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7)
+    n_items = not_none(find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7))
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items, max_blocks=6 * n_items) is not None
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items - 1, max_blocks=6 * (n_items - 1)) is None
 
@@ -67,7 +68,7 @@ def test_precision_is_forecast_from_reference_data_and_later_from_the_runs_answe
     assert before.trials == 120
     assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
     assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
-    assert 0.8 < before.rho.low < before.rho.high < 1
+    assert 0.8 < not_none(before.rho).low < not_none(before.rho).high < 1
     assert "PubMed 30 × 200" in before.source
     assert "by yes or no answers" in before.source
     graded = PrecisionForecast(result.plan, kind="graded")
@@ -75,7 +76,7 @@ def test_precision_is_forecast_from_reference_data_and_later_from_the_runs_answe
     assert graded.half_width[1.0].high < before.half_width[1.0].mean
     by_words = PrecisionForecast(result.plan, kind="lexical")
     assert "AlpacaEval 39 × 200" in by_words.source
-    assert by_words.recall.low > before.recall.low
+    assert not_none(by_words.recall).low > before.recall.low
     after = PrecisionForecast(result.plan, estimate_variance_components(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"

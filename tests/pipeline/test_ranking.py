@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import youden
+from narrowing import not_none
 from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import analysed, verdicts
@@ -202,5 +203,5 @@ def test_a_run_that_was_stopped_after_whole_blocks_is_ranked_by_means() -> None:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.block > plan.block.max() // 2)
-    found = trial_abilities_from_verdicts(part)
+    found = not_none(trial_abilities_from_verdicts(part))
     assert found.ranking == TRIAL_MEAN

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from narrowing import not_none
 from report_runs import judged
 from small_pools import answer_with, make_pool
 from youden import make_plan, rank
@@ -165,7 +166,7 @@ def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
     assert facts.signal == attrs["signal"]
     assert facts.recommendation == attrs["recommendation"]
     assert facts.recommendation.text in folder.file("ranking.json").read_text(encoding="utf-8")
-    assert facts.signal.j == pytest.approx(facts.signal.tpr - facts.signal.fpr)
+    assert facts.signal.j == pytest.approx(not_none(facts.signal.tpr) - not_none(facts.signal.fpr))
     assert facts.signal.j_low < facts.signal.j < facts.signal.j_high
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from commands import Youden
+from narrowing import not_none
 from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
@@ -67,8 +68,8 @@ def test_the_part_that_moves_answers_is_found(moving: str) -> None:
     plan = make_plan(pool_of(3), calls=2000)
     found = parts_of(answers(plan, seed=1, **{moving: 0.04}))
     sizes = {"items": found.agent_item, "luck": found.response, "rest": found.residual}
-    assert sizes[moving].value == pytest.approx(0.04, rel=0.3)
-    assert all(abs(part.value) < 0.004 for name, part in sizes.items() if name != moving)
+    assert not_none(sizes[moving]).value == pytest.approx(0.04, rel=0.3)
+    assert all(abs(not_none(part).value) < 0.004 for name, part in sizes.items() if name != moving)
 
 
 def test_without_repeats_luck_is_unknown_and_stands_with_the_items() -> None:
@@ -181,7 +182,7 @@ def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: 
     assert found.summary in html.unescape(shown)
     for part in found.parts:
         assert part.name in html.unescape(shown)
-    figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["variance"]
+    figure = json.loads(not_none(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL))[1])["variance"]
     assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in found.parts)
     assert found.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")

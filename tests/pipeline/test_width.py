@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
+from narrowing import not_none
 from small_pools import make_pool, starts_with
 from worlds import dense_world
 from youden import make_plan
@@ -169,7 +170,7 @@ def test_a_width_that_no_number_of_items_gives_is_refused_without_such_a_number(
 def test_a_forecast_counts_the_calls_of_all_agents_that_a_width_takes(config: RunConfig) -> None:
     plan = draw_run_plan(config.model_copy(update={"half_width": 0.2}))
     forecast = PrecisionForecast(plan)
-    n_calls = plan.n_agents * forecast.trials_needed.low / 2 + forecast.n_independent
+    n_calls = plan.n_agents * not_none(forecast.trials_needed).low / 2 + forecast.n_independent
     assert f"{n_calls:,.0f}" in " ".join(format_forecast(forecast))
 
 

@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from commands import Youden, write_config, write_pool_table
+from narrowing import not_none
 from report_runs import judged
 from run_folders import contents
 from small_pools import make_pool
@@ -126,7 +127,7 @@ def test_figures_are_those_of_the_agents_that_have_both(labelled_run: RunFolder,
     assert label.n_agents == 7
     assert label.spearman.value == pytest.approx(spearmanr(ability, values).statistic)
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
-    assert label.spearman.low < label.spearman.value
+    assert not_none(label.spearman.low) < not_none(label.spearman.value)
     assert label.auc is None
     assert found.notes == ("1 of 8 agents have no label: a7.",)
     assert labelled_run.read_labels() == found
@@ -136,7 +137,11 @@ def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) 
     good = [True, True, False, True, False, False, False, True]
     label = only(held_against(labelled_run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
     wanted = auc_sampling_interval(abilities(labelled_run), np.array(good))
-    assert (label.auc.value, label.auc.low, label.auc.high) == (wanted.value, wanted.low, wanted.high)
+    assert (not_none(label.auc).value, not_none(label.auc).low, not_none(label.auc).high) == (
+        wanted.value,
+        wanted.low,
+        wanted.high,
+    )
     assert label.n_positive == 4
     assert [one.agent for one in label.disagreements] == ["a7", "a2"]
     assert label.disagreements[0].label_high == 4
@@ -163,9 +168,9 @@ def test_labels_of_cells_are_averaged_and_held_against_scores(labelled_run: RunF
     ]
     found = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
     label = only(found)
-    assert (label.cells.n_cells, label.cells.n_items) == (80, 10)
-    assert label.cells.overall.value == pytest.approx(1)
-    assert label.cells.within.value == pytest.approx(1)
+    assert (not_none(label.cells).n_cells, not_none(label.cells).n_items) == (80, 10)
+    assert not_none(label.cells).overall.value == pytest.approx(1)
+    assert not_none(label.cells).within.value == pytest.approx(1)
     assert found.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
     label = only(found := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))

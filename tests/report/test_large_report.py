@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from browsers import chromium, complaints, drawn
+from narrowing import not_none
 from plan_options import PLAN_OPTIONS
 from report_runs import judged, with_values
 from run_folders import alike
@@ -83,9 +84,11 @@ def test_of_many_items_every_so_manieth_is_drawn(large_report: ReportData) -> No
 
 
 def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(large_report: ReportData) -> None:
-    trials = large_report.trials
-    few = with_values(
-        trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
+    trials = not_none(large_report.trials)
+    few = not_none(
+        with_values(
+            trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
+        )
     )
     small = with_values(large_report, trials=few)
 
@@ -199,8 +202,8 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     alike(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
     alike(pairs, folder.read_pairs(), how)
-    assert (large.judge.swapped is None) == (large.trials.n_of_kind["answers differ"] == 0)
-    assert sum(large.trials.n_of_kind.values()) == len(folder.read_plan())
+    assert (not_none(large.judge).swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
+    assert sum(not_none(large.trials).n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
 
 

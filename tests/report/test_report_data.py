@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from report_runs import by_ability, judged
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden import make_plan
@@ -81,14 +82,14 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
     data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
     lines = data.summary.ranking
     for line in lines:
-        tied = data.tied[line.agent]
+        tied = not_none(data.tied[line.agent])
         assert line.agent not in tied
         assert line.rank_interval[1] - line.rank_interval[0] >= len(tied)
         assert (
             line.simultaneous_rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.simultaneous_rank_high
         )
         apart_though_overlapping += sum(
-            other.low <= line.high and line.low <= other.high
+            not_none(other.low) <= not_none(line.high) and line.low <= other.high
             for other in lines
             if other.agent not in (line.agent, *tied)
         )
@@ -101,10 +102,10 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
 
     data = ReportData(judged(tmp_path / "run", answers=answers))
     assert data.summary.facts.unique_best is None
-    assert len(data.summary.facts.choice.candidates) == 4
+    assert len(not_none(data.summary.facts.choice).candidates) == 4
     for line in data.summary.ranking:
         assert line.ranks == line.simultaneous_ranks == "1–5"
-        assert line.low < line.high
+        assert not_none(line.low) < not_none(line.high)
         assert len(data.tied[line.agent] or ()) == 4
 
 
@@ -149,7 +150,7 @@ def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path
     columns = chart.frame.columns
     assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
     for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
-        assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
+        assert (not_none(low) + not_none(high)) / 2 == pytest.approx(distance, abs=2e-5)
     assert "minus the average agent's" in json.dumps(chart.spec)
 
 
@@ -319,23 +320,23 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
     assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
     assert data.plan is not None
     assert sum(n for reason, n in data.summary.missing_reasons if reason.endswith("refused")) == 32
-    assert data.summary.calls.n_calls - data.summary.calls.n_missing == 288
-    assert sum(data.trials.n_of_kind.values()) == data.trials.n_all == 320
-    assert data.trials.n_of_kind["no answer"] == 32
-    assert len(data.trials.texts) == 40
-    texts, sample = data.trials.texts, data.trials
+    assert not_none(data.summary.calls).n_calls - not_none(data.summary.calls).n_missing == 288
+    assert sum(not_none(data.trials).n_of_kind.values()) == not_none(data.trials).n_all == 320
+    assert not_none(data.trials).n_of_kind["no answer"] == 32
+    assert len(not_none(data.trials).texts) == 40
+    texts, sample = not_none(data.trials).texts, not_none(data.trials)
     for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
         other = line.item if line.other_item is None else line.other_item
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
         assert texts[second] == f"agent {line.second} says something of item {other}"
     assert {advice.slug for advice in data.advice} >= {"missing"}
-    assert data.holdout.n_cells <= 8
+    assert not_none(data.holdout).n_cells <= 8
     np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
     grid = data.agents.value
     assert grid[0, 1] == pytest.approx(0.9, abs=1e-9)
     assert np.isnan(np.diag(grid)).all()
     assert len(data.items.ordered) == 8
-    assert data.items.hardest[0].text.startswith("item ")
+    assert not_none(data.items.hardest[0].text).startswith("item ")
 
 
 def apart(
@@ -366,7 +367,7 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
 
 def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
-    result = read_result(folder)
+    result = not_none(read_result(folder))
     sources = Sources(folder, find_calling_judge(result))
     little = TrialSample(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
     assert 0 < len(little.lines) < 20
@@ -378,8 +379,8 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "run-pool")
     data = ReportData(folder)
     assert any(advice.message.startswith("The pool cannot be read") for advice in data.advice)
-    assert data.trials.texts == []
-    assert set(data.trials.first) == {-1}
+    assert not_none(data.trials).texts == []
+    assert set(not_none(data.trials).first) == {-1}
 
 
 def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
@@ -414,7 +415,7 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     one = judged(tmp_path / "one", answers=nearly)
     two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0))
     data = Comparison(one, two)
-    assert data.correlation.value == pytest.approx(-1)
+    assert not_none(data.correlation).value == pytest.approx(-1)
     pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
     assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.summary)
@@ -426,10 +427,10 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
         ("a3", 4, 2),
         ("a4", 5, 1),
     ]
-    (_, n, yes_yes, *_, no_no, differ), independent = data.answers.rows
+    (_, n, yes_yes, *_, no_no, differ), independent = not_none(data.answers).rows
     assert (n, yes_yes, no_no, differ) == ("160", "0", "0", "100.0")
     assert independent == ["independent", "160", "0", "0", "0", "160", "0.0"]
-    assert data.trials.n_of_kind["judges differ"] == 160
+    assert not_none(data.trials).n_of_kind["judges differ"] == 160
 
 
 def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:

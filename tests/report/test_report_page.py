@@ -20,6 +20,7 @@ from jsonschema import ValidationError
 
 from commands import Youden
 from hostile_pools import make_pool_with_hostile_texts
+from narrowing import not_none
 from report_runs import judged, with_values
 from small_pools import make_pool
 from youden.errors import RunFolderError
@@ -37,12 +38,14 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(7, 20))
     facts = folder.read_facts()
-    assert facts.choice.candidates
+    assert not_none(facts.choice).candidates
     data = ReportData(folder)
-    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(facts.choice.p_best)
-    (first, chance), *_ = facts.choice.p_best.items()
-    assert chance == max(facts.choice.p_best.values())
-    said = data.summary.chances
+    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(
+        not_none(facts.choice).p_best
+    )
+    (first, chance), *_ = not_none(facts.choice).p_best.items()
+    assert chance == max(not_none(facts.choice).p_best.values())
+    said = not_none(data.summary.chances)
     assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
     assert "all others: " in said
     assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
@@ -90,7 +93,7 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
     """The specifications of a page's figures by slug. Raises: where one does not fit Vega-Lite's schema."""
-    data = re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL)
+    data = not_none(re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL))
     specs = {slug: figure["spec"] for slug, figure in json.loads(data[1]).items()}
     for spec in specs.values():
         alt.TopLevelSpec.validate(spec)
@@ -110,7 +113,7 @@ def test_the_policy_names_every_script_by_its_hash_and_nothing_else_may_run(host
     page = Elements(hostile_page)
     (policy,) = [str(attributes["content"]) for tag, attributes in page.found if "Content-Security" in str(attributes)]
     hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in page.scripts}
-    allowed = re.search(r"script-src ([^;]*);", policy)
+    allowed = not_none(re.search(r"script-src ([^;]*);", policy))
     assert set(allowed[1].split()) == hashes
     assert "default-src 'none'" in policy
     assert "connect-src 'none'" in policy

@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import pytest
 
+from narrowing import not_none
 from report_runs import by_ability, judged, with_values
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from worlds import analysed
@@ -101,7 +102,7 @@ def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) 
 
     folder = judged(tmp_path / "run", answers=answers)
     data = ReportData(folder)
-    assert (data.judge.tpr, data.judge.fpr, data.judge.yes) == (0.75, 0.25, (1.0, 0.0))
+    assert (not_none(data.judge).tpr, not_none(data.judge).fpr, not_none(data.judge).yes) == (0.75, 0.25, (1.0, 0.0))
     page = " ".join(render_page(data).split())
     assert "are 0.750 on average for pairs from one item and 0.250 for pairs from two" in page
     assert "it says yes to 100.0 % and to 0.0 % (false positives)" in page
@@ -116,8 +117,8 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
         source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
     ).judge
     assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
-    assert (found.retest.n, found.retest.n_same) == (1, 0)
-    assert (found.swapped.n, found.swapped.n_same) == (1, 1)
+    assert (not_none(found.retest).n, not_none(found.retest).n_same) == (1, 0)
+    assert (not_none(found.swapped).n, not_none(found.swapped).n_same) == (1, 1)
 
 
 def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
@@ -161,7 +162,7 @@ def test_an_agent_that_fails_on_an_item_is_last_there_and_its_worst_trials_are_s
     assert data.item_ids[page.loses[0][0]] == data.item_ids[2]
     assert page.loses[0][2] < -0.2
     assert page.high[0][1] >= page.low[0][1]
-    carried = {line.row: line for line in data.trials.lines}
+    carried = {line.row: line for line in not_none(data.trials).lines}
     assert {carried[row].item for row in page.worst[:4]} == {2}
     assert all(set(one.worst) <= set(carried) for one in data.pages)
 
@@ -185,7 +186,7 @@ def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
     few = ReportData(
         judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, independent="pooled:12")
     )
-    assert few.partners_seen < 0.3
+    assert not_none(few.partners_seen) < 0.3
     assert not few.can_assess_additivity
     assert '<details class="part"><summary><h3>Additivity</h3> <span>cannot be assessed' in render_page(few)
     assert "additivity" not in {one.slug for one in few.advice}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from youden.errors import StatisticsError
 from youden.stats import spearman
 from youden.stats.judges.curved_relation import curve_share, curved_relation
@@ -322,7 +323,7 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
             )
             if best is None or log > best[0]:
                 best = (log, ratio, squares / freedom, inverse)
-        return best[1:]
+        return not_none(best)[1:]
 
     _, _, inverse = fit(fixed, agents)
     P = off(fixed, inverse)

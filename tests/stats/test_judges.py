@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from worlds import verdicts, write_run
 from youden import make_plan
@@ -91,7 +92,7 @@ def test_a_judge_agrees_with_itself() -> None:
     pair = study.pairs[0]
     assert (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded) == (1, 1, 1, 1)
     assert pair.n_units == len(result.plan)
-    assert pair.ranking.value == pytest.approx(1)
+    assert not_none(pair.ranking).value == pytest.approx(1)
     assert study.krippendorff_alpha == 1
     assert all(len(set(row["places"])) == 1 for row in study.agents)
 
@@ -152,7 +153,7 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
 
 def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     runs = [judged(verdicts(make_pool(6, 8), seed=seed), name="j") for seed in range(3)]
-    runs = [replace(run, result=replace(run.result, plan=runs[0].result.plan)) for run in runs]
+    runs = [replace(run, result=replace(run.result, plan=not_none(runs[0].result).plan)) for run in runs]
     study = JudgesStudy(AlignedRuns(runs))
     assert study.runs == ("j (1)", "j (2)", "j (3)")
     assert len(study.pairs) == 3

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from narrowing import not_none
 from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
@@ -184,7 +185,7 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
 
 def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=8, n_items=30, design="cyclic", calls=2000)
-    facts = RunFolder(tmp_path / "run").read_facts().partners
+    facts = not_none(RunFolder(tmp_path / "run").read_facts().partners)
     assert 0 < facts.split_half_rho < 1
     assert 1 <= len(facts.agents) <= 3
     assert [moved for _, moved in facts.agents] == sorted((moved for _, moved in facts.agents), reverse=True)

@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.engines import trial_blocks
@@ -215,7 +216,7 @@ def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monk
     monkeypatch.setattr(trial_blocks, "MAX_CELLS_PER_CHUNK", 60)
     plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
     result = answer_with(plan, np.random.default_rng(8).random(len(plan)))
-    ranked, model = trial_abilities_from_verdicts(result), estimate_mean_abilities(result)
+    ranked, model = not_none(trial_abilities_from_verdicts(result)), estimate_mean_abilities(result)
     np.testing.assert_array_equal(model.ability, ranked.ability)
     np.testing.assert_array_equal(model.covariance.covariance, ranked.covariance.covariance)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from cyclic_plans import contributions, cyclic
+from narrowing import not_none
 from youden import ClippedLinear
 from youden.errors import StatisticsError
 from youden.stats import CentredCovariance, PairChunk, pairwise_differences, trial_means
@@ -183,8 +184,8 @@ def test_a_gate_at_its_margin_rarely_passes_and_covers_the_difference() -> None:
 
 def test_a_clearer_difference_needs_fewer_items_and_forecasts_end_at_a_million() -> None:
     near, far = ConservativeDifference(-0.02, 1e-3, 50, 50.0, 0.0), ConservativeDifference(-0.1, 1e-3, 50, 50.0, 0.0)
-    slow = required_n_items(near, margin=0.05, alpha=0.025)
-    fast = required_n_items(far, margin=0.05, alpha=0.025)
+    slow = not_none(required_n_items(near, margin=0.05, alpha=0.025))
+    fast = not_none(required_n_items(far, margin=0.05, alpha=0.025))
     assert fast < slow
     assert required_n_items(ConservativeDifference(0.0, 10.0, 5, 5.0, 1.0), margin=1e-3, alpha=0.025) is None
     with pytest.raises(StatisticsError, match="decision-error"):

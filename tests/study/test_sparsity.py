@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from narrowing import not_none
 from worlds import dense_world, write_run
 from youden import ClippedLinear
 from youden.cli import youden
@@ -43,8 +44,8 @@ def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(
     rates = replace(recorded_10_by_24.rates, split=split)
     fit = ClippedLinear().fit(rates.training_scores(kind="row").value)
     held = rates.holdout_scores(kind="row").value
-    assert study.dense.rmse.mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
-    assert study.dense.of_train.mean == 1
+    assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
+    assert not_none(study.dense.of_train).mean == 1
 
 
 def test_more_cells_cost_more_and_rank_better(recorded_10_by_24: RecordedAnswers) -> None:
@@ -52,9 +53,9 @@ def test_more_cells_cost_more_and_rank_better(recorded_10_by_24: RecordedAnswers
     study = study_sparsity(recorded_10_by_24, regimes=regimes, n_seeds=4)
     rows = [row for row in study.rows if row.rho and row.calls and row.calls_unordered]
     assert len(rows) == 3
-    assert rows[0].rho.mean < rows[2].rho.mean == pytest.approx(1.0)
-    assert rows[0].calls.mean < rows[1].calls.mean < rows[2].calls.mean
-    assert rows[2].calls.mean == pytest.approx(2 * rows[2].calls_unordered.mean)
+    assert not_none(rows[0].rho).mean < rows[2].rho.mean == pytest.approx(1.0)
+    assert not_none(rows[0].calls).mean < rows[1].calls.mean < rows[2].calls.mean
+    assert not_none(rows[2].calls).mean == pytest.approx(2 * rows[2].calls_unordered.mean)
 
 
 def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(recorded_10_by_24: RecordedAnswers) -> None:
@@ -132,7 +133,7 @@ def test_compute_item_std_error_equals_the_bootstrap_of_the_mean_difference() ->
 
 def test_more_seeds_do_not_make_items_more_numerous(recorded_10_by_24: RecordedAnswers) -> None:
     few, many = (study_baselines(recorded_10_by_24, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
-    assert many.se_seeds < 0.8 * few.se_seeds
+    assert not_none(many.se_seeds) < 0.8 * not_none(few.se_seeds)
     assert many.se_items > 0.6 * few.se_items
 
 
@@ -147,7 +148,7 @@ def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_
 def test_the_contrast_is_the_papers_where_its_groups_are_there() -> None:
     plain = dense_world(6, 4)
     assert find_contrast(plain) is None
-    found = find_contrast(plain, above=["even"], below=["odd"])
+    found = not_none(find_contrast(plain, above=["even"], below=["odd"]))
     assert found.positive.tolist() == [True, False] * 3
     with pytest.raises(ConfigError, match="even, odd"):
         find_contrast(plain, above=["good"], below=["odd"])
@@ -175,9 +176,9 @@ def test_the_links_study_carries_its_bootstrap_and_distribution(recorded_10_by_2
         ("identity", "logit"),
         ("probit", "logit"),
     ]
-    curve = study.ecdf["identity"]
-    assert list(curve["share"]) == sorted(curve["share"])
-    assert curve["share"][-1] >= 0.99
+    curve = not_none(study.ecdf["identity"])
+    assert list(not_none(curve["share"])) == sorted(not_none(curve["share"]))
+    assert not_none(not_none(curve["share"])[-1]) >= 0.99
     assert LinksStudy(scores).differences == ()
 
 
@@ -203,10 +204,10 @@ def test_pubmed_predicts_held_out_cells_as_the_statistics_page_says(
     pubmed = make_recorded_answers(rates, difference_only=True)
     study = study_sparsity(pubmed, regimes=[Regime("nlogn", {"c": 1.6})], n_seeds=3, rule=rule)
     row = study.rows[0]
-    assert study.dense.rmse.mean == pytest.approx(dense, abs=0.005)
-    assert row.rmse.mean == pytest.approx(sparse, abs=0.005)
-    assert row.rho.mean == pytest.approx(0.98, abs=0.012)
-    assert row.of_all.mean == pytest.approx(0.3335)
+    assert not_none(study.dense.rmse).mean == pytest.approx(dense, abs=0.005)
+    assert not_none(row.rmse).mean == pytest.approx(sparse, abs=0.005)
+    assert not_none(row.rho).mean == pytest.approx(0.98, abs=0.012)
+    assert not_none(row.of_all).mean == pytest.approx(0.3335)
 
 
 def test_domains_are_recognised_by_the_folder_they_came_from() -> None:
@@ -237,7 +238,7 @@ def test_every_figure_of_a_domain_has_its_row_and_the_rest_is_said_to_be_missing
     assert any("Llama3-70b" in line for line in study.missing)
     assert any("29 agents × 100 items" in line for line in study.disagreements)
     row = next(row for row in study.rows if row.sds is not None and row.paper is not None and row.sd)
-    assert row.sds == pytest.approx((row.ours - row.paper) / row.sd)
+    assert row.sds == pytest.approx((row.ours - not_none(row.paper)) / row.sd)
 
 
 @pytest.mark.slow

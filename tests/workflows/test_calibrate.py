@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from commands import Youden, write_config
+from narrowing import not_none
 from small_pools import make_pool
 from wire_server import Reply, WireServer
 from youden import make_plan, read_pool
@@ -113,7 +114,7 @@ def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTria
     answer[known.rows("independent")[:6]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
     assert verdict.outcome == "not sure"
-    n = round(30 * verdict.calls / 150)
+    n = round(30 * not_none(verdict.calls) / 150)
     settled = [k for k in range(n + 1) if proportion(k, n).high < 0.3]
     assert binom.pmf(settled, n, 0.2).sum() == pytest.approx(0.8, abs=0.06)
 
@@ -156,14 +157,14 @@ def test_answers_of_a_calibration_count_towards_the_run(
     n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
     assert youden("run", "notes-run.yaml").code == 0
     assert server.n_requests == 150 + n_calls - 110
-    assert RunFolder(calibration_folder / "runs/notes").read_facts().calls.n_reused == 110
+    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 110
     page = (calibration_folder / "runs/notes/report.html").read_text(encoding="utf-8")
     assert "110 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
     assert "110 answers were requested before this run; they cost $0.0000" in youden(
         "report", "runs/notes", "--format", "md"
     ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
-    assert RunFolder(calibration_folder / "runs/notes").read_facts().calls.n_reused == 110
+    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 110
 
 
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(

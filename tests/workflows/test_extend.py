@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
+from narrowing import not_none
 from small_pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
@@ -119,7 +120,7 @@ def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     again = np.array([[f"{text} Said again." for text in row] for row in old.texts], dtype=object)
     write_pool(Pool.from_repeats(old.agents, old.items, [old.texts, again], "old"), extension_folder / "old")
     folder, asked = RunFolder(extension_folder / "runs/r"), reset_server.n_requests
-    keys = folder.read_verdicts(folder.read_plan()).request_hash
+    keys = not_none(folder.read_verdicts(folder.read_plan()).request_hash)
     assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
     ended = youden("run", "r.yaml")
     assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
@@ -129,7 +130,7 @@ def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     said, now = json.loads(ended.out), folder.read_verdicts(folder.read_plan())
     n_new = said["cost"]["calls"]
     assert reset_server.n_requests - asked == n_new == len(now.plan) - CALLS
-    assert now.request_hash[:CALLS].tolist() == keys.tolist()
+    assert not_none(now.request_hash)[:CALLS].tolist() == keys.tolist()
     shown = [now.plan.trials.columns()[name][CALLS:] for name in ("first_repeat", "second_repeat")]
     assert (np.concatenate(shown) == 2).mean() > 0.9
     assert said["extension"]["kind"] == "repeats"
@@ -175,7 +176,7 @@ def test_the_config_makes_the_whole_run_again_without_a_call(
         {"calls", "focus"},
     ]
     ranking, asked = folder.file("ranking.csv").read_bytes(), reset_server.n_requests
-    usd = folder.read_facts().calls
+    usd = not_none(folder.read_facts().calls)
     assert usd.tokens_in == 100 * asked
     assert youden("run", "runs/r/config.yaml").code == 0
     ended = youden("run", "runs/r/config.yaml", "--judge", "replay", "--out", "runs/again")
@@ -334,12 +335,12 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
         max_cost=100.0,
     )
     assert youden("run", "adaptive.yaml").code == 0
-    spent = RunFolder(extension_folder / "runs/adaptive").read_facts().calls
+    spent = not_none(RunFolder(extension_folder / "runs/adaptive").read_facts().calls)
     assert spent.usd
     assert youden("plan", "adaptive.yaml").code == 0
     assert youden("fit", "runs/adaptive").code == 0
     assert youden("run", "adaptive.yaml").code == 0
-    again = RunFolder(extension_folder / "runs/adaptive").read_facts().calls
+    again = not_none(RunFolder(extension_folder / "runs/adaptive").read_facts().calls)
     assert again.usd == pytest.approx(spent.usd)
 
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
+from narrowing import not_none
 from small_pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
@@ -60,7 +61,7 @@ def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
         (len(step["focus"]) for step in steps[1:]), reverse=True
     )
     assert {step["top"] for step in steps[1:]} == {1}
-    choice, plan = folder.read_facts().choice, folder.read_plan()
+    choice, plan = not_none(folder.read_facts().choice), folder.read_plan()
     assert len(choice.agents) == 1
     assert youden("run", "runs/r/config.yaml").code == 0
     assert one_server.n_requests - asked == n
@@ -76,7 +77,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     max_regret = f"{before.regret_bound * 0.8:.3f}"
     ended = youden("extend", "best", "runs/r", "--max-regret", max_regret).well()
     assert one_server.n_requests > asked
-    after, asked = folder.read_facts().choice, one_server.n_requests
+    after, asked = not_none(folder.read_facts().choice), one_server.n_requests
     assert ("regret bound is met" in ended.err) == (after.regret_bound <= float(max_regret))
     assert "regret bound is met" in ended.err or "all comparisons of the candidates" in ended.err
     again = youden("extend", "best", "runs/r", "--max-regret", max_regret)

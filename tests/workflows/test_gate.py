@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, write_config, write_pool_table
+from narrowing import not_none
 from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
@@ -83,7 +84,7 @@ def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> N
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a3", "a2"], baseline="a1")
     for row in found.agents:
-        assert row.difference == pytest.approx(ability[row.agent] - ability["a1"], abs=1e-9)
+        assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a1"]), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
     run = write(tmp_path / "run", world(gap=0.4), **plan)
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7").agents[0]
-    assert found.difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-6)
+    assert found.difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-6)
     assert found.outcome == "better"
 
 
@@ -132,7 +133,7 @@ def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: 
     these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
     assert these.agents[0].difference == kind.difference
     assert None not in (kind.low, kind.high, these.agents[0].low, these.agents[0].high)
-    assert 0 < these.agents[0].high - these.agents[0].low < 0.9 * (kind.high - kind.low)
+    assert 0 < not_none(these.agents[0].high) - not_none(these.agents[0].low) < 0.9 * (kind.high - kind.low)
     about = ("--target", "these-items", "--ledger", "these.json")
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
     assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
@@ -150,7 +151,7 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     run = fitted(tmp_path / "run", run_rounds(plan, partial(answered, dense=world(gap=0.4))))
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7")
-    assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
+    assert found.agents[0].difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-9)
     assert found.agents[0].outcome == "better"
     assert not found.extendable
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
@@ -178,7 +179,7 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
     assert [row.agent for row in three] == ["a0", "a2", "a3"]
     assert {row.level for row in three} == {1 - 0.05 / 3}
     assert three[0].difference == alone.difference
-    assert three[0].high > alone.high
+    assert not_none(three[0].high) > not_none(alone.high)
 
 
 def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
@@ -224,11 +225,11 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
     found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
     assert found.agents[0].outcome == "undecided"
-    needed = found.agents[0].required
+    needed = not_none(found.agents[0].required)
     assert needed.calls is None
-    assert needed.items > 60
+    assert not_none(needed.items) > 60
     assert format_next_command(found) is None
-    assert needed.conditional_power < 0.9
+    assert not_none(needed.conditional_power) < 0.9
     text = render_markdown(found)
     assert (
         f"power of {needed.conditional_power:.0%} in the least favourable case; for 90 %, about {needed.items:,} items"
@@ -369,15 +370,15 @@ def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
 def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
     gate = gate_of("n")
     gate = replace(gate, agents=(*gate.agents, *gate_of("m", "worse").agents, *gate_of("o", "better").agents))
-    suite = ET.fromstring(render_junit(gate).encode()).find("testsuite")
+    suite = not_none(ET.fromstring(render_junit(gate).encode()).find("testsuite"))
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
     assert [[child.tag for child in case] for case in suite.iter("testcase")] == [
         ["error", "system-out"],
         ["failure", "system-out"],
         ["system-out"],
     ]
-    error = suite.find(".//error")
-    command, comment = error.text.split("  # ")
+    error = not_none(suite.find(".//error"))
+    command, comment = not_none(error.text).split("  # ")
     assert command == "youden extend calls 'runs/my run' 1200 --focus n --focus n2"
     assert comment == "about $0.50; 2,000 calls in all; then run the gate again"
 
@@ -398,7 +399,7 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
 def test_the_page_states_the_candidates_only_if_the_run_recommends_an_agent(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
-    choice = run.read_facts().choice
+    choice = not_none(run.read_facts().choice)
     page = youden(*words, "--markdown", "-").out
     (line,) = (line for line in page.splitlines() if line.startswith("Among all agents of the run"))
     assert f"this gate: Candidates: {choice.agents[0]}" in line
@@ -436,5 +437,5 @@ def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: P
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a6", "a1"], baseline="a0")
     for row in found.agents:
-        assert row.difference == pytest.approx(ability[row.agent] - ability["a0"], abs=1e-9)
+        assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a0"]), abs=1e-9)
     assert found.agents[0].outcome == "worse"

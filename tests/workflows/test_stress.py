@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from commands import Youden, write_config
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from wire_server import WireServer
 from youden import make_plan, read_pool
@@ -72,9 +73,9 @@ def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
     landed = {way: attack_ranks(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
-    assert landed["plain"].rank <= K - 3
-    assert landed["robust"].rank >= K - 1
-    assert landed["robust"].shift <= 0.5
+    assert not_none(landed["plain"]).rank <= K - 3
+    assert not_none(landed["robust"]).rank >= K - 1
+    assert not_none(landed["robust"]).shift <= 0.5
 
 
 def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_alike() -> None:
