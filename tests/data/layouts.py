@@ -355,7 +355,7 @@ def battles(at: Path) -> str:
     return "battles.jsonl"
 
 
-def annotations(at: Path) -> str:
+def annotations_of_alpaca_eval(at: Path) -> str:
     """Annotations of AlpacaEval: a reference and one model in each row."""
     rows = [
         {

@@ -41,7 +41,8 @@ def read_by_datasets(folder: Path, *tables: str) -> dict[str, list[dict[str, obj
     python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
     ended = in_tools(python, TOOLS / "read_by_datasets.py", folder, *tables, cwd=folder.parent, HF_HUB_OFFLINE="1")
     assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
+    rows: dict[str, list[dict[str, object]]] = json.loads(ended.stdout)
+    return rows
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -87,11 +88,12 @@ def hostile_run(made_once: Path, tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
 
 
-def front(readme: Path) -> dict[str, object]:
+def front(readme: Path) -> dict[str, Any]:
     """What the Hub reads of a card: the YAML between the first line and the next `---`."""
     text = readme.read_text(encoding="utf-8")
     assert text.startswith("---\n")
-    return yaml.safe_load(text.split("\n---\n")[0])
+    metadata: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])
+    return metadata
 
 
 def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
@@ -128,20 +130,22 @@ def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files
 
 def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) -> None:
     members: list[Json] = ["private/m.yaml", {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}]
-    config = RunConfig(
-        name="r",
-        pool="private/pool",
-        judge={"backend": "jury", "judges": members},
-        extensions=[
-            ExtensionStep(agents="private/more"),
-            ExtensionStep(calls=10),
-            ExtensionStep(repeats="private/again"),
-        ],
-        store="private/store.db",
-        out="private/run",
-        unfinished=UnfinishedExtension(
-            agents="private/next", pool="f" * 64, first=2, number=2, step=ExtensionStep(agents="private/next")
-        ),
+    config = RunConfig.model_validate(
+        {
+            "name": "r",
+            "pool": "private/pool",
+            "judge": {"backend": "jury", "judges": members},
+            "extensions": [
+                ExtensionStep(agents="private/more"),
+                ExtensionStep(calls=10),
+                ExtensionStep(repeats="private/again"),
+            ],
+            "store": "private/store.db",
+            "out": "private/run",
+            "unfinished": UnfinishedExtension(
+                agents="private/next", pool="f" * 64, first=2, number=2, step=ExtensionStep(agents="private/next")
+            ),
+        }
     )
     RunFolder(tmp_path).write_config(_strip_folders(config, tmp_path))
     said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
@@ -176,13 +180,12 @@ def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature
 
 
 def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
-    model = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
+    model: dict[str, Json] = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
     scoring = not_none(
         _describe_judge({"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}})
     )
-    judges = scoring["judges"]
-    assert isinstance(judges, list)
-    assert [judge["model_info"]["id"] for judge in judges if isinstance(judge, dict)] == ["m-1", "m-2"]  # type: ignore[index,call-overload]
+    judges: Any = scoring["judges"]
+    assert [judge["model_info"]["id"] for judge in judges] == ["m-1", "m-2"]
     assert "same-source (digest d)" in str(scoring["input_prompt"])
     assert _describe_judge({"judge_detail": {"name": "lexical"}}) is None
 

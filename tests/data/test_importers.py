@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +80,7 @@ def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, you
 def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
     offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
-    command = [python, TOOLS / "lm_eval_runs.py"]
+    command = [python, str(TOOLS / "lm_eval_runs.py")]
     subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=600)
     files = [file for file in tmp_path.rglob("samples_*.jsonl") if "repeated" not in file.parts]
     written = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
@@ -424,14 +425,13 @@ def test_traces_without_messages_are_left_out_and_repeated_traces_are_repeats(tm
     good = traced("one", "Why?", spans_of_tools=False, as_json=True)
     again = traced("one", "Why?", spans_of_tools=False, as_json=True)
     bare = {"traceId": "ff", "status": {"code": 2, "message": "429: slow down"}, "startTimeUnixNano": -1}
+    values: tuple[Any, ...] = (None, {}, {"stringValue": "["}, {"stringValue": "[[1]]"}, {"arrayValue": 3}, {"x": {}})
     odd = [
         {
             "traceId": n,
             "attributes": [{"key": f"gen_ai.{side}.messages", "value": value} for side in ("input", "output")],
         }
-        for n, value in enumerate(
-            (None, {}, {"stringValue": "["}, {"stringValue": "[[1]]"}, {"arrayValue": 3}, {"x": {}})
-        )
+        for n, value in enumerate(values)
     ]
     file = write(tmp_path / "t.jsonl", exported(*good), exported(*again, bare), exported(*odd))
     imported = load("opentelemetry", file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_rows_that_repeat_agent_and_item_are_repeats_where_the_import_is_told_so
 
 
 def test_promptfoo_s_repeats_are_tests_with_the_same_variables(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"provider": who, "testIdx": 3 * test + n, "vars": {"q": test}, "response": {"output": f"{who}{test}{n}"}}
         for who in ("p", "q")
         for test in (0, 1)

@@ -126,7 +126,7 @@ def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_real_datasets_on_disk_are_read_and_none_is_lost(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
-    ran = [python, TOOLS / "hf_rows.py"]
+    ran = [python, str(TOOLS / "hf_rows.py")]
     subprocess.run(ran, cwd=tmp_path, check=True, capture_output=True, timeout=120)
     for name in ("generations", "completions"):
         imported = load("hf-dataset", tmp_path / name)

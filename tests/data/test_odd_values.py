@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pandas as pd
@@ -249,7 +250,9 @@ def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missin
 
 @pytest.mark.parametrize("unit", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]", "period[D]"])
 def test_a_missing_time_as_an_id_is_an_error(unit: str) -> None:
-    times = pd.Series([0] * 12).astype("timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]")
+    times: Any = pd.Series([0] * 12).astype(
+        "timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]"
+    )
     times = times.astype(unit) if "UTC" not in unit else times.dt.tz_localize("UTC")
     times = times.where(pd.Series(range(12)) != 1)
     with pytest.raises(PoolError, match=r"row 2: the item id is not a string: got None.*\[pool-id\]"):
@@ -362,7 +365,7 @@ def test_repeats_are_numbered_from_any_start_and_stored_from_1(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("repeat", [-1, 1.5, "first", True, "-1", "1e3", float("inf")])
-def test_a_repeat_that_is_no_whole_number_is_refused(repeat: object) -> None:
+def test_a_repeat_that_is_no_whole_number_is_refused(repeat: Any) -> None:
     frame = frame_of(1).astype({"repeat": object})
     frame.loc[1, "repeat"] = repeat
     with pytest.raises(PoolError, match=r"DataFrame, row 2: the repeat is .*from 0 or 1\. \[pool-repeat\]"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path.parent)
-    config = RunConfig(name="run", pool="p.csv", calls=10, out="run")
+    config = RunConfig.model_validate({"name": "run", "pool": "p.csv", "calls": 10, "out": "run"})
     run = RunFolder(config.folder)
     run.write_config(config)
     assert run.read_config() == config
@@ -158,7 +159,7 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
     "name", sorted(set(COMMAND_BY_FILE) - {"report.html", "items.csv", "ranking.json", "quality.csv"})
 )
 def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged_verdicts: Verdicts, name: str) -> None:
-    readers = {
+    readers: dict[str, Callable[[], object]] = {
         "config.yaml": folder.read_config,
         "pool.json": folder.read_pool,
         "plan.parquet": folder.read_plan,

@@ -62,7 +62,13 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
 def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
     run = mine / "runs" / "mine"
     ranking = content(run / "ranking.csv")
-    for wrong in ([{**ranking[0], "ability": "high"}], [{"agent": "a"}], [{**ranking[0], "more": 1}], {}):
+    damaged: tuple[object, ...] = (
+        [{**ranking[0], "ability": "high"}],
+        [{"agent": "a"}],
+        [{**ranking[0], "more": 1}],
+        {},
+    )
+    for wrong in damaged:
         assert not validator("ranking.csv").is_valid(wrong)
     verdicts = content(run / "verdicts.parquet")
     row = verdicts["rows"][0]
@@ -96,6 +102,7 @@ def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() 
     for path in written:
         schema.validate(read_yaml(path))
     schema.validate({"pool": "mine.csv", "judge": {"backend": "openai", "model": "m"}})
-    for wrong in ({"pool": "mine.csv", "cals": 3}, {"pool": "mine.csv", "calls": 0}, {"calls": 3}):
+    damaged: tuple[object, ...] = ({"pool": "mine.csv", "cals": 3}, {"pool": "mine.csv", "calls": 0}, {"calls": 3})
+    for wrong in damaged:
         assert not schema.is_valid(wrong)
     assert "USD" in schema.schema["properties"]["max_cost"]["description"]

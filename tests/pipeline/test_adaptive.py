@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from youden import make_plan
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
+from youden.pipeline.abilities import SearchState
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
-from youden.types.pool import Json
+from youden.types.pool import Bools, Json
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +53,8 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
     independent = plan.trial_type == INDEPENDENT
     cells = np.stack([plan.item, plan.first, plan.second, plan.other_item])[:, independent]
     assert len(np.unique(cells, axis=1).T) == independent.sum()
-    assert (
-        independent.sum()
-        > 0.9
-        * (not_none(plan.request.budget) - not_none(not_none(plan.rounds).n_paired))
-        * paired.sum()
-        / plan.rounds.n_paired
-    )
+    n_paired = not_none(not_none(plan.rounds).n_paired)
+    assert independent.sum() > 0.9 * (not_none(plan.request.budget) - n_paired) * paired.sum() / n_paired
     assert carried(world, seed=seed, calls=f"{percent}%").plan.digest == plan.digest
 
 
@@ -105,7 +102,7 @@ def test_rounds_share_what_is_left_after_the_pilot(recorded_8_by_40: RecordedAns
     ],
 )
 def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_what_is_written(
-    recorded_8_by_40: RecordedAnswers, options: dict[str, float], blocks: int
+    recorded_8_by_40: RecordedAnswers, options: dict[str, Any], blocks: int
 ) -> None:
     plan = carried(recorded_8_by_40, **options).plan
     sizes = np.bincount(plan.trials.step[plan.block >= 0])
@@ -201,7 +198,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
     ],
 )
 def test_what_cannot_be_planned_is_refused(
-    recorded_8_by_40: RecordedAnswers, options: dict[str, float], slug: str
+    recorded_8_by_40: RecordedAnswers, options: dict[str, Any], slug: str
 ) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
         carried(recorded_8_by_40, **options)
@@ -236,13 +233,15 @@ def test_any_other_plan_is_asked_once(recorded_8_by_40: RecordedAnswers) -> None
 
 def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
     write_pool(make_pool(6, 30), tmp_path / "pool")
-    config = RunConfig(
-        name="a",
-        pool=str(tmp_path / "pool"),
-        design="adaptive",
-        calls="40%",
-        independent="pooled:10",
-        out=str(tmp_path / "run"),
+    config = RunConfig.model_validate(
+        {
+            "name": "a",
+            "pool": str(tmp_path / "pool"),
+            "design": "adaptive",
+            "calls": "40%",
+            "independent": "pooled:10",
+            "out": str(tmp_path / "run"),
+        }
     )
     planned = plan_run(config)
     result = judge_run(planned)
@@ -264,14 +263,18 @@ def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
 
     run_rounds(make_plan(recorded_8_by_40.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
     assert len(asked) >= 3
-    before = not_none(None)
+    previous: SearchState | None = None
     for n, part in enumerate(asked):
-        kept, anew = (estimate_abilities(part, previous_search=one) for one in (before, None))
-        before = not_none(kept.search)
+        kept, anew = (estimate_abilities(part, previous_search=one) for one in (previous, None))
+        previous, before, repeated = kept.search, not_none(kept.search), not_none(anew.search)
         assert len(before.analyses) == n + 1
-        np.testing.assert_array_equal(before.analyses[-1].upper_bounds, anew.search.analyses[-1].upper_bounds)
+        np.testing.assert_array_equal(before.analyses[-1].upper_bounds, repeated.analyses[-1].upper_bounds)
         np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)
-        assert before.analyses[-1].alpha_spent == anew.search.analyses[-1].alpha_spent <= 1 + 1e-9
+        assert before.analyses[-1].alpha_spent == repeated.analyses[-1].alpha_spent <= 1 + 1e-9
+
+
+def answer_from(plan: Plan, *, says: Bools) -> Verdicts:
+    return answer_with(plan, ((plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]).astype(float))
 
 
 def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it(
@@ -282,12 +285,7 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
     for seed in range(4):
         plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:16", seed=seed, options={"top": 1})
         says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
-        result = run_rounds(
-            plan,
-            lambda plan, says=says: answer_with(
-                plan, (plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]
-            ),
-        )
+        result = run_rounds(plan, partial(answer_from, says=says))
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}
         for share in (0.0, 0.5):

@@ -108,12 +108,12 @@ def test_further_calls_are_the_very_blocks_a_larger_budget_would_have_drawn() ->
 
 
 def ranked(result: Verdicts) -> Abilities:
-    return trial_abilities_from_verdicts(result)
+    return not_none(trial_abilities_from_verdicts(result))
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_abilities_and_intervals_of_the_first_agents_do_not_move_when_others_join(design: str) -> None:
-    plan = make_plan(OLD, design=design, seed=1, **({"calls": 260} if design == "cyclic" else {}))
+    plan = make_plan(OLD, design=design, seed=1, calls=260 if design == "cyclic" else None)
     later = add_agents(plan, MORE_AGENTS)
     before = analysed(answers(plan)).ranking.set_index("agent")
     after = analysed(answers(later)).ranking.set_index("agent")
@@ -327,7 +327,7 @@ def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> 
     ability = np.linspace(0.3, -0.3, K + 4)
     ability[K + 2] = 0.32
     result = answers(plan, ability=ability)
-    return result, trial_abilities_from_verdicts(result)
+    return result, not_none(trial_abilities_from_verdicts(result))
 
 
 def test_contenders_share_partners_and_the_first_agents_keep_the_scale() -> None:

@@ -207,8 +207,8 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
         fit_run(plain)
         fit_run(other)
         same_as_at_once(other, longer, target="items-like-these")
-        rankings = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
-        pd.testing.assert_frame_equal(*rankings)
+        one, two = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
+        pd.testing.assert_frame_equal(one, two)
 
 
 def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs(
@@ -220,8 +220,16 @@ def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs
     n = len(result)
     seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
-    tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
-    result = replace(result, request_hash=keys, seconds=seconds, usd=usd, usd_calibration=0.25, **tokens)
+    tokens_in, tokens_out = (rng.integers(1, 99, n, dtype=np.int32) for _ in range(2))
+    result = replace(
+        result,
+        request_hash=keys,
+        seconds=seconds,
+        usd=usd,
+        usd_calibration=0.25,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+    )
     folder = write_answers(tmp_path / "r", pool, result)
     fit_run(folder)
     counted = not_none(folder.read_facts().calls)
@@ -316,10 +324,11 @@ def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     folder = write_answers(small_disk / "r", pool, result)
     fill(small_disk, leave=10_000)
-    for write in (
+    writers: tuple[Callable[[], None], ...] = (
         lambda: folder.write_verdicts(replace(result, judge={"name": "other"})),
         lambda: folder.write_plan(replace(result.plan, notes=("other",))),
-    ):
+    )
+    for write in writers:
         with pytest.raises(OSError, match="No space"):
             write()
     again = RunFolder(folder.path)

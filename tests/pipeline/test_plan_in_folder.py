@@ -158,7 +158,7 @@ def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path
             "max_cost": 100.0,
             **said,
         }
-        return not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired
+        return not_none(not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired)
 
     usual = most(judge="lexical")
     assert most() > usual > most(max_cost=0.05)

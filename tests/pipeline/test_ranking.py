@@ -19,7 +19,7 @@ from worlds import analysed, verdicts
 from youden import make_plan
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import TRIAL_MEAN
-from youden.pipeline.ranking import trial_abilities_from_verdicts
+from youden.pipeline.ranking import RankMethod, trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents
 from youden.study.budget_curves import estimate_abilities
 from youden.study.replaying import RecordedAnswers, make_recorded_answers, replay
@@ -70,10 +70,11 @@ RESULTS = {
 
 def test_rank_uses_the_estimator_that_is_named() -> None:
     cyclic, dense = RESULTS["cyclic"](), RESULTS["dense"]()
-    for result, automatic, other in (
+    cases: tuple[tuple[Verdicts, RankMethod, RankMethod], ...] = (
         (cyclic, "trial-mean", "additive-fit"),
         (dense, "additive-fit", "trial-mean"),
-    ):
+    )
+    for result, automatic, other in cases:
         table = youden.rank(result)
         pd.testing.assert_frame_equal(youden.rank(result, method=automatic), table)
         assert youden.rank(result, method=other).attrs["method"] != table.attrs["method"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from narrowing import not_none
+from plan_options import PlanOptions
 from report_runs import judged
 from small_pools import answer_with, make_pool
 from youden import make_plan, rank
@@ -21,6 +22,7 @@ from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.recommendation import measure_judge_rates, recommend
 from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
+from youden.run_keys import Target
 from youden.types import PAIRED, Plan
 from youden.types.facts import ChoiceFacts
 from youden.types.planning import Split
@@ -89,14 +91,14 @@ def test_agents_that_cannot_be_compared_get_no_recommendation() -> None:
     assert recommend(None, SIGNAL).text.startswith("No recommendation: some agents cannot be compared")
 
 
-PLANS: dict[str, dict[str, object]] = {
+PLANS: dict[str, PlanOptions] = {
     "cyclic": {},
     "matched": {"independent": "matched", "calls": 900},
     "holdout": {"holdout": 0.2},
     "holdout as in the paper": {"holdout": 0.2, "holdout_rule": "paper"},
     "dense": {"design": "dense"},
     "row": {"design": "row", "holdout": 0.0},
-    "these items": {"target": "these-items"},
+    "these items": {},
 }
 Says = Callable[[Plan], Floats]
 
@@ -104,7 +106,7 @@ Says = Callable[[Plan], Floats]
 def real(plan: Plan) -> Floats:
     skill = np.linspace(0.9, 0.3, plan.n_agents)
     yes = RNG(1).random(len(plan)) < (skill[plan.first] + skill[plan.second]) / 2
-    return ((plan.trial_type == PAIRED) & yes).astype(float)
+    return np.where((plan.trial_type == PAIRED) & yes, 1.0, 0.0)
 
 
 JUDGES: dict[str, tuple[Says, bool]] = {
@@ -120,10 +122,9 @@ JUDGES: dict[str, tuple[Says, bool]] = {
 @pytest.mark.parametrize("kind", [*PLANS, "gaps"])
 @pytest.mark.parametrize("judge", list(JUDGES))
 def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: str, judge: str) -> None:
-    keys = dict(PLANS.get(kind, {}))
-    target = str(keys.pop("target", "items-like-these"))
+    target: Target = "these-items" if kind == "these items" else "items-like-these"
     present = RNG(0).random((6, 24)) > 0.2 if kind == "gaps" else None
-    plan = make_plan(make_pool(6, 24, present=present), seed=0, **keys)
+    plan = make_plan(make_pool(6, 24, present=present), seed=0, **PLANS.get(kind, {}))
     says, has_signal = JUDGES[judge]
     table = rank(answer_with(plan, says(plan)), target=target)
     found, signal = table.attrs["recommendation"], table.attrs["signal"]
@@ -150,8 +151,14 @@ def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
 @pytest.mark.parametrize("form", ["fit", "rank"])
 def test_a_run_whose_independent_trials_all_failed_recommends_nothing(tmp_path: Path, form: str) -> None:
     if form == "fit":
-        lost: dict[str, object] = {"missing": lambda plan: plan.trial_type != PAIRED, "design": "cyclic"}
-        facts = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real, **lost).read_facts()
+        run = judged(
+            tmp_path / "run",
+            pool=make_pool(6, 24),
+            answers=real,
+            missing=lambda plan: plan.trial_type != PAIRED,
+            design="cyclic",
+        )
+        facts = run.read_facts()
         found = facts.recommendation
     else:
         plan = make_plan(make_pool(6, 24), seed=0)
@@ -167,7 +174,7 @@ def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
     assert facts.recommendation == attrs["recommendation"]
     assert facts.recommendation.text in folder.file("ranking.json").read_text(encoding="utf-8")
     assert facts.signal.j == pytest.approx(not_none(facts.signal.tpr) - not_none(facts.signal.fpr))
-    assert facts.signal.j_low < facts.signal.j < facts.signal.j_high
+    assert not_none(facts.signal.j_low) < not_none(facts.signal.j) < not_none(facts.signal.j_high)
 
 
 def test_the_report_begins_with_no_recommendation_and_claims_no_passed_check(tmp_path: Path) -> None:
@@ -189,7 +196,9 @@ def imported(folder: Path, D: Floats) -> RunFolder:
     n = np.ones(len(item), dtype=np.int32)
     ids, items = tuple(f"a{k}" for k in range(D.shape[1])), tuple(f"i{j}" for j in range(len(D)))
     rates = Rates(
-        *(column.astype(np.int32) for column in (item, first, second)),
+        item=item.astype(np.int32),
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
         tpr=D[item, first, second],
         fpr=np.zeros(len(item)),
         n_paired=n,

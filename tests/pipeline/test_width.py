@@ -87,7 +87,9 @@ def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(recorded_8
 @pytest.fixture
 def config(tmp_path: Path) -> RunConfig:
     write_pool(make_pool(6, 40), tmp_path / "pool")
-    return RunConfig(name="w", pool=str(tmp_path / "pool"), judge="lexical", out=str(tmp_path / "w"), half_width=0.1)
+    return RunConfig.model_validate(
+        {"name": "w", "pool": str(tmp_path / "pool"), "judge": "lexical", "out": str(tmp_path / "w"), "half_width": 0.1}
+    )
 
 
 def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig, tmp_path: Path) -> None:
