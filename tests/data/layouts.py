@@ -381,6 +381,14 @@ REFUSED: Mapping[str, Callable[[Path], str]] = {
             numbers_in_csv,
             booleans,
         ),
-        *(scores_by_agent, results_of_tasks, configuration_only, leaderboard, judgments, battles, annotations),
+        *(
+            scores_by_agent,
+            results_of_tasks,
+            configuration_only,
+            leaderboard,
+            judgments,
+            battles,
+            annotations_of_alpaca_eval,
+        ),
     )
 }

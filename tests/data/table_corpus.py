@@ -311,10 +311,10 @@ def _write_folder(table: Table, folder: Path) -> Path:
             _describe(place, ["train"])
         case "splits":
             for name, own in zip(table.agents, texts, strict=True):
-                rows: list[Row] = [{"id": j, table.ask: asked[j], "answer": own[j]} for j in range(N_ITEMS)]
+                columns: list[Row] = [{"id": j, table.ask: asked[j], "answer": own[j]} for j in range(N_ITEMS)]
                 split = place / name
                 split.mkdir()
-                data = pa.Table.from_pylist(rows)
+                data = pa.Table.from_pylist(columns)
                 with pa.OSFile(str(split / "data-0.arrow"), "wb") as sink, pa.ipc.new_stream(sink, data.schema) as out:
                     out.write_table(data)
                 _write(split / "state.json", json.dumps({"_data_files": [{"filename": "data-0.arrow"}]}))

@@ -78,11 +78,12 @@ def problems(name: str) -> list[str]:
     if inspect.isclass(value) and is_protocol(value):
         result = [error for error in result if error[0] != "PR01"]  # a protocol has no constructor
     elif inspect.isclass(value):
+        class_: type[Any] = value
         parameters = set(inspect.signature(value).parameters)
         described = {
             name.strip() for entry in docscrape.ClassDoc(value)["Parameters"] for name in entry.name.split(",")
         }
-        undocumented = parameters - documented_fields(value) - described
+        undocumented = parameters - documented_fields(class_) - described
         result = [error for error in result if error[0] != "PR01"]
         result += [("PR01", f"{sorted(undocumented)} have neither a docstring nor an entry")] if undocumented else []
     return [f"{code}: {message}" for code, message in result]

@@ -37,7 +37,8 @@ def trials_from(plan: Plan) -> Ids:
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -> None:
-    plan = make_plan(POOL, **DESIGNS[design], holdout=0.0, seed=1, design=design)
+    options: PlanOptions = {"holdout": 0.0, "design": design, **DESIGNS[design]}
+    plan = make_plan(POOL, seed=1, **options)
     part = subsample(plan, calls=200, seed=3)
     assert len(part) == 200
     assert rows(part) <= rows(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +50,8 @@ def report(runs: Path) -> str:
 
 def texts(browser: Any, selector: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText.trim())"
-    return browser.execute_script(script, selector)
+    found: list[str] = browser.execute_script(script, selector)
+    return found
 
 
 def press(browser: Any, selector: str) -> None:
@@ -222,7 +223,7 @@ def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
 def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) -> None:
     seen = threading.Event()
 
-    def slowly(n: int, body: dict[str, Any]) -> Reply:
+    def slowly(n: int, body: Mapping[str, Any]) -> Reply:
         """After half of the calls it takes its time, until the page has been looked at, however slow the browser is."""
         return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
 

@@ -85,15 +85,14 @@ def test_of_many_items_every_so_manieth_is_drawn(large_report: ReportData) -> No
 
 def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(large_report: ReportData) -> None:
     trials = not_none(large_report.trials)
-    few = not_none(
-        with_values(
-            trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
-        )
+    few = with_values(
+        trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
     )
     small = with_values(large_report, trials=few)
 
     def named(page: str) -> dict[str, dict[str, str]]:
-        return json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
+        trials: dict[str, dict[str, str]] = json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
+        return trials
 
     alone, live = named(render_page(small)), named(render_page(small, live="/run/x/trials", home="/"))
     spoken = {agent for line in few.lines for agent in (line.first, line.second)}
@@ -135,13 +134,14 @@ def test_tiles_of_cells_are_the_means_of_their_matrix(large_run: RunFolder, max_
     ranked = [evidence.scores.agent_ids[i] for i in np.random.default_rng(0).permutation(K)]
     grid = CellGrid(evidence, ranked, max_tiles=max_tiles)
     columns = np.argsort(-np.nanmean(evidence.scores.value, axis=0), kind="stable")
-    value = evidence.scores.value[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
+    rows = np.array([evidence.scores.agent_ids.index(agent) for agent in ranked])
+    value = evidence.scores.value[np.ix_(rows, columns)]
     per_row, per_column = grid.agents_per_row, grid.items_per_column
     assert grid.score.shape == (-(-K // per_row), -(-J // per_column))
     np.testing.assert_allclose(grid.score, bin_means(value, per_row, per_column), rtol=0, atol=1e-12)
     fitted = evidence.predicted.predict(np.arange(K)[:, None], np.arange(J))
     beyond = evidence.scores.value - fitted
-    beyond = beyond[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
+    beyond = beyond[np.ix_(rows, columns)]
     np.testing.assert_allclose(grid.residual, bin_means(beyond, per_row, per_column), rtol=0, atol=1e-12)
 
 
@@ -238,7 +238,7 @@ def timed(plan: Plan, n: int) -> Verdicts:
 
 
 def latency(source: TrialSource) -> Latency:
-    return TrialReading(source, nothing_predicted(source.plan)).latency
+    return not_none(TrialReading(source, nothing_predicted(source.plan)).latency)
 
 
 @pytest.mark.usefixtures("small_parts")

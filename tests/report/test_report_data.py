@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrowing import not_none
+from narrowing import not_none, untyped
 from report_runs import by_ability, judged
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden import make_plan
@@ -40,7 +40,7 @@ from youden.study.judged_runs import AlignedRuns, read_judged_run
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Trials
 from youden.types.columns import columns_of
 from youden.types.facts import RankingRow
-from youden.types.pool import Floats
+from youden.types.pool import Bools, Floats
 
 
 def row(agent: str, ability: float | None, rank_low: int, rank_high: int, **more: Any) -> RankingRow:
@@ -89,7 +89,7 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
             line.simultaneous_rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.simultaneous_rank_high
         )
         apart_though_overlapping += sum(
-            not_none(other.low) <= not_none(line.high) and line.low <= other.high
+            not_none(other.low) <= not_none(line.high) and not_none(line.low) <= not_none(other.high)
             for other in lines
             if other.agent not in (line.agent, *tied)
         )
@@ -148,9 +148,9 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
 def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
     (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
     columns = chart.frame.columns
-    assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
-    for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
-        assert (not_none(low) + not_none(high)) / 2 == pytest.approx(distance, abs=2e-5)
+    low, distance, high = (np.array(columns[name], dtype=np.float64) for name in ("low", "distance", "high"))
+    assert distance.sum() == pytest.approx(0, abs=1e-4)
+    assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
     assert "minus the average agent's" in json.dumps(chart.spec)
 
 
@@ -159,7 +159,7 @@ def small_plan(**columns: list[int]) -> Plan:
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
     n = len(columns["item"])
     filled = {"replicate": [0] * n, "block": [-1] * n} | columns
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.array(column, dtype=np.int8 if name == "trial_type" else np.int32) for name, column in filled.items()
     }
     return replace(plan, trials=Trials(**arrays))
@@ -312,8 +312,8 @@ def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
 
 
 def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
-    def some(plan: Plan) -> np.ndarray:
-        return np.arange(len(plan)) % 10 == 3
+    def some(plan: Plan) -> Bools:
+        return np.equal(np.arange(len(plan)) % 10, 3)
 
     folder = judged(tmp_path / "run", missing=some, holdout=0.2)
     data = ReportData(folder)
@@ -344,7 +344,7 @@ def apart(
 ) -> list[bool]:
     """Of agents with these abilities in two runs; places: one's and the other's, or both."""
     one, other = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
-    return _find_different([(one, other)] * len(lines), np.array(lines).T)
+    return untyped(_find_different)([(one, other)] * len(lines), np.array(lines).T)
 
 
 def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_error() -> None:
@@ -410,7 +410,8 @@ def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Pat
 
 def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     def nearly(plan: Plan) -> Floats:
-        return by_ability(plan) + 0.004 * (plan.trial_type == PAIRED) * np.random.default_rng(0).random(len(plan))
+        noise = 0.004 * np.random.default_rng(0).random(len(plan))
+        return by_ability(plan) + np.where(plan.trial_type == PAIRED, noise, 0.0)
 
     one = judged(tmp_path / "one", answers=nearly)
     two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0))

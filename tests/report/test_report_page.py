@@ -51,7 +51,7 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
     assert escape_markdown(said) in render_markdown(data)
     assert said in render_page(data)
-    folder.write_facts(replace(facts, choice=replace(facts.choice, candidates=(), regret_bound=0.0)))
+    folder.write_facts(replace(facts, choice=replace(not_none(facts.choice), candidates=(), regret_bound=0.0)))
     assert ReportData(folder).summary.chances is None
     less = json.loads(folder.file("fit.json").read_bytes())
     del less["choice"]["p_best"]

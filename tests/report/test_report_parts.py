@@ -172,7 +172,7 @@ def test_the_head_says_by_whom_when_at_what_cost_and_on_how_many_items(data: Rep
     assert run.compared == "7 of 8 items compared"
     assert (run.judge, run.spent) == ("test", "320 calls, $0.00")
     assert len(run.judged_on) == len("2026-11-22")
-    dear = [with_values(run, calls=replace(run.calls, usd=usd)).spent for usd in (None, 0.0042, 1234.5)]
+    dear = [with_values(run, calls=replace(not_none(run.calls), usd=usd)).spent for usd in (None, 0.0042, 1234.5)]
     assert dear == ["320 calls, cost unknown", "320 calls, $0.0042", "320 calls, $1,234.50"]
     assert with_values(run, calls=None).spent == "calls and cost not recorded"
 
@@ -241,8 +241,8 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
 
 def test_lengths_and_spread() -> None:
     ability = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
-    assert length_correlation(ability, 10 * ability) == (pytest.approx(1.0), len(ability))
-    assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == (pytest.approx(1.0), len(ability))
+    assert length_correlation(ability, 10 * ability) == pytest.approx((1.0, len(ability)))
+    assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == pytest.approx((1.0, len(ability)))
     assert length_correlation(ability, None) is None
     assert length_correlation(ability[:4], ability[:4]) is None
     assert agreeing_fraction(pair_of(np.full((4, 4), 0.9)), min_agreement=0.8) == 1.0
@@ -294,11 +294,13 @@ def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnin
 def test_a_report_names_and_outlines_flagged_groups_and_opens_the_checks(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=cloned)
     assert "pairs" in {doubt.slug for doubt in data.checks.warnings}
-    assert [set(group.agents) for group in data.checks.pairs.groups] == [{"a6", "<b>z</b>"}]  # type: ignore[union-attr]
+    assert [set(group.agents) for group in not_none(data.checks.pairs).groups] == [{"a6", "<b>z</b>"}]
     page = render_page(data)
     assert "agree more than any honest group on record: a6, &lt;b&gt;z&lt;/b&gt; (agreement 1.0" in page
     drawn = {figure.slug: figure for figure in draw_figures(data)}
-    assert len(drawn["pairs"].spec["layer"]) == 2  # type: ignore[arg-type]
+    layers = drawn["pairs"].spec["layer"]
+    assert isinstance(layers, list)
+    assert len(layers) == 2
     alt.TopLevelSpec.validate(drawn["pairs"].spec)
     assert set(drawn["pairs-beyond"].frame.columns["flagged"]) == {"yes", "no"}
 

@@ -300,7 +300,10 @@ async def test_the_whole_api_in_one_example_that_runs_in_a_notebook_too(
     quality = run.quality(labels)
     study = package.compare(package.read_run("runs/first"), run)
 
-    assert (cost.calls, server.n_requests) == (len(plan), len({*verdicts.request_hash, *run.verdicts.request_hash}))
+    assert (cost.calls, server.n_requests) == (
+        len(plan),
+        len({*not_none(verdicts.request_hash), *not_none(run.verdicts.request_hash)}),
+    )
     assert set(ranking.agent) == set(first.agent) == {"prod", "new", "a2", "a3", "a4", "a5"}
     assert model.ability_.shape == (6,)
     assert held_out.value.shape == scores.value.shape

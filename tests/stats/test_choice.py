@@ -96,9 +96,9 @@ def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name
 
 def test_a_look_that_has_a_part_of_the_error_asks_for_more() -> None:
     ability, covariance = np.linspace(0.1, 0, 8), spread(8, np.full(8, 0.02), 0.0)
-    once, often = (chosen(ability, covariance, share=share) for share in (1.0, 1 / 6))
-    assert not_none(often).regret_bound > 1.15 * once.regret_bound
-    assert set(not_none(often).candidates) > set(once.candidates)
+    once, often = (not_none(chosen(ability, covariance, share=share)) for share in (1.0, 1 / 6))
+    assert often.regret_bound > 1.15 * once.regret_bound
+    assert set(often.candidates) > set(once.candidates)
 
 
 def test_where_one_is_told_apart_nobody_else_is_as_good() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -41,7 +43,7 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, ability = rng.random(len(plan)), rng.random(5)
-    columns = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
+    columns: dict[str, Any] = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
     part = compute_item_influence(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
     whole = compute_item_influence(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)

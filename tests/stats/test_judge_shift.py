@@ -363,7 +363,8 @@ def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() ->
     """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
     first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
     ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
-    plain, freed = [], []
+    plain: list[bool] = []
+    freed: list[bool] = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         seen = ability + 0.02 * rng.standard_normal(30)

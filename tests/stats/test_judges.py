@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> Judge
     return JudgedRun(name, result.plan.pool_digest, result.rates(), result if trials else None)
 
 
-def renamed(rates: Rates, **ids: tuple[str, ...]) -> Rates:
+def renamed(rates: Rates, **ids: Any) -> Rates:
     return replace(rates, **ids)
 
 
@@ -153,11 +154,11 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
 
 def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     runs = [judged(verdicts(make_pool(6, 8), seed=seed), name="j") for seed in range(3)]
-    runs = [replace(run, result=replace(run.result, plan=not_none(runs[0].result).plan)) for run in runs]
+    runs = [replace(run, result=replace(not_none(run.result), plan=not_none(runs[0].result).plan)) for run in runs]
     study = JudgesStudy(AlignedRuns(runs))
     assert study.runs == ("j (1)", "j (2)", "j (3)")
     assert len(study.pairs) == 3
-    assert 0 < study.krippendorff_alpha < 1
+    assert 0 < not_none(study.krippendorff_alpha) < 1
 
 
 def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -> None:

@@ -71,9 +71,7 @@ def blocks(of: Answers) -> list[PairChunk]:
     cuts = [np.flatnonzero(of.item // (J // 3) == part) for part in range(4)]
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
-        PairChunk(
-            one.first, one.second, one.item - np.int32(start), one.value, *np.ones((2, len(one.value))), n_items=J
-        )
+        PairChunk.from_trials(one.item - np.int32(start), one.first, one.second, one.value, n_items=J)
         for start, one in parts
     ]
 
@@ -179,7 +177,7 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
     other = [np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)]
     places = [np.argsort(np.argsort(side)) for side in (one, other)]
     found = halves(dense, seed=1, n_splits=1)
-    assert found.rho == pytest.approx(np.corrcoef(*places)[0, 1])
+    assert found.rho == pytest.approx(np.corrcoef(places[0], places[1])[0, 1])
     assert found.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
 
 

@@ -30,8 +30,8 @@ def _compute_truth(z: np.ndarray, *, grades: bool = False) -> np.ndarray:
     rng = np.random.default_rng(99)
     logits = -1 + 1.5 * z[:, None] + 1.5 * rng.normal(size=200_000)
     if grades:
-        return np.round(4 * expit(logits + rng.normal(size=logits.shape))).mean(axis=1) / 4
-    return expit(logits).mean(axis=1)
+        return np.asarray(np.round(4 * expit(logits + rng.normal(size=logits.shape))).mean(axis=1) / 4)
+    return np.asarray(expit(logits).mean(axis=1))
 
 
 def _fit(labels: Arrays, z: np.ndarray) -> QualityEstimates:

@@ -68,7 +68,7 @@ def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
     share = rng.choice([0.02, 0.1], draws, p=[0.6, 0.4])[:, None]
     theta = 2 * rng.normal(size=(draws, 1)) + b[:, None] * x + tau * rng.normal(size=(draws, 6))
     q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
-    weight = binom.pmf(yes, n, q).prod(axis=1)
+    weight = np.prod(binom.pmf(yes, n, q), axis=1)
     weight /= weight.sum()
     assert np.abs(found.density @ found.grid - weight @ q).max() < 0.015
     assert abs(not_none(found.regression).p_zero_slope - weight[~has_slope].sum()) < 0.03

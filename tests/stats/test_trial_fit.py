@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from youden.stats import PairChunk
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.types.pool import Floats
@@ -21,12 +23,12 @@ def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float =
     first, item = rng.integers(0, K, n), rng.integers(0, J, n)
     second = (first + rng.integers(1, K, n)) % K
     value = a[first] + a[second] + b[item] + c[first, item] + c[second, item] + noise * rng.standard_normal(n)
-    ids = (column.astype(np.int32) for column in (first, second, item))
-    return PairChunk(*ids, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
+    first, second, item = (column.astype(np.int32) for column in (first, second, item))
+    return PairChunk(first, second, item, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
 
 
 def fitted(of: PairChunk, K: int) -> TrialFit:
-    return fit_additive_trials(lambda: [of], n_agents=K, n_items=of.n_items)
+    return not_none(fit_additive_trials(lambda: [of], n_agents=K, n_items=of.n_items))
 
 
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
@@ -68,7 +70,9 @@ def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
     first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
     value = rng.random(len(level))
     of = PairChunk(
-        *(x.astype(np.int32) for x in (np.repeat(first[:, 0], 3), first[:, 1:].ravel(), item)),
+        np.repeat(first[:, 0], 3).astype(np.int32),
+        first[:, 1:].ravel().astype(np.int32),
+        item.astype(np.int32),
         value,
         np.ones(len(level)),
         np.zeros(len(level)),
@@ -98,7 +102,7 @@ def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
     apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
     for first, second, item in (star, apart):
         of = PairChunk(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
-        assert fit_additive_trials(lambda of=of: [of], n_agents=6, n_items=4) is None
+        assert fit_additive_trials(partial(list, [of]), n_agents=6, n_items=4) is None
 
 
 def test_an_agent_without_a_trial_has_no_ability() -> None:
@@ -139,8 +143,9 @@ def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() 
         rng = np.random.default_rng(seed)
         D, asked = rng.random((J, K, K)), rng.permutation(J)[:3]
         kept = ((first != 0) & (second != 0)) | np.isin(item, asked)
-        columns = (column[kept] for column in (first, second, item, D[item, first, second]))
-        found = fitted(PairChunk(*columns, np.ones(kept.sum()), np.zeros(kept.sum()), J), K)
+        value = D[item, first, second][kept]
+        weights = np.ones(kept.sum()), np.zeros(kept.sum())
+        found = fitted(PairChunk(first[kept], second[kept], item[kept], value, *weights, J), K)
         mean = (D * ~np.eye(K, dtype=bool)).sum(axis=0)
         truth = (mean.sum(axis=0) + mean.sum(axis=1)) / (2 * (K - 1) * J)
         half = found.covariance.with_scaled_ability_variances(found.fpc).half_width()

@@ -42,14 +42,15 @@ def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator)
     s = np.repeat(np.arange(n_blocks), K)
     q = np.tile(np.arange(K), n_blocks)
     shift = shifts[(s + s // math.lcm(J, K - 1)) % (K - 1)]
-    return Drawn(items[s % J], order[q], order[(q + shift) % K], s)
+    columns = (items[s % J], order[q], order[(q + shift) % K], s)
+    return Drawn(*(column.astype(np.int32) for column in columns))
 
 
 def dense_ability(dense: Floats) -> Floats:
     """Mean of all trials with the agent on either side; dense: float[J, K, K], the diagonal ignored."""
     _, K, _ = dense.shape
     off = np.where(np.eye(K, dtype=bool), 0.0, dense)
-    return (off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense))
+    return np.asarray((off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense)))
 
 
 def means_of(drawn: Drawn, answer: Floats, *, K: int, J: int, target: Target = "these-items") -> TrialMeans:

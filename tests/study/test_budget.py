@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from commands import Youden
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
 from youden import make_plan
@@ -31,6 +33,7 @@ from youden.study.replaying import (
     simulate_from_pilot,
 )
 from youden.types import PAIRED
+from youden.types.results import ScoreKind
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,7 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(recorded_8_by_20: Recorde
 @pytest.mark.parametrize("target", ["row", "symmetric"])
 @pytest.mark.parametrize("design", ["dense", "cyclic", "row", "column", "hybrid", "nlogn"])
 def test_every_design_reaches_the_dense_ranking_with_every_call(
-    recorded_8_by_20: RecordedAnswers, design: str, target: str
+    recorded_8_by_20: RecordedAnswers, design: str, target: ScoreKind
 ) -> None:
     study = study_budget(recorded_8_by_20, designs=[design], calls=["100%"], n_seeds=2, target=target, top=3)
     row = study.designs[design][0]
@@ -95,7 +98,7 @@ def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(reco
 @pytest.mark.parametrize(
     ("arguments", "slug"), [({"n_seeds": 0}, "study-seeds"), ({"top": 8}, "budget-top"), ({"top": 0}, "budget-top")]
 )
-def test_bad_arguments_are_refused(recorded_8_by_20: RecordedAnswers, arguments: dict[str, int], slug: str) -> None:
+def test_bad_arguments_are_refused(recorded_8_by_20: RecordedAnswers, arguments: dict[str, Any], slug: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
         study_budget(recorded_8_by_20, **arguments)
 
@@ -226,7 +229,7 @@ def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find
     assert set(row.recalls or {}) == {1, 3, 5}
     assert row.recall == (row.recalls or {})[5]
     words = " ".join(describe_budget(study, parse_goal("0.5")))
-    assert f"{row.recalls[5]:.2f} of the top 5 ({study.halves.recalls[5]:.2f})" in words
+    assert f"{not_none(row.recalls)[5]:.2f} of the top 5 ({not_none(study.halves.recalls)[5]:.2f})" in words
     assert study_budget(dense_world(4, 20), designs=["cyclic"], calls=["50%"], n_seeds=1).tops == (1, 3)
 
 

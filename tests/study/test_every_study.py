@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def studied_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done("run", config)
         return here / name
 
-    pooled = {"independent": "pooled:20"}
+    pooled: dict[str, Any] = {"independent": "pooled:20"}
     run("dense", design="dense")
     run("cyclic", calls="30%", **pooled)
     run("adaptive", design="adaptive", calls="60%", **pooled)

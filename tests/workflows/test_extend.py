@@ -347,7 +347,7 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
 def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
-    drawn = RunFolder(extension_folder / "runs/r").read_config().resolved
+    drawn = not_none(RunFolder(extension_folder / "runs/r").read_config().resolved)
     with coordinate_run(extension_folder / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
         asked = reset_server.n_requests
         assert youden("extend", "calls", "runs/r", "30").refuses("run-busy")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -27,7 +29,7 @@ def search_folder(tmp_path: Path, one_server: WireServer, youden: Youden, begun:
     whole = make_pool(K + 2, J)
     strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
 
-    def behave(_n: int, body: dict[str, object]) -> Reply:
+    def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         said = json.dumps(body)
         agents = sorted(agent for text, agent in strength.items() if json.dumps(text)[1:-1] in said)
         return Reply("YES" if same_item(body) == "YES" and crc32(said.encode()) % 20 + sum(agents) < 16 else "NO")
@@ -73,7 +75,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
     folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
-    before = folder.read_facts().choice
+    before = not_none(folder.read_facts().choice)
     max_regret = f"{before.regret_bound * 0.8:.3f}"
     ended = youden("extend", "best", "runs/r", "--max-regret", max_regret).well()
     assert one_server.n_requests > asked

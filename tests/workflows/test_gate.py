@@ -27,6 +27,7 @@ from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
 from youden.report.pages.gate_output import gate_markdown as render_markdown
 from youden.report.pages.gate_output import render_junit
+from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import printable
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.types.pool import Floats
@@ -133,7 +134,11 @@ def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: 
     these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
     assert these.agents[0].difference == kind.difference
     assert None not in (kind.low, kind.high, these.agents[0].low, these.agents[0].high)
-    assert 0 < not_none(these.agents[0].high) - not_none(these.agents[0].low) < 0.9 * (kind.high - kind.low)
+    assert (
+        0
+        < not_none(these.agents[0].high) - not_none(these.agents[0].low)
+        < 0.9 * (not_none(kind.high) - not_none(kind.low))
+    )
     about = ("--target", "these-items", "--ledger", "these.json")
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
     assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
@@ -183,10 +188,10 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
 
 
 def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
-    def row(verdict: str) -> GateResult:
+    def row(verdict: GateOutcome) -> GateResult:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
-    def of(*verdicts: str) -> str:
+    def of(*verdicts: GateOutcome) -> str:
         return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).outcome
 
     assert of("better", "undecided", "worse") == "worse"
@@ -347,7 +352,7 @@ def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Pat
 EVIL = 'x" & <b>|a`\n## @all</testcase>\x00\x1b[31m\ud800\ufffe'
 
 
-def gate_of(agent: str, verdict: str = "undecided") -> Gate:
+def gate_of(agent: str, verdict: GateOutcome = "undecided") -> Gate:
     row = GateResult(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, RequiredCalls(calls=1200, usd=0.5))
     return Gate("runs/my run", agent + "2", 0.05, "means", 800, True, f"sha|{agent}", (row,))
 

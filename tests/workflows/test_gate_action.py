@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -57,7 +59,7 @@ def test_the_workflow_names_no_secret_and_runs_youden_alone() -> None:
 def recorded(youden: Youden, server: WireServer, tmp_path: Path) -> Path:
     """A checkout with a pool, a config and a cassette in which new-model (agent 0) is worse."""
 
-    def behave(_n: int, body: dict[str, object]) -> Reply:
+    def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         return Reply("NO" if "agent 0 says" in str(body) else same_item(body))
 
     server.behave = behave
@@ -283,7 +285,7 @@ def test_the_action_replays_a_cassette_annotates_and_comments(
 def test_the_action_generates_and_judges_and_can_warn_on_an_inconclusive_gate(
     server: WireServer, tmp_path: Path
 ) -> None:
-    def behave(_n: int, body: dict[str, object]) -> Reply:
+    def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         numbers = re.findall(r"Town (\d+)", str(body["messages"]))
         return Reply("YES" if len(set(numbers)) == 1 else "NO")
 

@@ -284,7 +284,7 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     ]
     pd.DataFrame(rows).to_csv("l.csv", index=False)
     assert youden("quality", str(run.path), "--labels", "l.csv").code == 0
-    spec = picture_spec(ReportData(run), "quality")
+    spec: dict[str, Any] = picture_spec(ReportData(run), "quality")
     alt.Chart.from_dict(spec)
     dots = spec["datasets"]["frame"]
     assert {one["agent"]: one["label_mean"] for one in dots} == pytest.approx(

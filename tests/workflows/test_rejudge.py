@@ -242,11 +242,8 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
     )
     result = other.read_verdicts(plan)
     missing = np.where(rows, result.missing_reason, 2).astype(np.int8)
-    blank = {
-        name: np.where(rows, column, np.nan)
-        for name, column in (("answer", result.answer), ("hard_answer", result.hard_answer))
-    }
-    other.write_verdicts(replace(result, missing_reason=missing, **blank))
+    answer, hard_answer = (np.where(rows, column, np.nan) for column in (result.answer, result.hard_answer))
+    other.write_verdicts(replace(result, missing_reason=missing, answer=answer, hard_answer=hard_answer))
     ended = youden("compare", "runs/r0", "runs/r1")
     assert ended.refuses("judges-trials")
     assert "youden rejudge" in ended.err
