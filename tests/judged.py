@@ -7,12 +7,13 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pytest
 
-from youden.judging.backend_records import BACKENDS
+from youden.judging.backend_records import BACKENDS, make_calling_judge
+from youden.judging.call.connection import Connection
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import JudgingOptions
@@ -72,6 +73,18 @@ def each_backend(core: str) -> list[Any]:
 def model_at(backend: str) -> str:
     """A model as this backend calls it: litellm names the host before it."""
     return "openai/m" if backend == "litellm" else "m"
+
+
+class ClosableJudge(Judge, Protocol):
+    """A judge with a connection, as those that make calls are."""
+
+    async def aclose(self) -> None: ...
+
+
+def make_closable_judge(backend: str, connection: Connection) -> ClosableJudge:
+    judge: Any = make_calling_judge(backend, connection)
+    assert hasattr(judge, "aclose")
+    return cast(ClosableJudge, judge)
 
 
 def judge_config(url: str | list[str], **changes: Any) -> JudgeConfig:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
 from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -53,9 +52,10 @@ def is_protocol(value: object) -> bool:
 
 
 @cache
-def documented_fields(value: type[Any]) -> frozenset[str]:
+def documented_fields(value: Hashable) -> frozenset[str]:
     """Fields of a class with a docstring under them or an entry in the section Attributes, base classes included."""
     names: set[str] = set()
+    assert isinstance(value, type)
     for base in value.__mro__[:-1]:
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
@@ -78,12 +78,11 @@ def problems(name: str) -> list[str]:
     if inspect.isclass(value) and is_protocol(value):
         result = [error for error in result if error[0] != "PR01"]  # a protocol has no constructor
     elif inspect.isclass(value):
-        class_: type[Any] = value
         parameters = set(inspect.signature(value).parameters)
         described = {
             name.strip() for entry in docscrape.ClassDoc(value)["Parameters"] for name in entry.name.split(",")
         }
-        undocumented = parameters - documented_fields(class_) - described
+        undocumented = parameters - documented_fields(value) - described
         result = [error for error in result if error[0] != "PR01"]
         result += [("PR01", f"{sorted(undocumented)} have neither a docstring nor an entry")] if undocumented else []
     return [f"{code}: {message}" for code, message in result]

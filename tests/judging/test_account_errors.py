@@ -221,7 +221,7 @@ async def test_in_a_batch_too(tmp_path: Path, provider: str) -> None:
 
 
 def test_a_body_of_any_shape_has_parts() -> None:
-    for body in (
+    bodies: tuple[object, ...] = (
         None,
         5,
         "busy",
@@ -232,6 +232,7 @@ def test_a_body_of_any_shape_has_parts() -> None:
         {"error": []},
         {"error": [[]]},
         {"error": {"details": 5}},
-    ):
+    )
+    for body in bodies:
         codes, message = parse_error_parts(body)
         assert find_account_error(codes, message) is None

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from narrowing import untyped
 from stops import AT_RISK, Bench, Size, bench, until
 from unruly_server import UnrulyServer
 from youden.judging.store.answers import open_store
@@ -65,7 +66,7 @@ async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS)
 def n_members(place: str) -> int:
     """How many ask the run by now."""
     with open_store(place) as store:
-        return len(store.backend.rows("workers", None, n=HOSTS))
+        return len(untyped(store.backend.rows)("workers", None, n=HOSTS))
 
 
 async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> list[int]:

@@ -349,9 +349,9 @@ async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resu
 
 
 async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(any_store: Store) -> None:
-    little = {"usage": {"prompt_tokens": 20, "completion_tokens": 1}}
+    little = {"prompt_tokens": 20, "completion_tokens": 1}
     terms: dict[str, Any] = {"changes": {"price": 1}, "max_cost": 0.2}
-    async with BatchServer(lambda n, body: replace(well_behaved(n, body), **little), looks_needed=2) as server:
+    async with BatchServer(lambda n, body: replace(well_behaved(n, body), usage=little), looks_needed=2) as server:
         await killed_while_it_waits(server, any_store, **terms)
         assert (await ask(server, any_store, **terms)).answered.all()
 

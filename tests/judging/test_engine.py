@@ -7,6 +7,7 @@ import contextlib
 import gc
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import judged
 from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing, truth
 from scripted import Counted, Scripted
 from small_pools import make_pool
+from store_connections import connection_of
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
 from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
@@ -260,7 +262,8 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     assert verdicts.answered.all()
     (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
     assert said.facts["n"] == 3
-    assert 0 < said.facts["usd"] <= said.facts["most"]
+    facts: Mapping[str, Any] = said.facts
+    assert 0 < facts["usd"] <= facts["most"]
     assert "3 calls were sent and got no reply" in str(said)
 
 
@@ -347,11 +350,11 @@ async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -
 
 
 async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
-    store.backend._connection.execute("PRAGMA query_only = 1")
+    connection_of(store).execute("PRAGMA query_only = 1")
     judge = Scripted(say)
     with pytest.raises(JudgeError, match="cannot be opened or written"):
         await ask(judge, store)
-    store.backend._connection.execute("PRAGMA query_only = 0")
+    connection_of(store).execute("PRAGMA query_only = 0")
     assert judge.n_calls < len(PLAN)
 
 

@@ -344,7 +344,8 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
         store = f"{name}.db"
         write_config(tmp_path / f"{name}.yaml", pool="pool", independent="pooled:40", judge=judge, store=store, **more)
     assert youden("judge", "direct.yaml").code == 0
-    asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
+    answers: list[str] = []
+    asked, ended = server.n_requests, Ended(1, "", "no answer yet")
     while ended.code:
         assert "no answer yet" in ended.err
         folder = f"x{len(answers)}"

@@ -47,7 +47,7 @@ class Worker:
         *,
         times: float = 0,
         done: bool = False,
-        decide: Any = well_behaved,
+        decide: Callable[[int, Any], Reply] = well_behaved,
     ) -> None:
         self.folder, self.spoil, self.times, self.done, self._decide = folder_of(store), spoil, times, done, decide
         self.worked: Counter[bytes] = Counter()

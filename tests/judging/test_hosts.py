@@ -19,6 +19,7 @@ import yaml
 from batch_server import BatchServer
 from commands import Youden, everything_in, wire_judge, write_small_run
 from postgres import Cluster, cluster
+from store_connections import connection_of
 from toy_engine import run_batch
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_folder import RunFolder
@@ -153,7 +154,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
     with coordinate_run(place, run="r") as one, join_as_worker(place, run="r") as two:
         first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
 
-        async def both() -> list[int]:
+        async def both() -> tuple[int, int]:
             return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
 
         counts = asyncio.run(both())
@@ -166,9 +167,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         mine = SharedBudget(100.0, one)
         assert not mine.can_reserve(90.0)
         with open_store(place) as store:
-            store.backend._connection.execute(
-                f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads"
-            )
+            connection_of(store).execute(f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads")
         assert mine.can_reserve(60.0)
         assert not mine.can_reserve(95.0)
         dead.__exit__(None, None, None)

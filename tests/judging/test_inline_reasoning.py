@@ -53,7 +53,7 @@ async def test_live_stored_and_replayed_answers_are_read_without_it(tmp_path: Pa
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
-    async with BatchServer(reasons) if provider == "openai" else ClaudeBatchServer(reasons) as server:  # type: ignore[attr-defined]
+    async with BatchServer(reasons) if provider == "openai" else ClaudeBatchServer(reasons) as server:
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
         )

@@ -28,7 +28,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
 def section(name: str, language: str) -> str:
     """The last block of code in this language under the heading."""
     text = PAGE.read_text(encoding="utf-8").split(f"## {name}", 1)[1].split("\n## ")[0]
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[-1]
+    blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return blocks[-1]
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ class LLM:
 def test_spark(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Spark()
     Spark.builder = SimpleNamespace(getOrCreate=lambda: toy)
-    modules = {
+    modules: dict[str, dict[str, type]] = {
         "pyspark": {},
         "pyspark.sql": {"SparkSession": Spark},
         "vllm": {"LLM": LLM, "SamplingParams": SimpleNamespace},

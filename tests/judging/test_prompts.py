@@ -152,14 +152,15 @@ def test_unquoted_yes_in_yaml_is_refused_not_read_as_true() -> None:
 def test_files_that_are_no_prompts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "plain.md").write_text("no head", encoding="utf-8")
     (tmp_path / "latin.md").write_bytes(b"---\n\xff\n---\n")
-    for name, says in {
+    faults: dict[str | Path, str] = {
         tmp_path / "plain.md": r"\[prompt-front-matter\]",
         tmp_path / "latin.md": r"\[prompt-unreadable\]",
         tmp_path
         / "none.md": r"no prompt .*none\.md.* there are: latin\.md, plain\.md\. Pass one .*\[prompt-unreadable\]",
         tmp_path / "nowhere" / "none.md": "there are: no prompts",
         "same-sorce": "same-source",
-    }.items():
+    }
+    for name, says in faults.items():
         with pytest.raises(ConfigError, match=says):
             load_prompt(name)
 

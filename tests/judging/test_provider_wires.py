@@ -120,7 +120,7 @@ async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeCon
         assert (got.kind, got.status, got.retry_after, server.n_requests) == (kind, status, 7, 1)
         assert KEY not in repr(got)
     for fault in ("malformed", "no_choices", "html"):
-        got, *_ = await asked(judge, Reply(fault=fault))  # type: ignore[arg-type]
+        got, *_ = await asked(judge, Reply(fault=fault))
         assert isinstance(got, CallError)
         assert (got.kind, got.status) == ("transient", None)
 
@@ -250,9 +250,8 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
         own = {"backend": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
         assert load_judge_config(own).key_variable == record.key_variable
         for refused, instead in record.unsupported.items():
-            keys: dict[str, Any] = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}.get(
-                refused, {"parameters": {refused: {}}}
-            )
+            others: dict[str, Any] = {"parameters": {refused: {}}}
+            keys = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}.get(refused, others)
             with pytest.raises(ConfigError, match="rejects") as caught:
                 load_judge_config(own | keys)
             assert instead in str(caught.value)
@@ -385,7 +384,8 @@ async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store
         assert server.headers[0]["x-api-key"] == KEY
         assert not_none(result.usd).sum() == pytest.approx(len(PLAN) * 101e-6)
         again = await in_batches(server, store)
-        assert (again.answered.all(), server.n_begun) == (True, 1)
+        assert again.answered.all()
+        assert server.n_begun == 1
 
 
 async def test_requests_that_expired_alone_are_sent_again_and_rejected_ones_are_missing(store: Store) -> None:

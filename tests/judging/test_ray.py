@@ -45,9 +45,9 @@ def two_nodes(library: Any) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        started = RayCluster(initialize_head=True, head_node_args=NODE)
+        started: Any = RayCluster(initialize_head=True, head_node_args=NODE)
         try:
-            started.add_node(**NODE)
+            started.add_node(num_cpus=NODE["num_cpus"])
             started.wait_for_nodes()
             yield started
         finally:

@@ -77,7 +77,7 @@ def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(
         assert_sound(parse_completion(reply(path, value) if path else value, seconds=0.5))
 
 
-@given(st.builds(Completion, *[JSON] * 9))  # type: ignore[arg-type]
+@given(st.builds(Completion, *[JSON] * 9))
 def test_whatever_a_store_holds_a_completion_is_sound_or_failed(said: Completion) -> None:
     with suppress(CallError):
         found = validate_completion(said)
@@ -92,8 +92,9 @@ def assert_sound(found: Completion) -> None:
     assert Completion(**fields) == found
     for name in (found.text, found.finish_reason, found.model):
         assert isinstance(name, str)
-    for name in (found.fingerprint, found.refusal):
-        assert name is None or isinstance(name, str)
+    optional: tuple[object, ...] = (found.fingerprint, found.refusal)
+    for value in optional:
+        assert value is None or isinstance(value, str)
     for n in (found.tokens_in, found.tokens_out):
         assert type(n) is int
         assert 0 <= n <= MAX_TOKEN_COUNT
@@ -279,7 +280,8 @@ def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: st
 
 def test_an_answer_beside_an_error_is_an_answer() -> None:
     assert find_reply_error(reply(("error",), {"code": "insufficient_quota"})) is None
-    for nothing in (None, {}, "", [], 5, {"error": None}, {"error": {}}):
+    without_error: tuple[object, ...] = (None, {}, "", [], 5, {"error": None}, {"error": {}})
+    for nothing in without_error:
         assert find_reply_error(nothing) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -170,10 +171,10 @@ class Clocked:
     def __init__(self) -> None:
         self.now = 0.0
         self.answers: dict[str, str | CallError] = {"a": "YES", "b": "YES"}
-        self.judges = {name: Scripted(lambda _, name=name: self._say(name)) for name in self.answers}
+        self.judges = {name: Scripted(partial(self._say, name)) for name in self.answers}
         self.judge = RoundRobin(self.judges, clock=lambda: self.now)
 
-    def _say(self, name: str) -> str:
+    def _say(self, name: str, _: Request) -> str:
         said = self.answers[name]
         if isinstance(said, CallError):
             raise said

@@ -17,6 +17,7 @@ from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
+from youden.judging.store.postgres import PostgresBackend
 from youden.judging.store.watchdog import DEADLINE_SECONDS, MAX_OUTAGE_SECONDS, WARN_AFTER_SECONDS, shutdown_started
 from youden.types import Completion
 
@@ -180,5 +181,6 @@ def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again
                 assert time.monotonic() - began < most < MAX_OUTAGE_SECONDS
         finally:
             hole.shut.clear()
+            assert isinstance(store.backend, PostgresBackend)
             store.backend._lost = None
             shutdown_started.clear()

@@ -187,5 +187,5 @@ def test_every_command_with_a_store_uses_youden_store_by_default(
     other = ["--out", "runs/other"] if words[0] in ("judge", "rejudge") else []
     named = youden(*(word.replace("made", "made-again") for word in words), *other, "--store", "named.db")
     assert named.code in (0, 1), named.err
-    with open_store(worker_folder / "shared.db") as store, open_store(worker_folder / "named.db") as other:
-        assert (len(store), len(other) > 0) == (n_kept, True)
+    with open_store(worker_folder / "shared.db") as store, open_store(worker_folder / "named.db") as named_store:
+        assert (len(store), len(named_store) > 0) == (n_kept, True)

@@ -185,7 +185,7 @@ def quasi_twin(value: Floats, link: str, *, ridge: float) -> Floats:
     K, J = value.shape
 
     def eta(x: Floats) -> Floats:
-        return np.subtract(x[:K, None], x[K:] - x[K:].mean())
+        return np.asarray(x[:K, None] - (x[K:] - x[K:].mean()))
 
     def loss(x: Floats) -> float:
         mu = mean(eta(x)[seen])

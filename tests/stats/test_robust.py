@@ -25,7 +25,7 @@ from youden.stats.partners import (
     uniform_weights,
 )
 from youden.stats.trials.partner_halves import PartnerSplitHalf, partner_split_half
-from youden.types.pool import Bools, Floats, Ids
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 K, J = 14, 40
 
@@ -52,7 +52,7 @@ def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float
     return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), said)
 
 
-def taken(of: Answers, rows: Bools) -> Answers:
+def taken(of: Answers, rows: Bools | Positions) -> Answers:
     return Answers(of.first[rows], of.second[rows], of.item[rows], of.value[rows])
 
 
@@ -71,7 +71,15 @@ def blocks(of: Answers) -> list[PairChunk]:
     cuts = [np.flatnonzero(of.item // (J // 3) == part) for part in range(4)]
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
-        PairChunk.from_trials(one.item - np.int32(start), one.first, one.second, one.value, n_items=J)
+        PairChunk(
+            first=one.first,
+            second=one.second,
+            item=one.item - np.int32(start),
+            value=one.value,
+            weight=np.ones(len(one.value)),
+            rate=np.ones(len(one.value)),
+            n_items=J,
+        )
         for start, one in parts
     ]
 

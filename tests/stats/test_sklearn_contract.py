@@ -56,7 +56,7 @@ def into_range(X: object) -> object:
 
 def adapted(estimator: Any) -> BaseEstimator:
     class Adapted(estimator, BaseEstimator):
-        __init__ = estimator.__init__  # type: ignore[misc]
+        __init__ = estimator.__init__
 
         def fit(self, X: object, y: object = None) -> BaseEstimator:
             return super().fit(into_range(X))

@@ -23,8 +23,8 @@ def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float =
     first, item = rng.integers(0, K, n), rng.integers(0, J, n)
     second = (first + rng.integers(1, K, n)) % K
     value = a[first] + a[second] + b[item] + c[first, item] + c[second, item] + noise * rng.standard_normal(n)
-    first, second, item = (column.astype(np.int32) for column in (first, second, item))
-    return PairChunk(first, second, item, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
+    ids = [column.astype(np.int32) for column in (first, second, item)]
+    return PairChunk(ids[0], ids[1], ids[2], value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
 
 
 def fitted(of: PairChunk, K: int) -> TrialFit:

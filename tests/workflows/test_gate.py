@@ -359,7 +359,7 @@ def gate_of(agent: str, verdict: GateOutcome = "undecided") -> Gate:
 
 @given(st.one_of(st.just(EVIL), st.text(min_size=1)), st.sampled_from(["better", "no worse", "worse", "undecided"]))
 @settings(max_examples=40, deadline=None)
-def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
+def test_no_name_breaks_xml_or_markdown(agent: str, verdict: GateOutcome) -> None:
     gate = gate_of(agent, verdict)
     root = ET.fromstring(render_junit(gate).encode())
     (case,) = root.iter("testcase")

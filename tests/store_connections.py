@@ -1,0 +1,14 @@
+"""Database connections of stores, with which tests change a store behind its back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from youden.judging.store.answers import Store
+from youden.judging.store.statements import SqlBackend
+
+
+def connection_of(store: Store) -> Any:
+    """Return the connection of SQLite or psycopg, which have no common type."""
+    assert isinstance(store.backend, SqlBackend)
+    return store.backend._connection
