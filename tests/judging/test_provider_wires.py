@@ -251,9 +251,9 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
         assert load_judge_config(own).key_variable == record.key_variable
         for refused, instead in record.unsupported.items():
             others: dict[str, Any] = {"parameters": {refused: {}}}
-            keys = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}.get(refused, others)
+            keys: dict[str, dict[str, Any]] = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}
             with pytest.raises(ConfigError, match="rejects") as caught:
-                load_judge_config(own | keys)
+                load_judge_config(own | keys.get(refused, others))
             assert instead in str(caught.value)
     with pytest.raises(ConfigError, match="Set base_url to your address"):
         load_judge_config({"backend": "azure", "model": "m"})
