@@ -13,8 +13,6 @@ from hypothesis import settings
 
 from skip_reasons import NO_LITELLM, NO_LOOP, NO_SHARED
 
-pytest_plugins = ["fixtures"]
-
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
 # Containers often forbid bytecode: then every worker and every command that a test starts compiles all it imports again.
 sys.dont_write_bytecode = False
@@ -25,6 +23,13 @@ settings.register_profile("unhurried", deadline=None, max_examples=50)
 settings.load_profile("unhurried")
 # Servers of the tests speak plain HTTP. A client that reads one certificate is made in a tenth of the time of one that reads all.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "nobody.pem")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the fixtures. `pytest_plugins` cannot: it takes `fixtures` for a plugin of pytest."""
+    import fixtures
+
+    config.pluginmanager.register(fixtures, "fixtures of youden")
 
 
 def pytest_xdist_auto_num_workers() -> int:

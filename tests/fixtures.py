@@ -1,6 +1,6 @@
 """Fixtures of more than one test module: commands, servers, stores, run folders, and the paths of real data.
 
-`conftest.py` loads this module as a plugin. Each fixture of the tests has a name of its own.
+`conftest.py` registers this module as a plugin. Each fixture of the tests has a name of its own.
 """
 
 from __future__ import annotations

@@ -185,9 +185,11 @@ def test_a_surrogate_written_as_bytes_is_replaced_too(tmp_path: Path) -> None:
 
 def test_nan_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Path) -> None:
     words = ["nan", "NaN", "NA", "null", "None", "<NA>", "Infinity"]
-    rows = [{"agent": agent, "item": str(n), "text": word} for agent in "ab" for n, word in enumerate(words)]
-    rows[0]["text"] = float("nan")  # type: ignore[assignment]
-    rows[1]["item"] = float("inf")  # type: ignore[assignment]
+    rows: list[dict[str, object]] = [
+        {"agent": agent, "item": str(n), "text": word} for agent in "ab" for n, word in enumerate(words)
+    ]
+    rows[0]["text"] = float("nan")
+    rows[1]["item"] = float("inf")
     imported = load("table", write(tmp_path / "rows.jsonl", *rows))
     found = cells(imported)
     assert found["a", "0"] is None

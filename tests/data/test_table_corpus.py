@@ -10,6 +10,7 @@ import pytest
 from table_corpus import N_ITEMS, TABLES, Table, prompt, response, write_table
 
 from commands import Youden
+from narrowing import not_none
 from youden import read_pool
 from youden.data.folder.run_config import load_run_config
 from youden.types import Pool
@@ -50,7 +51,7 @@ def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, 
     else:
         assert ended.refuses("import-columns"), ended.out
         assert not (tmp_path / "pools").exists()
-        command = shlex.split(re.search(r"`(youden init [^`]*)`", ended.err)[1])  # type: ignore[index]
+        command = shlex.split(not_none(re.search(r"`(youden init [^`]*)`", ended.err))[1])
         said = dict(word.split("=", 1) for word in command if "=" in word)
         assert said == table.resolve
         ended = youden(*command[1:], "--judge", "lexical").well()

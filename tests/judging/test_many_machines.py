@@ -96,10 +96,9 @@ class RayData:
     def __init__(self) -> None:
         self.blocks: list[list[dict[str, Any]]] = []
         self.ray, self.data, self.llm = (ModuleType(name) for name in ("ray", "ray.data", "ray.data.llm"))
-        self.ray.data = self.data  # type: ignore[attr-defined]
-        self.data.read_parquet = self.read_parquet  # type: ignore[attr-defined]
-        self.llm.build_processor = self.build_processor  # type: ignore[attr-defined]
-        self.llm.vLLMEngineProcessorConfig = SimpleNamespace  # type: ignore[attr-defined]
+        vars(self.ray).update(data=self.data)
+        vars(self.data).update(read_parquet=self.read_parquet)
+        vars(self.llm).update(build_processor=self.build_processor, vLLMEngineProcessorConfig=SimpleNamespace)
 
     def read_parquet(self, files: list[str], *, override_num_blocks: int) -> RayData:
         rows = [row for file in files for row in pq.read_table(file).to_pylist()]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narrowing import untyped
 from youden.judging.backends.anthropic import from_anthropic
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MAX_USAGE_FACTOR, check_usage_for, parse_completion, validate_completion
@@ -192,7 +193,7 @@ def test_odds_that_are_only_written_oddly_are_read() -> None:
 def test_stored_odds_of_another_shape_are_no_answer() -> None:
     for odds in ("YES", [["YES"]], [[1, -0.1]], [["YES", "nan"]]):
         with pytest.raises(CallError):
-            validate_completion(replace(WHOLE, top_logprobs=odds))  # type: ignore[arg-type]
+            validate_completion(untyped(replace)(WHOLE, top_logprobs=odds))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import signal
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -22,7 +23,7 @@ from commands import wire_judge, write_config
 from fuzzing import ASKED_BY, PLAN, Course, check_course, check_whole, judged, undisturbed
 from stops import AT_RISK, IN_FLIGHT, PATIENT, Bench, Size, bench, disturbed, outage, sleep, stopped
 from twists import Twist, twists
-from unruly_server import Body, Sent, UnrulyServer, healthy, reply_to, sent
+from unruly_server import Body, Script, Sent, UnrulyServer, healthy, reply_to, sent
 
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 PATIENTLY = ("--grace", str(PATIENT))
@@ -102,15 +103,17 @@ def quick(backend: str, name: str, decision: str) -> bool:
         for one in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
     ],
 )
-async def test_a_reply_that_once_broke_a_run_breaks_none(backend: str, name: str, decision: str) -> None:
+async def test_a_reply_that_once_broke_a_run_breaks_none(
+    backend: str, name: str, decision: Literal["text", "logprobs"]
+) -> None:
     twist = ONE_BY_ONE[name]
-    await check_course(Course(backend, (None, None, None, None, twist), decision, cap=0.5))  # type: ignore[arg-type]
+    await check_course(Course(backend, (None, None, None, None, twist), decision, cap=0.5))
 
 
-async def only(backend: str, script: object, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
+async def only(backend: str, script: Script, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
     """What a run says that meets `script` from the start, and goes on by the same command once the server is well."""
     course = Course(backend, (None,))
-    async with UnrulyServer(script) as server:  # type: ignore[arg-type]
+    async with UnrulyServer(script) as server:
         first = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=cap)
         server.script = healthy
         again = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=None)

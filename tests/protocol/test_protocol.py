@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from narrowing import untyped
 from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.errors import PlanError, StatisticsError
@@ -394,6 +395,6 @@ def test_scores_with_another_plans_split_are_refused() -> None:
     rates = answer_with(plan, np.ones(len(plan))).rates()
     for wrong in (other, None):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
-            replace(rates, split=wrong)  # type: ignore[arg-type]
+            untyped(replace)(rates, split=wrong)
     with pytest.raises(PlanError, match=r"\[plan-shape\]"):
         replace(plan, split=other)

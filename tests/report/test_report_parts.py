@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from narrowing import not_none
-from report_runs import by_ability, judged, with_values
+from report_runs import Answers, by_ability, judged, with_values
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from worlds import analysed
 from youden import make_plan
@@ -270,10 +270,10 @@ def cloned(plan: Plan) -> Floats:
     return np.where(plan.trial_type == PAIRED, np.where(both, 1.0, paired), 0.0)
 
 
-def report_of(folder: Path, **keys: object) -> ReportData:
+def report_of(folder: Path, *, answers: Answers) -> ReportData:
     pool = make_pool(8, 40)
     agents = (*pool.agents[:7], Agent("<b>z</b>", "odd"))
-    return ReportData(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), **keys))  # type: ignore[arg-type]
+    return ReportData(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), answers=answers))
 
 
 def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnings(tmp_path: Path) -> None:

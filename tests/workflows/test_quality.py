@@ -23,7 +23,7 @@ from youden.report.charts.vega import picture_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.workflows.quality import fit_quality, read_answers
-from youden.workflows.to_label import choose_to_label, to_safe_cell
+from youden.workflows.to_label import LabelsFor, choose_to_label, to_safe_cell
 
 K, J = 7, 12
 
@@ -120,8 +120,8 @@ def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, t
 
 
 def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Path) -> None:
-    def items(purpose: str) -> int:
-        table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table  # type: ignore[arg-type]
+    def items(purpose: LabelsFor) -> int:
+        table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table
         return len({one["item"] for one in json.loads(table.with_suffix(".json").read_text())["answers"]})
 
     assert items("best") == 3
