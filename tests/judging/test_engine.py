@@ -369,9 +369,7 @@ async def test_a_plan_for_another_pool_or_a_missing_response_is_refused(store: S
 
 
 @pytest.mark.parametrize("threshold", [0, 700, 10**6])
-async def test_the_garbage_collector_runs_rarely_while_calls_are_sent(
-    store: Store, threshold: int
-) -> None:
+async def test_the_garbage_collector_runs_rarely_while_calls_are_sent(store: Store, threshold: int) -> None:
     during: set[int] = set()
 
     def answer(request: Request) -> str:

@@ -46,8 +46,10 @@ def totals_of(
     return PairTotals.from_chunks([chunk], n)
 
 
-def flagged(expected: Floats, *, n_items: int = 20, answers: str = "yes or no") -> FlaggedGroups:
-    return flag_groups(totals_of(expected, n_items=n_items, answers=answers))
+def flagged(
+    expected: Floats, *, n_items: int = 20, answers: str = "yes or no", compared: Bools | None = None
+) -> FlaggedGroups:
+    return flag_groups(totals_of(expected, n_items=n_items, answers=answers, compared=compared))
 
 
 @pytest.mark.parametrize("answers", ["yes or no", "graded", "soft"])
