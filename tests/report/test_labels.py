@@ -137,7 +137,8 @@ def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) 
     good = [True, True, False, True, False, False, False, True]
     label = only(held_against(labelled_run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
     wanted = auc_sampling_interval(abilities(labelled_run), np.array(good))
-    assert (not_none(label.auc).value, not_none(label.auc).low, not_none(label.auc).high) == (
+    auc = not_none(label.auc)
+    assert (auc.value, auc.low, auc.high) == (
         wanted.value,
         wanted.low,
         wanted.high,
@@ -168,9 +169,10 @@ def test_labels_of_cells_are_averaged_and_held_against_scores(labelled_run: RunF
     ]
     found = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
     label = only(found)
-    assert (not_none(label.cells).n_cells, not_none(label.cells).n_items) == (80, 10)
-    assert not_none(label.cells).overall.value == pytest.approx(1)
-    assert not_none(label.cells).within.value == pytest.approx(1)
+    cells = not_none(label.cells)
+    assert (cells.n_cells, cells.n_items) == (80, 10)
+    assert cells.overall.value == pytest.approx(1)
+    assert cells.within.value == pytest.approx(1)
     assert found.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
     label = only(found := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))

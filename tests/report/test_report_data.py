@@ -321,10 +321,11 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
     assert data.plan is not None
     assert sum(n for reason, n in data.summary.missing_reasons if reason.endswith("refused")) == 32
     assert not_none(data.summary.calls).n_calls - not_none(data.summary.calls).n_missing == 288
-    assert sum(not_none(data.trials).n_of_kind.values()) == not_none(data.trials).n_all == 320
-    assert not_none(data.trials).n_of_kind["no answer"] == 32
-    assert len(not_none(data.trials).texts) == 40
-    texts, sample = not_none(data.trials).texts, not_none(data.trials)
+    sample = not_none(data.trials)
+    texts = sample.texts
+    assert sum(sample.n_of_kind.values()) == sample.n_all == 320
+    assert sample.n_of_kind["no answer"] == 32
+    assert len(texts) == 40
     for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
         other = line.item if line.other_item is None else line.other_item
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
@@ -379,8 +380,9 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "run-pool")
     data = ReportData(folder)
     assert any(advice.message.startswith("The pool cannot be read") for advice in data.advice)
-    assert not_none(data.trials).texts == []
-    assert set(not_none(data.trials).first) == {-1}
+    sample = not_none(data.trials)
+    assert sample.texts == []
+    assert set(sample.first) == {-1}
 
 
 def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:

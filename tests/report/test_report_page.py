@@ -38,20 +38,19 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(7, 20))
     facts = folder.read_facts()
-    assert not_none(facts.choice).candidates
+    choice = not_none(facts.choice)
+    assert choice.candidates
     data = ReportData(folder)
-    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(
-        not_none(facts.choice).p_best
-    )
-    (first, chance), *_ = not_none(facts.choice).p_best.items()
-    assert chance == max(not_none(facts.choice).p_best.values())
+    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(choice.p_best)
+    (first, chance), *_ = choice.p_best.items()
+    assert chance == max(choice.p_best.values())
     said = not_none(data.summary.chances)
     assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
     assert "all others: " in said
     assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
     assert escape_markdown(said) in render_markdown(data)
     assert said in render_page(data)
-    folder.write_facts(replace(facts, choice=replace(not_none(facts.choice), candidates=(), regret_bound=0.0)))
+    folder.write_facts(replace(facts, choice=replace(choice, candidates=(), regret_bound=0.0)))
     assert ReportData(folder).summary.chances is None
     less = json.loads(folder.file("fit.json").read_bytes())
     del less["choice"]["p_best"]
