@@ -106,7 +106,7 @@ def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
     assert np.concatenate([texts, array], axis=1).shape == (3, 8)
     assert pickle.loads(pickle.dumps(texts)).tolist() == grid  # noqa: S301
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda n: not_none(texts).item(n % 3, n % 4), range(2000))) == [
+        assert list(threads.map(lambda n: texts.item(n % 3, n % 4), range(2000))) == [
             array.item(n % 3, n % 4) for n in range(2000)
         ]
 

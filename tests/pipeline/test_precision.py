@@ -40,7 +40,7 @@ def test_item_squares_are_those_of_counted_blocks() -> None:
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_blocks_for_a_width_are_the_fewest(share: float) -> None:
     n = not_none(find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150))
-    found, before = (half_width_quantile(half_widths(PARTS, not_none(blocks), 150), share) for blocks in (n, n - 1))
+    found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
     assert found <= 0.04 < before
 
 
