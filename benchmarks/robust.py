@@ -137,7 +137,7 @@ def find_breakdown_point(D: Floats, worst_first: list[int]) -> float | None:
 
     None if no ring of fewer agents than the pool does.
     """
-    n_agents = D.shape[1]
+    n_agents = len(worst_first)
     rng = np.random.default_rng(0)
     for n in range(2, n_agents):
         members = worst_first[:n]
