@@ -136,18 +136,30 @@ def label_shift(
     g = F @ (information @ f) / length
     observed_g = f_information / f_length
     differs = observed_g - g > 1e-9
+    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
+
     # the observed labels, or labels equivalent to them, are as extreme for every c
     n_observed = 0 if is_exact else 1  # all permutations include the observed labels
     n = len(F) + n_observed
     n_always = len(F) - int(differs.sum()) + n_observed
-    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
-    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
+    low, high, p_value = _invert_test(ends, n=n, n_always=n_always, level=level)
+    return LabelShift(estimate, low, high, p_value, n, level)
+
+
+def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
+    """Compute the interval and the p-value of c = 0 from the values of c that each permutation excludes.
+
+    ends : float (n_half_lines,), ascending ends of the half-lines of these values. n : number of all permutations.
+    n_always : number of those that exclude no value. Bounds are ∓∞ if no value can be excluded.
+    """
     low, high = -np.inf, np.inf
+    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
     if 0 <= n_excluded < len(ends):
         low, high = ends[n_excluded], ends[-1 - n_excluded]
+
     n_extreme = min(int((ends <= 0).sum()), int((ends >= 0).sum())) + n_always
     p_value = min(1.0, 2 * n_extreme / n)
-    return LabelShift(estimate, float(low), float(high), p_value, n, level)
+    return float(low), float(high), p_value
 
 
 def _all_labels(K: int, n_members: int) -> Floats:
