@@ -215,25 +215,28 @@ def _draw_different_items(
         step = np.floor(rng.random(len(agent)) * n_eligible[agent]).astype(np.int64)
         return np.asarray(eligible_items[start[agent] + step])
 
-    rows = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
-    code = np.zeros(len(rows), dtype=np.int64)
-    is_new = np.zeros(len(rows), dtype=np.bool_)
-    for attempt in range(_MAX_TRIES):
-        if attempt:
-            redrawn = np.flatnonzero(~is_new)
-            rows[redrawn, 0], rows[redrawn, 3] = draw_items(first[redrawn]), draw_items(second[redrawn])
-
-        # new: two different items, no earlier comparison, and the first of equal ones in `rows`
-        code = _comparison_codes(rows, eligible)
-        has_two_items = rows[:, 0] != rows[:, 3]
-        is_new = has_two_items & ~np.isin(code, codes)
-        _, first_occurrence = np.unique(code, return_index=True)
-        is_repeated = np.ones(len(code), dtype=np.bool_)
-        is_repeated[first_occurrence] = False
-        is_new[is_repeated] = False
+    comparisons = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
+    code, is_new = _find_new(comparisons, eligible, codes)
+    for _ in range(_MAX_TRIES - 1):
         if is_new.all():
             break
-    return rows[is_new], code[is_new], is_new
+        redrawn = np.flatnonzero(~is_new)
+        comparisons[redrawn, 0] = draw_items(first[redrawn])
+        comparisons[redrawn, 3] = draw_items(second[redrawn])
+        code, is_new = _find_new(comparisons, eligible, codes)
+    return comparisons[is_new], code[is_new], is_new
+
+
+def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
+    """Return the code of each comparison, and whether it is new: of two items, not in `codes`, and first of its equals.
+
+    comparisons : int64 array (n, 4), columns item, first, second and other_item.
+    """
+    code = _comparison_codes(comparisons, eligible)
+    has_two_items = comparisons[:, 0] != comparisons[:, 3]
+    is_first_of_equals = np.zeros(len(code), dtype=np.bool_)
+    is_first_of_equals[np.unique(code, return_index=True)[1]] = True
+    return code, np.asarray(has_two_items & ~np.isin(code, codes) & is_first_of_equals)
 
 
 def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
