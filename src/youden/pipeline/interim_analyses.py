@@ -188,19 +188,14 @@ def _analyze(
     fraction of the budget.
     """
     n_agents = len(is_active)
-    alpha_spent = 0.0
-    fraction = EARLY_ALPHA_FRACTION  # of alpha, for this analysis
+    alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION  # fraction of alpha for this analysis
     bounds = np.full(differences.std_error.shape, np.inf)
     cumulative_bias = np.zeros(n_agents)
     if previous:
         last = previous[-1]
-        alpha_spent = last.alpha_spent
-        fraction = last.next_alpha_fraction
+        alpha_spent, fraction = last.alpha_spent, last.next_alpha_fraction
         bounds = last.upper_bounds
-        cumulative_bias = last.cumulative_bias
-        if is_active.any():
-            added_bias = last.bias[is_active].mean()
-            cumulative_bias = cumulative_bias + np.where(is_active, added_bias, 0.0)
+        cumulative_bias = _add_bias(last, is_active)
 
     if max_regret is None or budget_fraction > NEARLY_SPENT:
         fraction = budget_fraction - alpha_spent
@@ -223,6 +218,17 @@ def _analyze(
 
     bias = expected_selection_bias(differences, is_active)
     return InterimAnalysis(alpha_spent + fraction, fraction, next_fraction, bounds, bias, cumulative_bias)
+
+
+def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
+    """Add the mean selection bias of the agents that were sampled since the last analysis to their cumulative bias.
+
+    is_active : bool array (n_agents,), the agents that were sampled. Returns float (n_agents,).
+    """
+    if not is_active.any():
+        return last.cumulative_bias
+    added_bias = last.bias[is_active].mean()
+    return last.cumulative_bias + np.where(is_active, added_bias, 0.0)
 
 
 def initial_analysis(

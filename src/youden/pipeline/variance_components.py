@@ -130,19 +130,25 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     if judges is None and result.votes is not None:
         judges = measure_vote_spread(plan, result.votes)
 
+    # components of the mean ability's variance, and their sum over those that the intervals contain
     n_agents = int((~np.isnan(ability)).sum())
     n_items = len(np.unique(plan.item[used]))
-    rate_variance = abilities.rate_variance
-    in_interval = _interval_components(
-        components, result, run, rate_variance=float(np.nan_to_num(rate_variance).mean())
-    )
+    mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
+    in_interval = _interval_components(components, result, run, rate_variance=mean_rate_variance)
     parts = [*in_interval, *_outside_components(components, judges, run, n_agents)]
     error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
+
+    # variance between agents without the errors; the error of a difference is that of two independent abilities
     agent_variance = max(0.0, float(np.nanvar(abilities.ability, ddof=1)) - error_variance)
     difference_error = float(np.sqrt(2 * n_agents / (n_agents - 1) * error_variance))
-    sentence = _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items)
     return VarianceFacts(
-        run, n_items, tuple(parts), float(np.sqrt(error_variance)), difference_error, agent_variance, sentence
+        run,
+        n_items,
+        tuple(parts),
+        float(np.sqrt(error_variance)),
+        difference_error,
+        agent_variance,
+        _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items),
     )
 
 
@@ -262,24 +268,21 @@ def _outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
     """List the components that the intervals do not contain: another judge, and another pool of partners."""
-    pairs = None if components.pair is None else components.pair.times(1 / max(n_agents - 2, 1))
-    if pairs is not None and np.isnan(pairs.low):  # too few agents for an interval
-        pairs = Part(pairs.value, pairs.value, pairs.value)
-    judge = None if judges is None else Part(judges.variance, judges.low, judges.high)
+    judge_part, judge_command = None, f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+    if judges is not None:
+        judge_part, judge_command = Part(judges.variance, judges.low, judges.high), ""
+
+    partner_part, partner_command = None, "more calls, so that pairs of agents meet on several items"
+    if components.pair is not None:
+        partner_part, partner_command = components.pair.times(1 / max(n_agents - 2, 1)), ""
+        if np.isnan(partner_part.low):  # too few agents for an interval
+            partner_part = Part(partner_part.value, partner_part.value, partner_part.value)
     return [
         ComponentFacts(
-            "the judge: another one of this kind",
-            judge,
-            measure_command=""
-            if judge
-            else f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs",
-            in_interval=False,
+            "the judge: another one of this kind", judge_part, measure_command=judge_command, in_interval=False
         ),
         ComponentFacts(
-            "partners: another pool of agents",
-            pairs,
-            measure_command="" if pairs else "more calls, so that pairs of agents meet on several items",
-            in_interval=False,
+            "partners: another pool of agents", partner_part, measure_command=partner_command, in_interval=False
         ),
     ]
 
