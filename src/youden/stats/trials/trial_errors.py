@@ -103,26 +103,27 @@ def compute_item_influence(
     n_by_item = np.maximum(np.bincount(item, minlength=n_items), 1)
     item_mean = np.bincount(item, without_agents, n_items) / n_by_item
     residual = without_agents - item_mean[item]
-    sides = ((first, first_weight), (second, second_weight))
 
-    def sum_by_cell(value_of: Callable[[Floats], Floats]) -> Floats:
-        """Sum a function of the weights over both sides of all trials: float (n_agents, n_items)."""
+    def sum_by_cell(of_first: Floats, of_second: Floats) -> Floats:
+        """Sum values (n_trials,) for the first and the second agents by agent and item: float (n_agents, n_items)."""
         n_cells = n_agents * n_items
-        sums = (np.bincount(agent * np.int64(n_items) + item, value_of(w), n_cells) for agent, w in sides)
-        return np.asarray(sum(sums), dtype=np.float64).reshape(n_agents, n_items)
+        first_cell = first * np.int64(n_items) + item
+        second_cell = second * np.int64(n_items) + item
+        sums = np.bincount(first_cell, of_first, n_cells) + np.bincount(second_cell, of_second, n_cells)
+        return np.asarray(sums, dtype=np.float64).reshape(n_agents, n_items)
 
-    weight = sum_by_cell(lambda w: w)
+    weight = sum_by_cell(first_weight, second_weight)
     total_weight = np.maximum(weight.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    n_trials = sum_by_cell(lambda w: np.asarray(w > 0, dtype=np.float64))
+    influence = sum_by_cell(first_weight * residual, second_weight * residual) / total_weight
 
-    # squares around the mean of each cell: Σe² − (Σe)²/n
-    squares = sum_by_cell(lambda w: residual**2 * (w > 0))
-    square_of_sum = sum_by_cell(lambda w: residual * (w > 0)) ** 2
+    # sums over the trials that measure an agent: their number, and squares around the mean of each cell, Σe² − (Σe)²/n
+    for_first, for_second = first_weight > 0, second_weight > 0
+    n_trials = sum_by_cell(for_first.astype(np.float64), for_second.astype(np.float64))
+    squares = sum_by_cell(residual**2 * for_first, residual**2 * for_second)
+    square_of_sum = sum_by_cell(residual * for_first, residual * for_second) ** 2
     squares -= np.divide(square_of_sum, n_trials, out=np.zeros(n_trials.shape), where=n_trials > 0)
     df = np.maximum(n_trials - 1, 0).sum(axis=1)
     within_variance = np.divide(squares.sum(axis=1), df, out=np.full(n_agents, np.nan), where=df > 0)
-
-    influence = sum_by_cell(lambda w: w * residual) / total_weight
     return InfluenceTable(ability, influence, weight / total_weight, n_trials, np.maximum(within_variance, 0))
 
 
