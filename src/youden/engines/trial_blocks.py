@@ -236,7 +236,7 @@ class TrialsByItem:
         return cls(lambda: [columns], result.plan, None, votes=votes)
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
-        """Group some of the rows, without votes.
+        """Group only some of the run's trials by item. The votes of a jury are not kept.
 
         Parameters
         ----------
@@ -257,7 +257,9 @@ class TrialsByItem:
             directory.mkdir()
 
         def read_selected() -> Iterator[RowSubset]:
-            return (RowSubset(columns, select_rows(columns)) for columns in self._rows())
+            """Read all rows of the run again, and yield the selected rows of each chunk."""
+            for columns in self._rows():
+                yield RowSubset(columns, select_rows(columns))
 
         return TrialsByItem(read_selected, plan, directory)
 
@@ -559,16 +561,17 @@ class TrialsByItem:
             self._append(f"{kind}-{first_item}", records[start:stop])
 
     def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-        """Return the values of a field of `_trial_dtype` for all rows of `columns`.
+        """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        Array (n_rows,); the field "votes" is an array (n_rows, n_votes).
+        `name` is a field of `_trial_dtype`. Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
         """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
         if name == "votes":
             return np.stack(get_votes_by_judge(columns), axis=1)
-        if name.startswith("counts_for_"):
-            return np.asarray(columns[name.replace("counts_for", "weight")] > 0)
+        if name in ("counts_for_first", "counts_for_second"):
+            weight = columns[name.replace("counts_for", "weight")]
+            return np.asarray(weight > 0)
         return columns[name]
 
     def _move_to(self, directory: Path) -> None:

@@ -74,15 +74,17 @@ def count_free_independent(n_paired: int, eligible: Bools) -> int:
 
 
 def _count_possible(eligible: Bools) -> int:
-    """Count the different independent trials: ordered pairs of cells of two agents on two items.
+    """Count the different independent trials: ordered pairs of texts of two agents on two items.
 
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) whose texts may be used
     """
-    n_of_agent = eligible.sum(axis=1, dtype=np.int64)
-    n_on_item = eligible.sum(axis=0, dtype=np.int64)
-    n_of_different_agents = int(n_of_agent.sum() ** 2 - (n_of_agent**2).sum())
-    n_on_same_item = int((n_on_item * (n_on_item - 1)).sum())
-    return n_of_different_agents - n_on_same_item
+    n_by_agent = eligible.sum(axis=1, dtype=np.int64)
+    n_by_item = eligible.sum(axis=0, dtype=np.int64)
+
+    # ordered pairs of texts of two agents, minus those on the same item
+    n_of_two_agents = int(n_by_agent.sum() ** 2 - (n_by_agent**2).sum())
+    n_on_one_item = int((n_by_item * (n_by_item - 1)).sum())
+    return n_of_two_agents - n_on_one_item
 
 
 def has_free_calls(plan: Plan) -> bool:
@@ -273,15 +275,7 @@ def draw_scored_trials(
     # the scored agents in turn, alternately as first and as second agent
     agent = np.tile(scored, ceil(n / len(scored)))[:n]
     is_first = np.arange(n) // len(scored) % 2 == 0
-
-    # a random partner; if the agent is a partner itself, its own position is skipped
-    position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
-    own_position = np.array([position_of_partner.get(int(k), -1) for k in agent])
-    is_partner = own_position >= 0
-    n_others = len(partners) - is_partner
-    drawn = np.floor(rng.random(n) * n_others).astype(np.int64)
-    is_after_own = is_partner & (drawn >= own_position)
-    partner = partners[drawn + is_after_own]
+    partner = _draw_other_agents(agent, partners, rng)
 
     first = np.where(is_first, agent, partner)
     second = np.where(is_first, partner, agent)
@@ -289,3 +283,20 @@ def draw_scored_trials(
     rows, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
     trials = Trials.independent(*rows.astype(np.int32).T)
     return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])
+
+
+def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
+    """Draw a partner for each agent, which is not the agent itself: int array (n,).
+
+    agent : int array (n,); partners : int array (n_partners,), the agents to draw from.
+    """
+    # position of each agent among the partners, −1 if it is none
+    position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
+    own_position = np.array([position_of_partner.get(int(k), -1) for k in agent])
+    is_partner = own_position >= 0
+
+    # draw one of the others, and skip the agent's own position
+    n_others = len(partners) - is_partner
+    drawn = np.floor(rng.random(len(agent)) * n_others).astype(np.int64)
+    is_after_own = is_partner & (drawn >= own_position)
+    return np.asarray(partners[drawn + is_after_own])

@@ -64,7 +64,7 @@ class ConservativeDifference(NamedTuple):
     rate_df: float = math.inf
 
     def with_rates(self, rates: AgentRates, new: int, old: int) -> ConservativeDifference:
-        """Return the difference of abilities, from that of mean answers.
+        """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
 
         Parameters
         ----------
@@ -76,10 +76,11 @@ class ConservativeDifference(NamedTuple):
         Returns
         -------
         ConservativeDifference
+            Difference of the abilities, with the variance of the rates.
         """
         variance, df = rates.difference_variance(new, old)
-        value = self.value - float(rates.rate[new] - rates.rate[old])
-        return self._replace(value=value, rate_variance=variance, rate_df=df)
+        rate_difference = float(rates.rate[new] - rates.rate[old])
+        return self._replace(value=self.value - rate_difference, rate_variance=variance, rate_df=df)
 
     @property
     def total_variance(self) -> float:
