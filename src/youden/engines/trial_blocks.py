@@ -398,7 +398,7 @@ class TrialsByItem:
             return RateChunk(start, rates, clean=rates)
 
         # with a holdout, training scores may use only some of the independent trials
-        may_train = _is_clean_independent(
+        may_train = _is_usable_for_training(
             split,
             independent["first"],
             independent["item"] + start,
@@ -492,7 +492,7 @@ class TrialsByItem:
         used : bool (n_rows,), rows to add.
         """
         first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
-        may_train = _is_clean_independent(self.plan.split, first, item, second, other_item)
+        may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
         self.independent.add(answer[may_train], item[may_train], other_item[may_train])
 
         # without extensions, all trials belong to step 0 and count for both agents
@@ -727,14 +727,14 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
 
 
-def _is_clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
+def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use: bool array (n_trials,).
 
-    `first`, `item`, `second` and `other_item` are int arrays (n_trials,): the agent and the item of the first response,
-    and those of the second. By the holdout rule "strict", neither cell may be held out; by the rule "paper", only the
-    first may not.
+    An independent trial compares the response of agent `first` to `item` with that of agent `second` to `other_item`;
+    all four are int arrays (n_trials,). By the holdout rule "strict", neither cell (agent, item) may be held out; by the
+    rule "paper", only the first may not.
     """
-    first_is_held_out = split.holdout[first, item]
-    if split.rule == "paper":
-        return np.asarray(~first_is_held_out)
-    return np.asarray(~first_is_held_out & ~split.holdout[second, other_item])
+    is_held_out = split.holdout[first, item]
+    if split.rule != "paper":
+        is_held_out |= split.holdout[second, other_item]
+    return np.asarray(~is_held_out)

@@ -178,10 +178,10 @@ _ABSENT = -1
 
 
 def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
-    """Compute when each response has its turn, in a cycle from one that is drawn for its cell: int64 (n_cells, n_responses).
+    """Assign to the responses of each cell their places in a cycle, which begins with a random one.
 
-    cell_codes : int64 array (n_cells,), see `_cell_codes`. The numbers begin at 0; they are −1 for responses that a cell
-    does not have.
+    A cell is an agent on an item. cell_codes : int64 array (n_cells,), see `_cell_codes`. Returns the places, int64 array
+    (n_cells, n_responses), from 0, and −1 for responses that a cell does not have.
     """
     agent, item = np.divmod(cell_codes // 2, pool.n_items)
     n_of_cell = pool.n_repeats[agent, item].astype(np.int64)

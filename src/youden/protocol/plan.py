@@ -405,12 +405,13 @@ class _IndependentTrials:
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)
+
         n = self._n_pooled or 0
         if self._is_free:
             n = count_free_independent(len(paired), self._cells)
         elif not self._has_default_number:
-            n -= len(self.probes)
-        elif self._n_pooled is None or in_rounds:
+            n -= len(self.probes)  # a requested number includes the probes
+        elif self._n_pooled is None or in_rounds:  # in proportion to these paired trials, not to the budget
             n = count_independent_of_paired(len(paired), self._pool.n_agents)
         pooled = draw_pooled_trials(self._cells, n, rng, planned=self.probes)
         return Trials.concat([self.probes, pooled])

@@ -93,28 +93,41 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
     """
     basis, sampling_variance = _sampling_basis(shift, x)
     observed = basis.T @ shift.effect_b
+    slope = x @ shift.effect_b
+    prior_variance = _draw_prior_variances(observed, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
 
-    # posterior over τ and the SD of the quadratic term, on a grid
-    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
-    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
-    quadratic_square = tau_square[:, None] + (_BENDS * float(x @ shift.effect_b)) ** 2
-    log_likelihood = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)[:, None]
-    log_likelihood = log_likelihood + _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
-    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
-    grid_points = rng.choice(weight.size, n_draws, p=weight / weight.sum())
-
-    # coordinates of the true effects: shrunk observed ones, with weight prior/(prior + sampling variance), plus noise
-    n_coordinates = len(sampling_variance)
-    prior_variance = np.repeat(tau_square[grid_points // len(_BENDS), None], n_coordinates, axis=1)
-    prior_variance[:, -1] = quadratic_square.ravel()[grid_points]
+    # deviations from a line: shrunk observed ones, with the weight prior/(prior + sampling variance), plus noise
     data_weight = prior_variance / (prior_variance + sampling_variance)
-    noise = rng.standard_normal((n_draws, n_coordinates))
+    noise = rng.standard_normal((n_draws, len(observed)))
     coordinates = data_weight * observed + np.sqrt(data_weight * sampling_variance) * noise
 
-    # the linear term has a flat prior
+    # the slope of the line has a flat prior
     slope_sd = np.sqrt(max(float(x @ shift.covariance @ x), 0.0))
-    slope = x @ shift.effect_b + slope_sd * rng.standard_normal(n_draws)
-    return np.asarray(slope[:, None] * x + coordinates @ basis.T)
+    drawn_slope = slope + slope_sd * rng.standard_normal(n_draws)
+    return np.asarray(drawn_slope[:, None] * x + coordinates @ basis.T)
+
+
+def _draw_prior_variances(
+    observed: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
+) -> Floats:
+    """Draw the prior variances of deviations from a line, given the observed deviations: float (n_draws, n_vectors).
+
+    observed, sampling_variance : float (n_vectors,), deviations in an orthonormal basis, the quadratic one last, and
+    their sampling variances. slope : slope of the line. The prior variance is τ², plus that of the quadratic term.
+    """
+    # likelihood of τ (rows) and of the SD of the quadratic term (columns)
+    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
+    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
+    quadratic_square = tau_square[:, None] + (_BENDS * slope) ** 2
+    log_of_others = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)
+    log_of_quadratic = _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
+    log_likelihood = log_of_others[:, None] + log_of_quadratic
+
+    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
+    grid_point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
+    prior_variance = np.repeat(tau_square[grid_point // len(_BENDS), None], len(observed), axis=1)
+    prior_variance[:, -1] = quadratic_square.ravel()[grid_point]
+    return prior_variance
 
 
 def _sampling_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:

@@ -158,8 +158,8 @@ class _Regression:
                 log_weight[t, s] = np.log(likelihood).sum(axis=2)
 
         # priors of the share of outliers, of the intercept, and of τ
-        log_intercept_prior = 0.5 * (a[:, None] / _INTERCEPT_SD) ** 2
-        log_weight += np.log(_OUTLIER_PRIOR)[:, None, None] - log_intercept_prior + np.log(a[1] - a[0])
+        half_square = 0.5 * (a[:, None] / _INTERCEPT_SD) ** 2  # minus the log density of the intercept
+        log_weight += np.log(_OUTLIER_PRIOR)[:, None, None] - half_square + np.log(a[1] - a[0])
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
         if not self.has_slope:

@@ -175,7 +175,8 @@ class AgentRates(ReadOnly):
         squared_error_variance = float(self.squared_error_variance[pair].sum())
         if not (variance > 0 and squared_error_variance > 0):
             return 0.0, float("inf")
-        return variance, max(2 * variance**2 / squared_error_variance, 1.0)
+        df = 2 * variance**2 / squared_error_variance  # of a multiple of χ² with this mean and variance
+        return variance, max(df, 1.0)
 
 
 class IndependentTotals:
@@ -531,24 +532,18 @@ class _RateFit:
         """Compute the posterior of rates for each κ, the coefficient of variation of the rates.
 
         n, answer_sum : float (n_agents,), number and sum of the answers to each agent's trials. dispersion : variance of
-        an answer divided by its mean. A rate is an outlier with a small prior probability.
+        an answer divided by its mean. A rate is regular, or with a small prior probability an outlier.
         """
         n_yes = answer_sum / dispersion  # a Poisson variable with the mean n·rate/dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
-        prior_shape = 1 / _KAPPA[1:, None] ** 2
-
-        # log likelihood of the number of yes answers: Poisson for κ = 0, which comes first, else negative binomial
-        log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
-        log_binomial = _log_negative_binomial(n_yes, prior_shape, expected_n_yes)
-        log_regular = np.vstack([log_poisson, log_binomial]) + np.log1p(-_OUTLIER_FRACTION)
-        log_outlier = _log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
-        log_outlier = log_outlier + np.log(_OUTLIER_FRACTION)
+        log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
         log_likelihood = np.logaddexp(log_regular, log_outlier)
         p_outlier = np.exp(log_outlier - log_likelihood)
 
-        # gamma posterior of a regular rate; for κ = 0, all rates are equal to the mean
+        # gamma posterior of a regular rate; for κ = 0, which comes first, all rates are equal to the mean
         mean = np.full((len(_KAPPA), len(n)), self._mean)
         variance, kurtosis_term = np.zeros_like(mean), np.zeros_like(mean)
+        prior_shape = 1 / _KAPPA[1:, None] ** 2
         shape = prior_shape + n_yes
         inverse_scale = prior_shape / self._mean + n / dispersion
         mean[1:] = shape / inverse_scale
@@ -560,7 +555,7 @@ class _RateFit:
         outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
         outlier_variance = outlier_mean / outlier_inverse_scale
 
-        # mixture of both: mean square around the common mean
+        # mixture of both, with the mean squares around their common mean
         mixed_mean = (1 - p_outlier) * mean + p_outlier * outlier_mean
         regular_square = variance + (mean - mixed_mean) ** 2
         outlier_square = outlier_variance + (outlier_mean - mixed_mean) ** 2
@@ -646,6 +641,21 @@ class _RateFit:
             n_trials=n_trials.copy(),
             pooled=pooled,
         )
+
+
+def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
+    """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
+
+    n_yes, expected_n_yes : float (n_agents,), observed numbers, and those at the mean rate. Returns the log likelihoods
+    if the rates are regular, float (n_kappa, n_agents), and if they are outliers, float (n_agents,).
+    """
+    # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
+    log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
+    log_binomial = _log_negative_binomial(n_yes, 1 / _KAPPA[1:, None] ** 2, expected_n_yes)
+    log_regular = np.vstack([log_poisson, log_binomial]) + np.log1p(-_OUTLIER_FRACTION)
+
+    log_outlier = _log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
+    return log_regular, log_outlier + np.log(_OUTLIER_FRACTION)
 
 
 def _log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:
