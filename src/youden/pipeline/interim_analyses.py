@@ -62,14 +62,14 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
-    component = find_components(trials)
     rounds = _summarize_rounds(trials)
-    mean_score = _mean_pilot_answer(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
     # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
     first_new = min(len(analyses), n_rounds - 1)
+    component = find_components(trials)
+    mean_score = _mean_pilot_answer(trials)
     for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
@@ -82,16 +82,16 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
         abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
 
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
-        analyses[last_round:] = [
-            _analyze(
-                pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
-                analyses[:last_round],
-                top=design.top,
-                max_regret=design.max_regret,
-                is_active=rounds.is_active[last_round],
-                budget_fraction=min(1.0, n_spent / design.budget(plan.split.train)),
-            )
-        ]
+        earlier = analyses[:last_round]
+        analysis = _analyze(
+            pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
+            earlier,
+            top=design.top,
+            max_regret=design.max_regret,
+            is_active=rounds.is_active[last_round],
+            budget_fraction=min(1.0, n_spent / design.budget(plan.split.train)),
+        )
+        analyses = [*earlier, analysis]
 
     method = abilities.method if len(analyses) == 1 else f"{abilities.method}, corrected for adaptive-sampling bias"
     bias = _limited_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)

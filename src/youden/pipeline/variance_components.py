@@ -198,7 +198,6 @@ def _interval_components(
     """
     # variances per trial, and from them the parts of the variance of an ability
     items, response, residual = components.agent_item, components.response, components.residual
-    has_repeats = result.plan.trials.first_repeat is not None
     cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
     # agent × item variance of the partners that an agent was compared with
     partner_variance = cell_variance * components.partner_factor
@@ -217,14 +216,15 @@ def _interval_components(
     with_twice_responses = total - response_value + response_value / response_repeats
 
     item_title = "items: agent × item interaction"
-    if not has_repeats:
+    if result.plan.trials.first_repeat is None:
         item_title += ", and responses"
+    call_part = Part(
+        residual_value + partner_variance,
+        residual.low * components.residual_factor + partner_variance,
+        residual.high * components.residual_factor + partner_variance,
+    )
     parts = [
-        ComponentFacts(
-            item_title,
-            item_part,
-            width_change_if_doubled=_width_ratio(total / 2, total),
-        ),
+        ComponentFacts(item_title, item_part, width_change_if_doubled=_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
             response_part,
@@ -233,16 +233,23 @@ def _interval_components(
         ),
         ComponentFacts(
             "calls: partners of an agent, and answers to a comparison",
-            Part(
-                residual_value + partner_variance,
-                residual.low * components.residual_factor + partner_variance,
-                residual.high * components.residual_factor + partner_variance,
-            ),
+            call_part,
             width_change_if_doubled=_width_ratio(with_twice_calls, total),
         ),
+        *_judge_components(components, result, run),
     ]
+    if rate_variance > 0:
+        rate_part = Part(rate_variance, rate_variance, rate_variance)
+        ratio = _width_ratio(total - rate_variance / 2, total)
+        parts.append(
+            ComponentFacts("independent calls: false-positive rates", rate_part, width_change_if_doubled=ratio)
+        )
+    return parts
 
-    # variances of the judge's answers, which are part of the calls' variance
+
+def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
+    """List the variances of the judge's answers to repeated comparisons, which are part of the calls' variance."""
+    parts = []
     titles = ("asked again", "asked in the other order")
     for title, variance in zip(titles, _repeated_answer_variances(result), strict=True):
         part, measure = None, f"youden calibrate {run}"
@@ -250,10 +257,6 @@ def _interval_components(
             value = variance * components.residual_factor
             part, measure = Part(value, value, value), ""
         parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=measure, in_interval=False))
-    if rate_variance > 0:
-        part = Part(rate_variance, rate_variance, rate_variance)
-        ratio = _width_ratio(total - rate_variance / 2, total)
-        parts.append(ComponentFacts("independent calls: false-positive rates", part, width_change_if_doubled=ratio))
     return parts
 
 
