@@ -293,25 +293,35 @@ def _format_shortfall(plan: Plan) -> str:
     return f" before {selected} {goal}, over all interim analyses"
 
 
-def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
+RoundRule = Callable[[Verdicts, Rounds], NextRound]
+"""Plans the next round from the verdicts so far, and the rounds that they are from."""
+
+
+def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     """Return the function that plans the next round from the verdicts so far.
 
     Each round restarts the random stream of the first one and skips what was drawn before. An interrupted run therefore
     plans the same rounds when it resumes.
     """
     from youden.pipeline.ranking import estimate_abilities
-    from youden.pipeline.recommendation import explain_missing_signal
 
-    eligible = plan.split.train
-    if plan.design == FixedWidth.name:
-        width_design = get_width_design(plan)
-        return lambda result, _: plan_width_round(
-            result,
-            width_design,
-            estimate_abilities(result, target=target),
-            eligible=eligible,
-            rng=stream("trials", plan.seed),
-        )
+    if plan.design != FixedWidth.name:
+        return _make_search_rule(plan, target=target)
+    design = get_width_design(plan)
+
+    def plan_next_round(result: Verdicts, _: Rounds) -> NextRound:
+        """Plan a round of all agents, for a given half-width of their intervals."""
+        abilities = estimate_abilities(result, target=target)
+        rng = stream("trials", plan.seed)
+        return plan_width_round(result, design, abilities, eligible=plan.split.train, rng=rng)
+
+    return plan_next_round
+
+
+def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
+    """Return the function that plans the next round of a search for the best agents."""
+    from youden.pipeline.ranking import estimate_abilities
+    from youden.pipeline.recommendation import explain_missing_signal
 
     design = get_adaptive_design(plan)
     max_regret = design.max_regret or 0.0
@@ -319,6 +329,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
     search: SearchState | None = None
 
     def plan_search_round(result: Verdicts, rounds: Rounds) -> NextRound:
+        """Plan a round of the agents that may still be among the best, or stop if the selection is good enough."""
         nonlocal search
         abilities = estimate_abilities(result, target=target, previous_search=search)
         search = abilities.search
@@ -338,7 +349,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
             result.plan,
             rounds,
             abilities.ability,
-            eligible=eligible,
+            eligible=plan.split.train,
             rng=stream("trials", plan.seed),
             **allocation,
         )

@@ -120,14 +120,19 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
     drawn_independent = _sample_evenly(plan, independent, n_independent, rng)
     drawn = np.sort(np.append(drawn_paired, drawn_independent))
 
-    part = select_trials(plan, drawn)
-    trials = part.trials.as_new_plan()
-    if not has_blocks:
-        trials = replace(trials, block=np.full(len(drawn), -1, dtype=np.int32))
     note = (
         f"{len(drawn_paired):,} of {len(paired):,} paired and {len(drawn_independent):,} of {len(independent):,} independent "
         f"trials of another run's plan ({plan.digest[:12]})"
     )
+    return _make_part(plan, drawn, calls=calls, seed=seed, has_blocks=has_blocks, note=note)
+
+
+def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks: bool, note: str) -> Plan:
+    """Make the plan of some trials of another plan, in the given rows, as if it had been drawn by itself."""
+    part = select_trials(plan, rows)
+    trials = part.trials.as_new_plan()
+    if not has_blocks:
+        trials = replace(trials, block=np.full(len(rows), -1, dtype=np.int32))
     return replace(
         part,
         trials=trials,

@@ -133,54 +133,72 @@ class _LinkedGroup(NamedTuple):
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
     """Yield the largest group of linked agents of each component; the parameters are those of the covariance."""
-    # Number the agents with a cell from 0.
+    # number the agents with a cell from 0
     is_observed = component >= 0
     observed = np.flatnonzero(is_observed)
-    renumbered = (np.cumsum(is_observed) - 1).astype(np.int32)
+    number = (np.cumsum(is_observed) - 1).astype(np.int32)
+    index = CellIndex(number[cells.agent], cells.item, len(observed), cells.n_items)
     component = component[observed]
-    n_agents = len(observed)
-    index = CellIndex(renumbered[cells.agent], cells.item, n_agents, cells.n_items)
-    agent, item = index.agent, index.item
 
-    def sum_by_agent(column: Floats) -> Floats:
-        """Sum a column, float (n_cells,), over the cells of each agent: float (n_agents,)."""
-        return np.bincount(agent, column, n_agents).astype(np.float64)
-
-    item_weight = np.bincount(item, weight, index.n_items)
-    normalised = weight / item_weight[item]  # A_kj/m_j
+    item_weight = np.bincount(index.item, weight, index.n_items)
+    normalised = weight / item_weight[index.item]  # A_kj/m_j
     V = _invert_normal_matrix(index, weight, normalised, component=component)
     leverage = _compute_leverages(index, weight, normalised, V)
-
-    # shares of the cells in the weights of their agents and items, without the cells that are fitted exactly
     is_free = leverage < 1 - _EXACT_FIT
-    free_weight = np.where(is_free, weight, 0.0)
-    free_agent_weight = sum_by_agent(free_weight)
-    free_item_weight = np.bincount(item, free_weight, index.n_items).astype(np.float64)
-    share = _divide_or_0(free_weight, free_agent_weight[agent])
-    item_share = _divide_or_0(free_weight, free_item_weight[item])
-
-    # A_kj·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj))
-    numerator = np.maximum((1 - item_share) * (1 - share), 0)
-    root = np.sqrt(np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free))
-    adjusted = weight * residual * root
+    free = _weigh_free_cells(index, weight, leverage, is_free)
+    adjusted = weight * residual * free.factor
 
     def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
         """Yield influence and share, float (n_linked, n_chunk_items) each, for the agents of a group."""
         R = V[group] - V[group].mean(axis=0)
-        for E, C, p in index.iter_matrices(adjusted, normalised, share):
+        for E, C, p in index.iter_matrices(adjusted, normalised, free.share):
             influence = R @ E - (R @ C) * E.sum(axis=0)
             yield influence, p[group]
 
-    n_items = np.bincount(agent[share > 0], minlength=n_agents)
-    share_squares = sum_by_agent(share**2)
+    n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
+    share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
     for group in _robustly_linked(component, index.where(is_free)):
         yield _LinkedGroup(
             agents=observed[group],
-            weight=free_agent_weight[group],
+            weight=free.agent_weight[group],
             n_items=n_items[group],
             share_squares=share_squares[group],
             iter_chunks=partial(iter_chunks, group),
         )
+
+
+class _FreeCells(NamedTuple):
+    """Weights of the cells that are not fitted exactly.
+
+    Attributes
+    ----------
+    agent_weight : float array (n_agents,)
+        Total weight of these cells of each agent.
+    share : float array (n_cells,)
+        Share p_kj of a cell in the weight of its agent; 0 for a cell that is fitted exactly.
+    factor : float array (n_cells,)
+        Correction √((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)) of a residual; 0 for a cell that is fitted exactly.
+    """
+
+    agent_weight: Floats
+    share: Floats
+    factor: Floats
+
+
+def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCells:
+    """Compute the shares of free cells in the weights of their agents, and the corrections of their residuals.
+
+    weight, leverage, is_free : arrays (n_cells,); a cell is free unless it is fitted exactly.
+    """
+    free_weight = np.where(is_free, weight, 0.0)
+    agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
+    item_weight = np.bincount(index.item, free_weight, index.n_items).astype(np.float64)
+    share = _divide_or_0(free_weight, agent_weight[index.agent])
+    item_share = _divide_or_0(free_weight, item_weight[index.item])
+
+    numerator = np.maximum((1 - item_share) * (1 - share), 0)
+    squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
+    return _FreeCells(agent_weight, share, np.sqrt(squared_factor))
 
 
 def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, *, component: Ids) -> Floats:

@@ -102,18 +102,7 @@ def label_shift(
     """
     check_level(level)
     K, n_members = len(score), int(member.sum())
-    if member.shape != score.shape or information.shape != (K, K):
-        raise StatisticsError(
-            f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
-            f"{member.shape}. Pass arrays of one fit.",
-            slug="label-shape",
-        )
-    if not 0 < n_members < K:
-        raise StatisticsError(
-            f"The label must separate the agents: got {n_members} of {K} with it. "
-            "Pass a label that some agents have, and some have not.",
-            slug="label-constant",
-        )
+    _check_labels(score, information, member)
 
     # permutations F of the label, without those of no variance
     is_exact = comb(K, n_members) <= n_permutations
@@ -144,6 +133,23 @@ def label_shift(
     n_always = len(F) - int(differs.sum()) + n_observed
     low, high, p_value = _invert_test(ends, n=n, n_always=n_always, level=level)
     return LabelShift(estimate, low, high, p_value, n, level)
+
+
+def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
+    """Raise StatisticsError [label-shape] or [label-constant] unless the arrays fit, and some agents have the label."""
+    K, n_members = len(score), int(member.sum())
+    if member.shape != score.shape or information.shape != (K, K):
+        raise StatisticsError(
+            f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
+            f"{member.shape}. Pass arrays of one fit.",
+            slug="label-shape",
+        )
+    if not 0 < n_members < K:
+        raise StatisticsError(
+            f"The label must separate the agents: got {n_members} of {K} with it. "
+            "Pass a label that some agents have, and some have not.",
+            slug="label-constant",
+        )
 
 
 def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:

@@ -358,10 +358,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     # point estimates: the same with the slope at its posterior median
     slope = posterior.slope_quantile(0.5)
     at_median = posterior.at_slope(slope)
-    on_line_at_median, p_off_line_at_median = at_median.predict()
-    prior_at_median = on_line_at_median + p_off_line_at_median[:, None] * likelihood.uniform
-    density_at_median = prior_at_median * likelihood.value
-    quality = (density_at_median @ q) / density_at_median.sum(axis=1)
+    quality = _posterior_means(at_median, likelihood)
 
     # intervals, which contain the point estimates
     low, high = _credible_bounds(density, likelihood, p_outlier, labels, level)
@@ -389,6 +386,14 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
         grid=q,
         level=level,
     )
+
+
+def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
+    """Compute the posterior mean of each agent's quality from regressions and its own labels: float (n_agents,)."""
+    on_line, p_off_line = posterior.predict()
+    prior = on_line + p_off_line[:, None] * likelihood.uniform
+    density = prior * likelihood.value
+    return np.asarray((density @ expit(likelihood.logits)) / density.sum(axis=1))
 
 
 def _credible_bounds(
