@@ -131,7 +131,7 @@ def _join(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *,
     if saved.response_model is not None or latest.response_model is not None:
         columns["response_model"] = _join_models(models, saved, rows, new)
     judge = dict(latest.judge)
-    judge["response_models"] = sorted({*_served_names(saved), *_served_names(latest)})
+    judge["response_models"] = [*sorted({*_served_names(saved), *_served_names(latest)})]
 
     n_saved = int(is_saved.sum())
     message = (

@@ -355,7 +355,9 @@ class Adaptive(TrialDesign):
                 break
         return Trials.concat(drawn)
 
-    def _comparison_codes(self, item: Ids, first: Ids, second: Ids, n_agents: int) -> Positions:
+    def _comparison_codes(
+        self, item: Ids | Positions, first: Ids | Positions, second: Ids | Positions, n_agents: int
+    ) -> Positions:
         """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).
 
         If pairs are unordered, both orders of a pair get the same number.
