@@ -323,7 +323,9 @@ class TrialsByItem:
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
-        """Iterate over the rates of all pairs in chunks, in the order of items; the rates have no `detail`.
+        """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
+
+        The rates have no `detail`, sums of the single independent trials.
 
         Parameters
         ----------
@@ -360,10 +362,10 @@ class TrialsByItem:
         return findings
 
     def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Group consecutive partitions into chunks of limited size, and yield the bounds of each chunk.
+        """Group the items into chunks of limited size, and yield the first item of each chunk and the first one after it.
 
-        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up". A bound is the position of
-        an item; the second one is the first item after the chunk.
+        A chunk consists of whole partitions; a partition holds all trials on some consecutive items. kinds : kinds of
+        trials that will be read, of "paired", "independent" and "follow-up".
         """
         n_items = self.plan.n_items
         chunk_start = 0

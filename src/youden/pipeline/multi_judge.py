@@ -142,7 +142,10 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a finding with the effective number of judges to the verdicts of a jury."""
+    """Add a note to the verdicts of a jury: how many independent judges have as much information as its judges.
+
+    Verdicts of a single judge, or of judges of whom one always answers the same, are returned as they are.
+    """
     if result.votes is None:
         return result
     is_complete = ~np.isnan(result.votes).any(axis=0)

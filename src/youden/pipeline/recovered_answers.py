@@ -67,9 +67,10 @@ def reuse_saved_answers(
 
 
 def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in the run's folder; None if they do not fit its plan.
+    """Read the verdicts in the run's folder; None if their answers cannot be reused.
 
-    Those of a jury are read only if every judge answered every trial.
+    They can be reused if they belong to the plan in the folder and have request hashes, or, for a jury, if every judge
+    answered every trial.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None

@@ -43,7 +43,7 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
-    """Find the trials of another plan that ask the same question.
+    """Find, for each trial of a plan, the trial of another plan that asks the same question.
 
     Agents and items are matched by id; trial type, replicate and repeats must be equal too.
 

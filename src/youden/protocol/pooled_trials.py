@@ -230,15 +230,18 @@ def _draw_different_items(
 
 
 def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return the code of each comparison, and whether it is new: of two items, not in `codes`, and first of its equals.
+    """Return the code of each comparison, int64 (n,), and whether it is new, bool (n,).
 
-    comparisons : int64 array (n, 4), columns item, first, second and other_item.
+    A comparison is new if it is of two different items, if its code is not in `codes`, and if no comparison before it is
+    the same. comparisons : int64 array (n, 4), columns item, first, second and other_item.
     """
     code = _comparison_codes(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
-    is_first_of_equals = np.zeros(len(code), dtype=np.bool_)
-    is_first_of_equals[np.unique(code, return_index=True)[1]] = True
-    return code, np.asarray(has_two_items & ~np.isin(code, codes) & is_first_of_equals)
+    _, first_occurrence = np.unique(code, return_index=True)
+    is_repeated = np.ones(len(code), dtype=np.bool_)
+    is_repeated[first_occurrence] = False
+    is_known = np.isin(code, codes)
+    return code, np.asarray(has_two_items & ~is_known & ~is_repeated)
 
 
 def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:

@@ -95,7 +95,8 @@ class PairTotals:
         chunk : PairChunk
             Answers on items that no other chunk contains.
         """
-        n_agents, weight, centred = len(self.weight), chunk.weight, _centre_by_item(chunk)
+        n_agents = len(self.weight)
+        weight, centred = chunk.weight, _centre_by_item(chunk)
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
 
         def sum_by_pair(column: Floats | Bools) -> Floats:

@@ -212,8 +212,10 @@ def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
     fixed : float (n_trials, n_columns), whose columns may be collinear; Z : float (n_trials, n_agents), 1 for the two
     agents of a trial; answer : float (n_trials,).
     """
+    # orthonormal basis of the fixed part
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
     basis = left[:, singular_values > _TINY * singular_values[0]]
+
     Z_residual = Z - basis @ (basis.T @ Z)
     answer_residual = answer - basis @ (basis.T @ answer)
     df = max(len(answer) - basis.shape[1], 1)

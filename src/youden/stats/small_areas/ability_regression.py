@@ -284,6 +284,8 @@ class RegressionPosterior:
         """
         z = _standardise(ability, self.ability)
         reference = _standardise(self.ability, self.ability)
+
+        # sum over all regressions of the mean over intercepts a and slopes b, by their posterior weights
         curve = np.zeros(len(z))
         for grid in self.grids:
             x, _ = _transform(z, grid.regression.curvature, reference)

@@ -277,7 +277,11 @@ class IndependentTotals:
             self._cell_chunks = [self._sum_by_cell()]
 
     def _sum_by_cell(self) -> tuple[Positions, Floats, Floats]:
-        """Sum all chunks by cell: each cell once, with the number and the sum of its answers, arrays (n_cells,)."""
+        """Sum all chunks by cell, a cell being one agent on one item.
+
+        Returns three arrays (n_cells,): the cells as numbers, agent · n_items + item, each once and ascending, and the
+        number and the sum of their answers.
+        """
         cell = np.concatenate([chunk[0] for chunk in self._cell_chunks])
         n = np.concatenate([chunk[1] for chunk in self._cell_chunks])
         total = np.concatenate([chunk[2] for chunk in self._cell_chunks])
@@ -288,7 +292,7 @@ class IndependentTotals:
         return cells, n_by_cell, total_by_cell
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
-        """Return the sums over the trials of two totals.
+        """Add the sums of other trials to these, and return the result as a new object.
 
         Parameters
         ----------
@@ -589,7 +593,7 @@ class _RateFit:
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def link(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Return the rates of further agents, each by its own trials and the fitted distribution.
+        """Estimate the rates of further agents, each from its own trials and the distribution of the first agents' rates.
 
         n, answer_sum : float (n_linked,), number and sum of the answers to the trials of each further agent.
         """
@@ -601,9 +605,10 @@ class _RateFit:
             weight = self._kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
+        # the rate is the posterior mean, with the prior mass at equal rates
         rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
 
-        # variance of the error, and variance of the squared error
+        # mean of the squared error, which is the variance of the error, and variance of the squared error
         weight = kappa_weights(_PRIOR)
         squared_error = posterior.variance + (posterior.mean - rate) ** 2
         variance = (weight * squared_error).sum(axis=0)

@@ -219,7 +219,9 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance between pairs of anchors of the expected residual; 0 if no pair has two residuals.
+    """Estimate how much the expected residual of a pair of anchors varies from pair to pair: a variance.
+
+    It is 0 if no pair has two residuals.
 
     n_residuals, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of each
     unordered pair, above the diagonal.

@@ -88,11 +88,23 @@ class ConservativeDifference(NamedTuple):
         return self.variance + self.rate_variance
 
     def df(self, n_items: float) -> float:
-        """Compute the degrees of freedom of the total variance, if there are `n_items` items.
+        """Compute the degrees of freedom of the total variance, as if there were `n_items` items.
+
+        Parameters
+        ----------
+        n_items : float
+            Number of items.
+
+        Returns
+        -------
+        float
+            Degrees of freedom by the formula of Welch and Satterthwaite, but at least 10, or n_items − 1 if this is
+            smaller.
 
         Notes
         -----
-        Those of Welch and Satterthwaite, but at least 10, or n_items − 1 if that is smaller.
+        (v + r)²/(v²/(n_items − 1) + r²/ν), with v the variance over items, and r that of the false-positive rates with ν
+        degrees of freedom.
         """
         item_df = n_items - 1
         if self.rate_variance == 0:

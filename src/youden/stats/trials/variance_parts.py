@@ -310,6 +310,8 @@ def _expectations(designs: list[Floats], n_trials: int) -> Floats:
     designs : centred design matrices Z, float (n_trials, n_units), one for each component but the residual variance.
     Returns float (n_components, n_components): rows are sums of squares, columns are components.
     """
+    # E Σ(Z_aᵀe)² has the coefficients ‖Z_aᵀZ_b‖² of component b and ‖Z_a‖² of the residual variance; E Σe² has ‖Z_b‖²
+    # and n − 1 for n trials
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
     for a, Z_a in enumerate(designs):
