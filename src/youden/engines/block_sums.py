@@ -45,8 +45,8 @@ class PairSums:
         `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial.
         """
         rates = chunk.rates
-        difference = rates.tpr  # TPR − FPR, if pairs have a false-positive rate of their own
-        if self._has_own_rates:
+        difference = rates.tpr
+        if self._has_own_rates:  # each pair of agents has a false-positive rate of its own
             difference = rates.tpr - rates.fpr
         observed = ~np.isnan(difference)
 

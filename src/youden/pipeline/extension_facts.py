@@ -45,24 +45,25 @@ def compute_extension_facts(
 
     rank_before = rank_with_ties(before.ability)
     rank_after = rank_with_ties(after.ability)
+    changes = [
+        AgentChange(
+            agent=agent,
+            before=or_none(before.ability[i]),
+            after=or_none(after.ability[i]),
+            rank_before=int(rank_before[i]),
+            rank_after=int(rank_after[i]),
+            drift=or_none(drift.change[i]),
+            std_error=or_none(np.sqrt(drift.variance[i])),
+            p_holm=or_none(drift.p_holm[i]),
+        )
+        for i, agent in enumerate(earlier.plan.agent_ids)
+    ]
     return ExtensionFacts(
         kind=steps[-1].kind,
         n_calls=trials.n - earlier.n,
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
-        agent_changes=tuple(
-            AgentChange(
-                agent=agent,
-                before=or_none(before.ability[i]),
-                after=or_none(after.ability[i]),
-                rank_before=int(rank_before[i]),
-                rank_after=int(rank_after[i]),
-                drift=or_none(drift.change[i]),
-                std_error=or_none(np.sqrt(drift.variance[i])),
-                p_holm=or_none(drift.p_holm[i]),
-            )
-            for i, agent in enumerate(earlier.plan.agent_ids)
-        ),
+        agent_changes=tuple(changes),
         judge_drift=or_none(drift.judge_drift),
         judge_drift_p=or_none(drift.judge_drift_p),
         answers_recomputed=answers_recomputed,

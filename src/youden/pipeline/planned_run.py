@@ -124,12 +124,12 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 def _extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
     """Return the error for a folder whose plan has `n_stored` extensions, more than the config."""
+    command = f"youden run {folder.file('config.yaml')}"
+
     # an extension that is not in the folder's config yet was stopped before its end
     recorded = folder.find_config()
-    unfinished = None if recorded is None or len(recorded.extensions) >= n_stored else recorded.unfinished
-    command = f"youden run {folder.file('config.yaml')}"
-    if unfinished is not None:
-        command = unfinished.format_command(folder.path)
+    if recorded is not None and len(recorded.extensions) < n_stored and recorded.unfinished is not None:
+        command = recorded.unfinished.format_command(folder.path)
     return RunFolderError(
         f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
         "--out for this run.",

@@ -181,13 +181,14 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
         return False
     _, block, n_trials = np.unique(block_number, return_inverse=True, return_counts=True)
 
-    # different first agents per block, counted by a code of block and agent
-    codes = np.unique(block * plan.n_agents + first)
-    n_first_agents = np.bincount(codes // plan.n_agents)
+    # number of different first agents of each block; it is that of the trials if no agent is first twice
+    block_and_agent = np.unique(block * plan.n_agents + first)
+    n_first_agents = np.bincount(block_and_agent // plan.n_agents)
+    has_each_once: Bools = n_first_agents == n_trials
 
-    n_agents_on_item = plan.split.train.sum(axis=0)[plan.item[paired]]
-    is_complete: Bools = n_agents_on_item == n_trials[block]
-    return bool((n_first_agents == n_trials).all() and is_complete.all())
+    n_agents_on_item = plan.split.train.sum(axis=0)
+    has_all_agents: Bools = n_agents_on_item[plan.item[paired]] == n_trials[block]
+    return bool(has_each_once.all() and has_all_agents.all())
 
 
 def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:

@@ -288,7 +288,11 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group of agents agrees more than the bar, the corrected agreement that honest groups may reach."""
+    """Test whether a group of agents agrees more than honest groups of its size do.
+
+    `group` holds the positions of the agents. The corrected agreement of agents is their excess divided by the largest
+    possible one; honest groups reach at most `GROUP_BARS`.
+    """
     n_agents, size, members = len(pairs.n), len(group), tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
     within = np.ix_(members, members)

@@ -139,14 +139,14 @@ class CentredCovariance(ReadOnly):
         The θ_i are assumed to be independent on average. Their covariance is then C + tr C/(K(K − 1)), with K agents
         that can be compared. Its rows and columns are scaled and centred.
         """
+        # covariance of the θ_i: C + tr C/(K(K − 1)), with the K agents that can be compared with agent i
         is_linked = ~np.isnan(self.covariance)
         n_linked = np.maximum(is_linked.sum(axis=1), 2)
-        sum_of_variances = is_linked @ np.nan_to_num(np.diag(self.covariance))
-        mean_variance = sum_of_variances / (n_linked * (n_linked - 1))
+        trace = is_linked @ np.nan_to_num(np.diag(self.covariance))
+        uncentred = self.covariance + (trace / (n_linked * (n_linked - 1)))[:, None]
 
-        # covariance of the θ_i instead of the θ_i − θ̄, scaled and then centred again
-        scaled = _scale_rows_and_columns(self.covariance + mean_variance[:, None], factor)
-        scaled = np.where(is_linked, scaled, 0.0)
+        # scale it, and subtract the means of rows and columns
+        scaled = np.where(is_linked, _scale_rows_and_columns(uncentred, factor), 0.0)
         row_mean = scaled.sum(axis=1) / n_linked
         grand_mean = is_linked @ row_mean / n_linked
         centred = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]

@@ -126,9 +126,9 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Fit the attributes of items and `residual_variance` to the residuals of the anchors' effects.
+        """Estimate the effects of items, and the variances of items and of answers, after subtracting agents' effects.
 
-        Returns the number of trials.
+        Sets the attributes that begin with `item_`, and `residual_variance`. Returns the number of trials.
         """
         # number of trials and mean residual of each item, and sum of squares within items
         n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0

@@ -232,10 +232,16 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
 
 def _predict_variance(influence: InfluenceTable, pair: list[int]) -> float:
-    """Predict the variance of the difference of two agents from their numbers of trials and all agents' variances."""
+    """Predict the variance of the difference of two agents from the variance per trial of all agents.
+
+    `pair` holds the positions of the two agents. The prediction is σ²·(1/n_new + 1/n_old), with n their numbers of
+    trials.
+    """
     has_trials = influence.n_trials.any(axis=1)
     K = int(has_trials.sum())
     n_trials = influence.n_trials.sum(axis=1)
+
+    # σ², the mean over agents of the variance of an ability times the number of its trials
     all_influence = influence.influence[has_trials]
     variance_by_agent = ((all_influence - all_influence.mean(axis=0)) ** 2).sum(axis=1)
     variance_per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
