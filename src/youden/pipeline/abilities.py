@@ -431,11 +431,15 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
     """Select the best agents, and return the selection with ids; None if some agents cannot be compared."""
     selection = select_best_agents(abilities, differences)
-    if selection is None:
-        return None
+    return None if selection is None else describe_selection(selection, abilities.ability, agent_ids)
 
+
+def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
+    """Describe a selection with ids; `ability`, float array (n_agents,), are the abilities of all agents."""
     # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
+    by_ability = np.argsort(-ability, kind="stable").tolist()
+    others = [agent for agent in by_ability if agent not in selection.agents]
     return ChoiceFacts(
         tuple(agent_ids[agent] for agent in selection.agents),
         selection.regret_bound,
@@ -445,6 +449,7 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
         selection.ability_high,
         {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability},
         selection.expected_regret,
+        {agent_ids[agent]: float(ability[agent]) for agent in (*selection.agents, *others[:1])},
     )
 
 

@@ -116,12 +116,14 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     table.attrs["choice"] = choice
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
-    table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities)
+    table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
     table.attrs["warnings"] = [
         *verdicts.warnings,
         *trials.find_alarms(),
         *([Finding("fit", message)] if message else []),
-        *alternative_ranking_findings({ranking.name: ranking.facts for ranking in alternatives}),
+        *alternative_ranking_findings(
+            {ranking.name: ranking.facts for ranking in alternatives}, n_agents=len(agent_ids)
+        ),
     ]
     return table
 

@@ -109,8 +109,25 @@ REGRET = {
         (0.0251, 0.0176, 0.0147, 0.0115, 0.0106),
     ),
 }
-"""Mean regret at `REFERENCE_TRIALS` trials per agent on the graded reference data sets, of uniform allocation and of a
+"""Mean regret at `REFERENCE_TRIALS` trials per agent on the reference data with yes/no answers, of uniform allocation and of a
 search with equally many calls (`python benchmarks/best.py --only losses`)."""
+
+
+REGRET_BOUND = {
+    "uniform": (
+        (0.192, 0.141, 0.121, 0.072, 0.063),
+        (0.138, 0.116, 0.084, 0.068, 0.055),
+        (0.192, 0.153, 0.109, 0.078, 0.000),
+        (0.185, 0.136, 0.117, 0.110, 0.109),
+    ),
+    "search": (
+        (0.304, 0.172, 0.204, 0.108, 0.079),
+        (0.242, 0.163, 0.171, 0.114, 0.081),
+        (0.241, 0.167, 0.117, 0.092, 0.043),
+        (0.211, 0.197, 0.169, 0.161, 0.159),
+    ),
+}
+"""Mean regret bound of the same plans, of 2 runs each (seeds 0 to 1)."""
 
 
 class ReferenceRange(NamedTuple):
@@ -233,6 +250,24 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
         Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
     """
     return _interpolate(trials, REGRET["search" if search else "uniform"])
+
+
+def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | None:
+    """Forecast the regret bound of the selected agent.
+
+    Parameters
+    ----------
+    trials : float
+        Paired trials per agent.
+    search : bool
+        Whether trials are allocated by a search for the best agent; else uniformly.
+
+    Returns
+    -------
+    ReferenceRange or None
+        Range of the mean regret bound over the reference data sets; None outside the measured numbers of trials.
+    """
+    return _interpolate(trials, REGRET_BOUND["search" if search else "uniform"])
 
 
 def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:

@@ -185,7 +185,7 @@ def render_markdown(data: ReportData) -> str:
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.chances):
+    for sentence in (run.calibration, run.selection, run.chances):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
