@@ -24,6 +24,7 @@ from youden.pipeline.recommendation import measure_judge_rates, read_recommendat
 from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
 from youden.runs.run_object import Run
+from youden.text.sentences import escape_markdown
 from youden.types import PAIRED, Finding, Plan
 from youden.types.facts import ChoiceFacts, PartnerRules
 from youden.types.label_facts import QualityFacts, QualityRow
@@ -208,7 +209,11 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
     assert before.text in found.text
     data = ReportData(folder)
     assert data.summary.recommendation == found
-    assert found.text in render_page(data)
+    first, others = data.summary.headline_parts
+    assert f"{first} {others}" == found.text
+    assert f'<p class="headline">{first}</p>\n<p>{others}</p>' in render_page(data)
+    assert f"**{escape_markdown(first)}** {escape_markdown(others)}" in render_markdown(data)
+    assert (data.summary.selection, data.summary.chances) == (None, None)
     assert Run(folder.path).recommendation == found
     assert folder.read_facts().recommendation == before
     fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json belongs to the ranking before

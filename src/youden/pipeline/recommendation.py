@@ -208,27 +208,27 @@ def recommend_from_abilities(
     return recommend(choice, signal, max_regret=max_regret, warnings=warnings)
 
 
-def recommend_across_judges(results: Sequence[Verdicts], spread: JudgeSpread) -> Recommendation:
+def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
     """Decide what the mean over judges recommends.
 
     Parameters
     ----------
     results : sequence of Verdicts
         Answers of each judge to the same trials.
-    spread : JudgeSpread
+    judge_spread : JudgeSpread
         Abilities by the mean over these judges.
 
     Returns
     -------
     Recommendation
     """
-    differences = pairwise_differences(spread.ability, spread.covariance, level=LEVEL)
-    selection = select_best(spread.ability, spread.covariance, differences)
+    differences = pairwise_differences(judge_spread.ability, judge_spread.covariance, level=LEVEL)
+    selection = select_best(judge_spread.ability, judge_spread.covariance, differences)
     plan = results[0].plan
-    choice = None if selection is None else describe_selection(selection, spread.ability, plan.agent_ids)
+    choice = None if selection is None else describe_selection(selection, judge_spread.ability, plan.agent_ids)
     mean_votes = average_judges(replace(results[0], votes=match_votes(results)))
     rates = measure_judge_rates(TrialsByItem.from_verdicts(mean_votes))
-    return recommend(choice, assess_signal(rates, spread))
+    return recommend(choice, assess_signal(rates, judge_spread))
 
 
 def read_recommendation(folder: RunFolder) -> Recommendation:
@@ -306,15 +306,15 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
 
 
 def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
-    """Find the fewest agents that include the best one with the posterior probability `quality.level`, likeliest first."""
-    candidates = []
+    """Find the fewest agents that include the best one with the posterior probability `quality.level`, by quality."""
+    candidates = set()
     total = 0.0
     for row in sorted(quality.agents, key=lambda row: -row.p_best):
-        candidates.append(row.agent)
+        candidates.add(row.agent)
         total += row.p_best
         if total >= quality.level:
             break
-    return tuple(candidates)
+    return tuple(row.agent for row in quality.agents if row.agent in candidates)
 
 
 def explain_missing_signal(result: Verdicts, abilities: Abilities) -> str:

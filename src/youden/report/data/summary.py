@@ -20,7 +20,12 @@ from youden.report.data.ranking_tables import (
     read_current_labels,
     select_ranking,
 )
-from youden.text.sentences import format_items_compared, format_recognition_difference, format_recognitions
+from youden.text.sentences import (
+    format_items_compared,
+    format_recognition_difference,
+    format_recognitions,
+    split_sentences,
+)
 from youden.text.tables import Table, draw_interval, format_decimal, make_table
 from youden.types.columns import TableColumn
 from youden.types.facts import LinkFacts
@@ -138,6 +143,12 @@ class Summary:
         self.calibration = folder.calibration
 
     @property
+    def headline_parts(self) -> tuple[str, str]:
+        """The first sentence of the headline, and the other ones."""
+        first, *others = split_sentences(self.headline)
+        return first, " ".join(others)
+
+    @property
     def columns(self) -> tuple[TableColumn, ...]:
         """Additional columns of the ranking, besides rank, agent, group, ability and interval."""
         return displayed_columns(self.ranking)
@@ -221,11 +232,12 @@ class Summary:
     def chances(self) -> str | None:
         """Sentence with the probabilities of being the best, highest first.
 
-        None if only the selected agents may be the best, if agents cannot be compared, or if the judge does
-        not discriminate.
+        None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
+        discriminate, or if labels decide.
         """
         choice = self.facts.choice
-        if choice is None or not choice.candidates or not self.facts.signal.discriminates:
+        is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
+        if choice is None or not choice.candidates or not is_by_agreement:
             return None
         listed = list(choice.p_best.items())[:MAX_CHANCES]
         text = ", ".join(f"{agent} {chance:.2f}" for agent, chance in listed)
@@ -241,10 +253,12 @@ class Summary:
     def selection(self) -> str | None:
         """Sentence with the expected regret and the selection-adjusted recognition of the first selected agent.
 
-        None if several agents are selected, if agents cannot be compared, or if the run recommends nothing.
+        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if labels
+        decide.
         """
         choice = self.facts.choice
-        if choice is None or len(choice.agents) > 1 or self.facts.recommendation.form == "none":
+        is_by_agreement = self.recommendation.decided_by == "agreement" and self.recommendation.form != "none"
+        if choice is None or len(choice.agents) > 1 or not is_by_agreement:
             return None
         (agent,) = choice.agents
         low, high = format_recognitions(choice.ability_low, choice.ability_high)
