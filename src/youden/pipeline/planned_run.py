@@ -144,7 +144,10 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
-    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
+    """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
+
+    `pools` are the pool of the first plan, and one for each extension.
+    """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
         return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
@@ -237,7 +240,11 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield the differences between the config and the settings that the plan was drawn with."""
+    """Describe the differences between a config and the settings that a stored plan was drawn with.
+
+    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
+    and is 1".
+    """
     pool = pools[0] if config.trials_from is None else pools[-1]
     if pool.digest != get_extensions(plan).pool:
         yield "the pool has other texts than those that were judged"

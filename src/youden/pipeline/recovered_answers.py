@@ -96,7 +96,10 @@ def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
-    """Map the request hash of each answer that the store does not hold to its row of `saved`."""
+    """Find the saved answers that the store does not hold: row of `saved` by request hash.
+
+    `path` is the path or URL of the store.
+    """
     if saved.request_hash is None:
         return {}
 

@@ -204,7 +204,11 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects whose multiplier has the wrong sign, and put effects that are beyond an active bound on it."""
+    """Change the active sets of a fit in a box: which effects are on the bounds.
+
+    Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond an active bound
+    are put on it. `point` is the solution with the effects of `active` on their bounds.
+    """
     x, y = point.effects
     g_x, g_y = point.gradient
     n, m = equations.n, equations.m
@@ -262,7 +266,10 @@ def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBoun
 
 
 def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1]."""
+    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
+
+    `point` is the solution with the effects of `active` on their bounds.
+    """
     x, y = point.effects
     g_x, g_y = point.gradient
 
@@ -391,7 +398,10 @@ class _Saturated:
         return solve(reduced, reduced.r, reduced.c)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the length in (0, 1] at which the objective stops falling along the step."""
+        """Find the multiple of a step, in (0, 1], at which the objective stops falling along it.
+
+        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing.
+        """
         equations = self._equations
         end = Effects(effects.x + step.x, effects.y + step.y)
         slope_at_start = _inner(equations.gradient(effects, equations.r, equations.c), step)

@@ -164,7 +164,10 @@ class Equations:
 
 
 def equate(cells: Cells, *, ridge: float) -> Equations:
-    """Make the normal equations of cells, in which the effects of observed items sum to 0."""
+    """Make the normal equations of the additive model for observed cells, with a ridge penalty.
+
+    The effects of the observed items sum to 0. The smaller side, agents or items, are the rows.
+    """
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
     direction = -1 if swapped else 1
@@ -181,7 +184,10 @@ def equate(cells: Cells, *, ridge: float) -> Equations:
 
 
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
-    """Sum weights, float (n_cells,), by row and column: (n_rows, n_columns), dense if small, else sparse."""
+    """Make the matrix of the weights of cells, a dense array if it is small or well filled, else a sparse one.
+
+    row, column : int (n_cells,); weight : float (n_cells,). Returns an array (n_rows, n_columns).
+    """
     n_rows, n_columns = shape
     if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
         index = row * np.int64(n_columns) + column

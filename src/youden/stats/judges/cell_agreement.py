@@ -186,7 +186,10 @@ def _rho(a: Floats, b: Floats) -> float:
 
 
 def _mean_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of items, float (n_items,), with an interval by Student's t."""
+    """Average the correlations of items, float (n_items,), with an interval by Student's t.
+
+    There is no interval for fewer than 3 items, or if all correlations are equal.
+    """
     n = len(rhos)
     if n < _MIN_ITEMS:
         return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
