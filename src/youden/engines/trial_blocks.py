@@ -228,12 +228,16 @@ class TrialsByItem:
         -------
         TrialsByItem
         """
-        columns = result.plan.trials.columns() | {
-            name: getattr(result, name) for name in ("answer", "hard_answer", "missing_reason")
+        columns = {
+            **result.plan.trials.columns(),
+            "answer": result.answer,
+            "hard_answer": result.hard_answer,
+            "missing_reason": result.missing_reason,
         }
         if votes and result.votes is not None:
-            columns |= {vote_column(number).name: vote for number, vote in enumerate(result.votes, 1)}
-        return cls(lambda: [columns], result.plan, None, votes=votes)
+            for number, votes_of_judge in enumerate(result.votes, 1):
+                columns[vote_column(number).name] = votes_of_judge
+        return cls(lambda: [columns], result.plan, directory=None, votes=votes)
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group only some of the run's trials by item. The votes of a jury are not kept.
