@@ -384,17 +384,20 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     if not n:
         return ""
 
-    # without a price, the suggestion has no cost
     cost = ""
-    with suppress(YoudenError):
-        judge = load_judge_of_run(config)
-        plan = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
-        usd = estimate(plan, judge).usd
-        old_usd = estimate(stored.with_pool(old_pool), judge).usd
-        dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
-        cost = f" (about {len(plan) - len(stored):,} calls{dollars})"
+    with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
+        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+        cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+
+
+def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
+    """Format the numbers of calls and USD that an extended plan costs in addition; without USD if a price is unknown."""
+    usd = estimate(extended, judge).usd
+    old_usd = estimate(plan, judge).usd
+    dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
+    return f" (about {len(extended) - len(plan):,} calls{dollars})"
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:

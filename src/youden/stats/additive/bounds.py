@@ -129,10 +129,12 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise the objective with the active effects on their bounds p, q.
+    """Minimise the objective with the active effects on their bounds: p, the upper one, and q, the lower one.
 
-    The free columns are eliminated, which leaves n_rows + 3 unknowns: x, p, q and the multiplier ν of the gauge.
+    The free columns are eliminated, which leaves n_rows + 3 unknowns: the row effects x, p, q, and the multiplier ν of the
+    constraint that the effects of the items sum to 0.
     """
+    # the symbols are those of `Equations`
     A, m, r, c = equations.A, equations.m, equations.r, equations.c
     g, f = equations.row_gauge, equations.column_gauge
     n_rows = len(r)
@@ -153,6 +155,7 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
         x[on_x] = bound
         y[on_y] = bound - sign
 
+    # gradients, which are 0 for free effects
     g_x = row_diagonal * x - A @ y - r + nu * g
     g_y = column_diagonal * y - x @ A + c + nu * f
     is_active = active.x.any(axis=1)

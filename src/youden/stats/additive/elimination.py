@@ -173,11 +173,14 @@ def equate(cells: Cells, *, ridge: float) -> Equations:
     direction = -1 if swapped else 1
     weighted_score = weight * cells.score * direction
 
+    # weights A of the cells, and sums over rows (n, r) and columns (m, c) of weights and of weight × score
     A = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
     n = np.asarray(A.sum(axis=1), dtype=np.float64)
     m = np.asarray(A.sum(axis=0), dtype=np.float64)
     r = np.bincount(row, weighted_score, n_rows).astype(np.float64)
     c = np.bincount(column, weighted_score, n_columns).astype(np.float64)
+
+    # the observed items, whose effects sum to 0
     row_gauge = ((n > 0) & swapped).astype(np.float64)
     column_gauge = ((m > 0) & (not swapped)).astype(np.float64)
     return Equations(A, n, m, r, c, row_gauge, column_gauge, ridge, swapped)
@@ -269,8 +272,9 @@ def _solve_rows(
         n_iterations += 1
 
     def multiply(x: Floats) -> Floats:
-        """Compute (S + σhhᵀ) x without forming the matrix."""
-        return np.asarray(diagonal * x - equations.A @ (w * (x @ equations.A)) + (sigma * float(h @ x)) * h)
+        """Compute (S + σhhᵀ) x without forming the matrix, with S = diag(n + ridge) − A diag(w) Aᵀ."""
+        S_x = diagonal * x - equations.A @ (w * (x @ equations.A))
+        return np.asarray(S_x + (sigma * float(h @ x)) * h)
 
     S_operator = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
     jacobi = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
