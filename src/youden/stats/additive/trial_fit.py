@@ -158,7 +158,10 @@ class _Sums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
-    """Add up the trials of all chunks; every item is in one chunk only."""
+    """Sum all trials into the normal equations of the agents' effects, and count their items and weights.
+
+    All trials on an item are in one chunk.
+    """
     right, weight, squares, item_squares = np.zeros((4, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
