@@ -19,8 +19,21 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.run_keys import Target
-from youden.stats.base.clusters import PRIOR_CLUSTERS, ROUNDING, CentredCovariance, covariance_of_chunks
-from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
+from youden.stats.base.clusters import (
+    PRIOR_CLUSTERS,
+    ROUNDING,
+    CentredCovariance,
+    covariance_of_chunks,
+    shrink_component,
+)
+from youden.stats.base.pair_chunks import (
+    ChunkSource,
+    InfluenceChunk,
+    PairChunk,
+    compute_residuals,
+    sum_by_effect_group,
+    sum_by_item,
+)
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 
@@ -97,12 +110,7 @@ def compute_item_influence(
             slug="difference-agents",
         )
 
-    # r = y − a_i − a_k with the effects a, and e = r − r̄_item
-    effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
-    without_agents = answer - effect[first] - effect[second]
-    n_by_item = np.maximum(np.bincount(item, minlength=n_items), 1)
-    item_mean = np.bincount(item, without_agents, n_items) / n_by_item
-    residual = without_agents - item_mean[item]
+    residual = compute_residuals(first, second, item, answer, ability=ability)
     sides = ((first, first_weight), (second, second_weight))
 
     def sum_by_cell(value_of: Callable[[Floats], Floats]) -> Floats:
@@ -317,21 +325,13 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
     """Compute the influence of items on mean answers; mean, n : float arrays (n_agents,), n at least 1."""
-    n_agents, K = len(mean), int((~np.isnan(mean)).sum())
-    effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
+    n_agents = len(mean)
     for chunk in chunks():
-        # residuals of the additive model, whose item effects are means over the trials of an item
-        residual = chunk.value - effect[chunk.first] - effect[chunk.second]
-        n_by_item = np.maximum(np.bincount(chunk.item, minlength=chunk.n_items), 1)
-        item_mean = np.bincount(chunk.item, residual, chunk.n_items) / n_by_item
-        residual -= item_mean[chunk.item]
-
+        residual = compute_residuals(chunk.first, chunk.second, chunk.item, chunk.value, ability=mean)
         influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
         yield InfluenceChunk(influence, influence, sum_by_item(chunk, chunk.weight, n_agents))
 
 
-_PRIOR_PRODUCTS = 100
-"""Weight, in products of residuals, of the average component towards which an agent's component is shrunk."""
 _MIN_PAIR_PRODUCTS = 2
 """Smallest number per agent of products of two residuals of one ordered pair from which a pair component
 is estimated."""
@@ -419,8 +419,8 @@ class _BlockSums:
     """
 
     def __init__(self, ability: Floats) -> None:
-        n_agents, K = len(ability), int((~np.isnan(ability)).sum())
-        self._effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
+        n_agents = len(ability)
+        self._ability = ability
         self.n, self.squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
         self.n_blocks = np.zeros(n_agents, dtype=np.int64)
         self.products, self.pairs = np.zeros((2, n_agents)), np.zeros((3, n_agents, n_agents))
@@ -470,10 +470,7 @@ class _BlockSums:
 
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Compute residuals of the additive model, centred within blocks: float (n_trials,)."""
-        block = chunk.effect_groups
-        residual = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
-        block_mean = np.bincount(block, residual) / np.bincount(block)
-        return np.asarray(residual - block_mean[block])
+        return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
         """Estimate two variance components for each agent: of its effects on items, and of the effects of its pairs.
@@ -492,7 +489,7 @@ class _BlockSums:
         n, total, squares = self.pairs
         inverse_size_sum, n_blocks = self._inverse_sizes
         correction = float(squares.sum() / n.sum() * inverse_size_sum / n_blocks)
-        cell = _shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
+        cell = shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
 
         # products of two residuals of an ordered pair, added up over the pairs of each agent
         products = (total**2 - squares) / 2
@@ -501,7 +498,7 @@ class _BlockSums:
             return cell, np.zeros(n_agents)
         agent_products = products.sum(axis=0) + products.sum(axis=1)
         n_agent_products = n_products.sum(axis=0) + n_products.sum(axis=1)
-        return cell, _shrink_component(agent_products, n_agent_products, relative_variance, correction=0.0)
+        return cell, shrink_component(agent_products, n_agent_products, relative_variance)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
@@ -512,14 +509,3 @@ def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)
     return np.asarray((variance * (n_blocks - 1) + PRIOR_CLUSTERS * np.nanmean(variance)) / df)
-
-
-def _shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float) -> Floats:
-    """Shrink the mean product of each agent's residuals towards the average of all agents times `relative_variance`.
-
-    products, n, relative_variance : float (n_agents,), sums and numbers of products, and the residual variance of each
-    agent relative to the mean; correction : value added to each mean product. Returns float (n_agents,), at least 0.
-    """
-    average = max(0.0, float(products.sum() / n.sum()) + correction)
-    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
-    return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))
