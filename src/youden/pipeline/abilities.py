@@ -259,7 +259,8 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     if not is_used.any():
         raise no_answers_error(int(is_paired.sum()))
 
-    means = _average_answers(TrialsByItem.from_verdicts(verdicts), target)
+    trials = TrialsByItem.from_verdicts(verdicts)
+    means = _average_answers(trials, EstimationRequest(target, with_rates=False))
     if not (plan.block[is_used] >= 0).all():
         method = describe_method("none: there are trials without a block", means.rates)
         means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
@@ -285,11 +286,12 @@ def describe_method(method: str, rates: AgentRates) -> str:
     return method if rates.n_trials.any() else f"{method}; FPR taken as 0: no independent trial answered"
 
 
-def _average_answers(trials: TrialsByItem, target: Target, *, with_items: bool = False) -> Abilities:
-    """Average the answers to each agent's paired training trials, without subtracting false-positive rates.
+def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
+    """Average the answers to each agent's paired training trials.
 
-    `with_items` is whether to compute the influence of the items; there is none for the target "these-items".
+    For the target "these-items", the influence of the items is not computed.
     """
+    target = request.target
     for_these_items = target == "these-items"
     means = trial_means(
         lambda: (chunk.to_pairs(by_block=for_these_items) for chunk in trials.iter_answered()),
@@ -297,11 +299,11 @@ def _average_answers(trials: TrialsByItem, target: Target, *, with_items: bool =
         target=target,
     )
     item_influence = None
-    if with_items and not for_these_items:
+    if request.with_items and not for_these_items:
         item_influence = ItemInfluence.from_fit(means)
 
     rates = estimate_rates(trials, target)
-    return Abilities(
+    abilities = Abilities(
         means.ability,
         means.covariance,
         means.weight.astype(np.int32),
@@ -312,6 +314,7 @@ def _average_answers(trials: TrialsByItem, target: Target, *, with_items: bool =
         find_components(trials),
         item_influence,
     )
+    return abilities.with_rates_subtracted() if request.with_rates else abilities
 
 
 MAX_UNANSWERED_FRACTION = 0.05
@@ -347,8 +350,7 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
     if not n_answered.any():
         raise no_answers_error(n_paired)
 
-    means = _average_answers(trials, request.target, with_items=request.with_items)
-    return means.with_rates_subtracted() if request.with_rates else means
+    return _average_answers(trials, request)
 
 
 def find_components(trials: TrialsByItem) -> Ids:
