@@ -10,7 +10,7 @@ Independent trials are free for `lexical`, and part of the calls for recorded an
 For each number of calls and target of inference, the output states the coverage of both estimators and two ratios of the fit to
 the means: `width`, of half-widths, and `rmse`, of root mean squared errors. `…_se` are standard errors over draws.
 
-`python benchmarks/estimators.py [--draws 100] [--seed 1] [--only TEXT] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON,
+`python benchmarks/estimators.py [--draws 100] [--seed 2] [--only TEXT] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON,
 and a table to stderr. `--only` selects the rows whose name contains the text.
 """
 
@@ -169,7 +169,7 @@ def iter_data(shared: Path, *, smoke: bool) -> Iterator[Data]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--smoke", action="store_true", help="run 3 draws of small data, which takes seconds")
     parser.add_argument("--shared", type=Path, default=SHARED)
