@@ -308,7 +308,19 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Read the answers of a run's trials; `totals` are their sums, computed if None."""
+        """Read the answers of a run, and sum them by pair of agents, with and without follow-up trials.
+
+        Parameters
+        ----------
+        trials : TrialsByItem
+            Trials of the run.
+        totals : PairTotals, optional
+            Sums without follow-up trials, if they are known. Default: they are computed.
+
+        Returns
+        -------
+        PairedAnswers
+        """
         n_agents = trials.plan.n_agents
         blocks = partial(iter_answers, trials.iter_rates)
         totals = totals or PairTotals.from_chunks(blocks(), n_agents)

@@ -145,7 +145,10 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
-    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
+    """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
+
+    `pools` are the pool of the first plan, and one for each extension.
+    """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
         return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
@@ -238,7 +241,11 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield the differences between the config and the settings that the plan was drawn with."""
+    """Describe the differences between a config and the settings that a stored plan was drawn with.
+
+    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
+    and is 1".
+    """
     pool = pools[0] if config.trials_from is None else pools[-1]
     if pool.digest != get_extensions(plan).pool:
         yield "the pool has other texts than those that were judged"
@@ -378,17 +385,20 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     if not n:
         return ""
 
-    # without a price, the suggestion has no cost
     cost = ""
-    with suppress(YoudenError):
-        judge = load_judge_of_run(config)
-        plan = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
-        usd = estimate(plan, judge).usd
-        old_usd = estimate(stored.with_pool(old_pool), judge).usd
-        dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
-        cost = f" (about {len(plan) - len(stored):,} calls{dollars})"
+    with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
+        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+        cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+
+
+def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
+    """Format the numbers of calls and USD that an extended plan costs in addition; without USD if a price is unknown."""
+    usd = estimate(extended, judge).usd
+    old_usd = estimate(plan, judge).usd
+    dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
+    return f" (about {len(extended) - len(plan):,} calls{dollars})"
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:

@@ -248,9 +248,9 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         order = np.lexsort((pairs.effect, -n, -np.round(corrected, _DECIMALS)))
         newcomer = int(order[0])
 
-        within = np.ix_(members, members)
-        corrected_of_group = pairs.excess[within].sum() / pairs.max_excess[within].sum()
-        n_of_group = pairs.n[within].sum() / 2
+        in_group = np.ix_(members, members)
+        corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
+        n_of_group = pairs.n[in_group].sum() / 2
         if not _agrees_as_much(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
             return group
         group = [*group, newcomer]
@@ -294,12 +294,12 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """
     n_agents, size, members = len(pairs.n), len(group), tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
-    within = np.ix_(members, members)
+    in_group = np.ix_(members, members)
 
     # sums over the pairs of each member, and over all pairs of the group
-    n = pairs.n[within].sum(axis=1)
-    excess = pairs.excess[within].sum(axis=1)
-    max_excess = pairs.max_excess[within].sum(axis=1)
+    n = pairs.n[in_group].sum(axis=1)
+    excess = pairs.excess[in_group].sum(axis=1)
+    max_excess = pairs.max_excess[in_group].sum(axis=1)
     n_group, excess_group, max_excess_group = n.sum() / 2, excess.sum() / 2, max_excess.sum() / 2
 
     # each member against the others, and the others among themselves
@@ -312,7 +312,7 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
         return _GroupTest(members, 0.0, np.inf)
 
     # probability of so large a sum of answers if the group agrees exactly as much as the bar
-    total = pairs.total[within].sum() / 2
+    total = pairs.total[in_group].sum() / 2
     p_yes = 1 - (1 - bar) * max_excess_group / n_group
     with np.errstate(divide="ignore"):
         log_p = np.log(betainc(total, n_group - total + 1, p_yes))

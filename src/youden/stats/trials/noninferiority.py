@@ -135,8 +135,11 @@ class ConservativeDifference(NamedTuple):
         probability below alpha.
         """
         size_ratio = 1.0 if n_items is None else n_items / self.n_items
-        unseen_share = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * size_ratio)))
+
+        # √(t²·v + (1 − alpha^(1/m))²·h)
         t = float(student.ppf(1 - alpha, self.df(self.n_items * size_ratio)))
+        n_effective = np.array(self.n_effective_items * size_ratio)
+        unseen_share = float(zero_event_upper_bound(alpha, n_effective))
         return math.sqrt(t**2 * self.total_variance / size_ratio + unseen_share**2 * self.unseen_effect_square)
 
 
