@@ -21,6 +21,7 @@ from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import LEXICAL, REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
@@ -359,7 +360,7 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
-    text = folder.read_facts().recommendation.text
+    text = read_recommendation(folder).text
     return f"Run `{command}` to continue with a search. So far: {text} To search from the start, set"
 
 

@@ -19,9 +19,8 @@ from scipy.special import betainc, gammaln
 from youden.stats.base.pair_chunks import fit_pair_effects
 from youden.stats.partners import PairMeans, PairTotals
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
-MIN_AGENTS = 5
-"""With fewer agents, nothing is flagged: 4 agents have only 6 pairs, from which 4 effects would be fitted."""
 MIN_RESIDUAL, MIN_RESIDUAL_MADS, MIN_CORRECTED = 0.2, 2.5, 0.3
 """The residual of each pair of a flagged group exceeds .2 and 2.5 median absolute residuals (without their sampling
 error), and its corrected agreement exceeds .3."""
@@ -88,7 +87,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     Returns
     -------
     FlaggedGroups
-        Flags and clusters. With fewer than 5 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
+        Flags and clusters. With fewer than 8 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
 
     Notes
     -----
@@ -177,7 +176,7 @@ class PairAgreement(NamedTuple):
         K = len(means.mean)
         n, total = means.n, totals.uncentred_total + totals.uncentred_total.T
         pairs = np.triu(means.compared, 1)
-        if K < MIN_AGENTS or pairs.sum() <= K:
+        if K < MIN_AGENTS_FOR_COPYING or pairs.sum() <= K:
             none = np.zeros((K, K), dtype=np.bool_)
             return cls(n, total, 0 * n, 0 * n, none, np.zeros(K))
 
