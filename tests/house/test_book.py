@@ -14,6 +14,7 @@ import pytest
 
 import book
 from commands import Youden
+from youden.extras import EXTRAS
 
 ROOT, DOCS = book.ROOT, book.DOCS
 ELSEWHERE = {
@@ -202,3 +203,8 @@ def test_the_book_builds_strictly_asks_no_other_host_and_its_links_and_anchors_l
             assert there.exists(), f"{page.name}: {target}"
             if anchor and there in ids and not anchor.startswith("__"):
                 assert anchor in ids[there], f"{page.name}: {target}"
+
+
+def test_the_installation_page_lists_every_extra() -> None:
+    page = (DOCS / "reference" / "installation.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(EXTRAS)
