@@ -201,9 +201,10 @@ class _WorkerGroup(Generic[T]):
         self._workers = [worker.remote() for _ in range(n_workers)]
 
     async def run(self) -> T:
-        """Wait for the first result and return it; raise the first YoudenError of a worker instead.
+        """Return the first result of a worker, or raise the first YoudenError of one; then stop all workers.
 
-        In both cases, all workers are stopped before. After a result, they get at most `MAX_REMAINING_SECONDS` to end.
+        They get the grace period to store the answers of calls in flight. After a result, when no answer is needed any
+        more, they get at most `MAX_REMAINING_SECONDS`.
         """
         tasks = [
             asyncio.create_task(self._run_worker(number, worker)) for number, worker in enumerate(self._workers, 1)
@@ -271,7 +272,10 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Give the workers some seconds to store the answers of calls in flight, then end them."""
+        """Signal the workers to stop, and end those that have not stopped after some seconds.
+
+        In this time, they store the answers of calls in flight. `tasks` are those that wait for the workers.
+        """
         try:
             self._stop_event.set.remote()
             await asyncio.wait(tasks, timeout=seconds)

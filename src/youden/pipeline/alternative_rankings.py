@@ -38,6 +38,7 @@ from youden.types.facts import (
     RankChange,
 )
 from youden.types.pool import Ids
+from youden.types.recommendation import MIN_AGENTS_FOR_COPYING, explain_few_agents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,10 +54,15 @@ TITLES: Mapping[AlternativeRanking, str] = {
 }
 
 
-def alternative_ranking_findings(rankings: Mapping[AlternativeRanking, AlternativeRankingFacts]) -> list[Finding]:
+def alternative_ranking_findings(
+    rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
+) -> list[Finding]:
     """List findings: flagged groups, rankings that could not be made, and rankings in which the plain leader falls."""
     findings = []
     for name, facts in rankings.items():
+        if name == "robust" and n_agents < MIN_AGENTS_FOR_COPYING:
+            findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
+            continue
         if name == "robust":
             findings += [
                 Finding(
@@ -115,13 +121,13 @@ def _describe_leader_change(
     # the leader has a higher ability than most agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
-    overtakes = alternative.value[:, leader] > 0
+    is_ahead = alternative.value[:, leader] > 0
     differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
-    if (overtakes & differs).any() or overtakes.sum() >= MIN_RANK_DROP:
-        listed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
+    if (is_ahead & differs).any() or is_ahead.sum() >= MIN_RANK_DROP:
+        listed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
         names = ", ".join(agent_ids[agent] for agent in listed)
-        rank = int(overtakes.sum()) + 1
+        rank = int(is_ahead.sum()) + 1
         return (
             f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind {names}: "
             "its first rank depends on the other agents in the pool."
@@ -289,7 +295,19 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Read the answers of a run's trials; `totals` are their sums, computed if None."""
+        """Read the answers of a run, and sum them by pair of agents, with and without follow-up trials.
+
+        Parameters
+        ----------
+        trials : TrialsByItem
+            Trials of the run.
+        totals : PairTotals, optional
+            Sums without follow-up trials, if they are known. Default: they are computed.
+
+        Returns
+        -------
+        PairedAnswers
+        """
         n_agents = trials.plan.n_agents
         blocks = partial(iter_answers, trials.iter_rates)
         totals = totals or PairTotals.from_chunks(blocks(), n_agents)
@@ -323,7 +341,8 @@ def rank_alternatives(
     )
     totals = answers.totals_with_follow_ups or answers.totals
     cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
-    rankings = [make_ranking("robust", _group_ids(cluster, agent_ids), lambda: _robust_partners(cluster))]
+    groups = _group_ids(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
+    rankings = [make_ranking("robust", groups, lambda: _robust_partners(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
         rankings.append(make_ranking("family", _group_ids(family, agent_ids), lambda: group_balanced_weights(family)))
@@ -342,6 +361,12 @@ def _robust_partners(cluster: Ids) -> PartnerWeights:
 
     `cluster`, int32 array (n_agents,), has the same number for the agents of a group.
     """
+    if len(cluster) < MIN_AGENTS_FOR_COPYING:
+        raise StatisticsError(
+            f"A robust ranking needs at least {MIN_AGENTS_FOR_COPYING} agents: got {len(cluster)}. With fewer, copying cannot be "
+            "distinguished from agreement. Add agents, or use the plain ranking.",
+            slug="robust-few-agents",
+        )
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
             f"All {len(cluster)} agents are flagged as one group, so no agent is left to score them. Add agents that "

@@ -32,9 +32,10 @@ from youden.pipeline.abilities import (
     summarize_choice,
     summarize_rates,
 )
-from youden.pipeline.additive_abilities import fit_abilities, fit_trials, iter_pair_answers
+from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
+    WeightedRanking,
     alternative_ranking_findings,
     iter_answers,
     rank_alternatives,
@@ -43,7 +44,7 @@ from youden.pipeline.alternative_rankings import (
 )
 from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judge_rows, average_judges, with_judge_variance
-from youden.pipeline.ranking import estimate_trial_abilities
+from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.recommendation import (
     JudgeRates,
     assess_signal,
@@ -58,12 +59,13 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.partners import PairTotals
-from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
+from youden.stats.trials.agent_rates import IndependentTotals
+from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.partner_halves import partner_split_half
 from youden.streams import standalone_stream
 from youden.types import Finding, Plan, Scores
 from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, PartnerRules, RunFacts
-from youden.types.pool import Json, or_none
+from youden.types.pool import Json, Positions, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
 
 FACTS_VERSION = 2
@@ -102,9 +104,7 @@ def fit_judged(
     with open_trials_by_item(rows, plan, folder.path, votes=target != "items-like-these") as trials:
         sums = ChunkSums(trials.iter_rates(), plan, trials.false_positives)
         model = ClippedLinear().fit(sums.symmetric)
-        abilities = estimate_trial_abilities(trials, EstimationRequest(target))
-        if abilities is None:
-            abilities = fit_trials(trials, target=target, cell_fit=(sums.symmetric, model)).abilities
+        abilities = estimate_or_fit(trials, EstimationRequest(target), cell_fit=lambda: (sums.symmetric, model))
         abilities = with_judge_variance(abilities, trials)
 
         usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
@@ -155,9 +155,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
     # imported values are D = TPR − FPR already, so there are no independent trials to subtract
     sums = ChunkSums(chunks, rates, IndependentTotals(rates.n_agents, rates.n_items))
     model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(iter_pair_answers, lambda: chunks, has_own_rates=False)
-    agent_rates = AgentRates.unknown(rates.n_agents)
-    abilities = fit_abilities(model, sums.symmetric, answers, rates=agent_rates, target=terms.target)
+    abilities = fit_rates(rates, target=terms.target)
     fit = FitResult(
         sums,
         PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals),
@@ -248,24 +246,12 @@ class FitResult:
         alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
         alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
 
-        # the main ranking is the plain one, or the alternative one that the rules name
-        main_abilities, main_differences = abilities, differences
-        for ranking in alternatives:
-            if ranking.name == rules.ranked_by and ranking.abilities and ranking.differences:
-                main_abilities, main_differences = ranking.abilities, ranking.differences
+        main_abilities, main_differences = _select_main_ranking(alternatives, rules, abilities, differences)
         table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
         table = with_alternative_columns(table, alternatives, agent_ids)
         self.ranking = table if rules.ranked_by == "plain" else sort_by_ranking(table, rules.ranked_by)
 
-        cells = scores.cells
-        self.items = pd.DataFrame(
-            {
-                "item": list(scores.item_ids),
-                "difficulty": model.difficulty_,
-                "n_agents": np.bincount(cells.cell_index.item[cells.weight > 0], minlength=cells.cell_index.n_items),
-                "n_trials": sums.n_trials_by_item,
-            }
-        )
+        self.items = _build_item_table(scores, model, sums.n_trials_by_item)
         links, links_missing, self.curl = compare_links_of_scores({"row": sums.row, "symmetric": scores})
         self.pairs = sums.pairs.to_pairs(differences, model.ability_)
 
@@ -289,7 +275,11 @@ class FitResult:
             holdout=evaluate_holdout(model, sums.holdout, sums.split.rule),
             links=links,
             links_missing=links_missing,
-            warnings=(*warnings, *fit_findings, *alternative_ranking_findings(alternative_facts)),
+            warnings=(
+                *warnings,
+                *fit_findings,
+                *alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids)),
+            ),
             extension=extension,
             partners=measure_partner_dependence(answers.totals, agent_ids),
             target=abilities.target,
@@ -297,7 +287,7 @@ class FitResult:
             n_significant_pairs=int(main_differences.significantly_better.sum()),
             choice=choice,
             signal=signal,
-            recommendation=recommend_from_abilities(choice, signal, main_abilities),
+            recommendation=recommend_from_abilities(choice, signal, main_abilities, warnings=warnings),
             ranked_by=rules.ranked_by,
             alternative_rankings=alternative_facts,
             families=dict(rules.families),
@@ -328,6 +318,30 @@ class FitResult:
         folder.write_facts(self.facts)
         folder.write_signature(signature)
         folder.write_ranking_json(run)
+
+
+def _select_main_ranking(
+    alternatives: Sequence[WeightedRanking], rules: PartnerRules, abilities: Abilities, differences: Differences
+) -> tuple[Abilities, Differences]:
+    """Return abilities and differences of the main ranking: the plain one, or an alternative that the rules name."""
+    for ranking in alternatives:
+        if ranking.name == rules.ranked_by and ranking.abilities and ranking.differences:
+            return ranking.abilities, ranking.differences
+    return abilities, differences
+
+
+def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions) -> pd.DataFrame:
+    """Build the table of items: difficulty, number of agents with a score, and `n_trials`, int array (n_items,)."""
+    cells = scores.cells
+    scored_items = cells.cell_index.item[cells.weight > 0]
+    return pd.DataFrame(
+        {
+            "item": list(scores.item_ids),
+            "difficulty": model.difficulty_,
+            "n_agents": np.bincount(scored_items, minlength=cells.cell_index.n_items),
+            "n_trials": n_trials,
+        }
+    )
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:

@@ -21,6 +21,7 @@ from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import LEXICAL, REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
@@ -109,26 +110,32 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         plan = _draw_plan(config, pools) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
+    n_stored = len(get_extensions(stored).steps)
+    if n_stored > len(config.extensions):
+        raise _extended_error(folder, n_stored)
+
     # a run in rounds may be continued to a new goal in the config
     if stored.design in STOPPING_OPTIONS:
         _, new_options = config.effective_design
         options = {**_without_stopping_options(stored.design, stored.options), **new_options}
         stored = replace(stored, options=options)
-    n_stored = len(get_extensions(stored).steps)
-    if n_stored > len(config.extensions):
-        # an extension that is not in the folder's config yet was stopped before its end
-        recorded = folder.find_config()
-        unfinished = None if recorded is None or len(recorded.extensions) >= n_stored else recorded.unfinished
-        command = f"youden run {folder.file('config.yaml')}"
-        if unfinished is not None:
-            command = unfinished.format_command(folder.path)
-        raise RunFolderError(
-            f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
-            "--out for this run.",
-            slug="run-extended",
-        )
     new_steps, new_pools = config.extensions[n_stored:], pools[n_stored + 1 :]
     return RunPlan(_extend_plan(plan_without_follow_ups(stored), new_steps, new_pools), stored)
+
+
+def _extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
+    """Return the error for a folder whose plan has `n_stored` extensions, more than the config."""
+    command = f"youden run {folder.file('config.yaml')}"
+
+    # an extension that is not in the folder's config yet was stopped before its end
+    recorded = folder.find_config()
+    if recorded is not None and len(recorded.extensions) < n_stored and recorded.unfinished is not None:
+        command = recorded.unfinished.format_command(folder.path)
+    return RunFolderError(
+        f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
+        "--out for this run.",
+        slug="run-extended",
+    )
 
 
 def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
@@ -138,7 +145,10 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
-    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
+    """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
+
+    `pools` are the pool of the first plan, and one for each extension.
+    """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
         return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
@@ -231,7 +241,11 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield the differences between the config and the settings that the plan was drawn with."""
+    """Describe the differences between a config and the settings that a stored plan was drawn with.
+
+    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
+    and is 1".
+    """
     pool = pools[0] if config.trials_from is None else pools[-1]
     if pool.digest != get_extensions(plan).pool:
         yield "the pool has other texts than those that were judged"
@@ -346,7 +360,7 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
-    text = folder.read_facts().recommendation.text
+    text = read_recommendation(folder).text
     return f"Run `{command}` to continue with a search. So far: {text} To search from the start, set"
 
 
@@ -371,17 +385,20 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     if not n:
         return ""
 
-    # without a price, the suggestion has no cost
     cost = ""
-    with suppress(YoudenError):
-        judge = load_judge_of_run(config)
-        plan = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
-        usd = estimate(plan, judge).usd
-        old_usd = estimate(stored.with_pool(old_pool), judge).usd
-        dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
-        cost = f" (about {len(plan) - len(stored):,} calls{dollars})"
+    with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
+        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+        cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+
+
+def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
+    """Format the numbers of calls and USD that an extended plan costs in addition; without USD if a price is unknown."""
+    usd = estimate(extended, judge).usd
+    old_usd = estimate(plan, judge).usd
+    dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
+    return f" (about {len(extended) - len(plan):,} calls{dollars})"
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
