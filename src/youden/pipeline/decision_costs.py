@@ -73,14 +73,14 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     return OtherDecision(decision, summarize_range(np.array(blocks_needed) * len(plan) / n_blocks))
 
 
-def format_other_decision(other: OtherDecision, *, usd_per_call: float | None) -> str:
+def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:
     """Format the calls and the cost of another decision as a sentence; `usd_per_call` is None if it is unknown."""
-    text = f"with `decision: {other.decision}`, the same half-width "
-    if other.calls is None:
+    text = f"with `decision: {forecast.decision}`, the same half-width "
+    if forecast.calls is None:
         return f"{text}may not be reached on these items"
-    low, _, high = other.calls
+    low, _, high = forecast.calls
     cost = f", ${usd_per_call * low:,.2f} to ${usd_per_call * high:,.2f}" if usd_per_call else ""
     text += f"would take about {low:,.0f} to {high:,.0f} calls{cost}"
-    if other.decision == "logprobs":
+    if forecast.decision == "logprobs":
         text += "; `youden doctor` tests whether the judge returns log-probabilities"
     return text

@@ -111,7 +111,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @property
     def other_decision(self) -> Decision | None:
-        """The decision whose cost a plan shows beside that of `decision`; None if the judge has no other one."""
+        """The decision whose cost a plan also shows, to compare it with `decision`; None if the judge has no other one."""
         if not self.makes_calls:
             return None
         if self.decision == "logprobs":
