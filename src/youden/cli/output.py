@@ -270,10 +270,14 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
         f"{coverage.train_fraction:.1%} of the cells that are not held out; {coverage.holdout:,} calls include held-out cells"
     )
     if forecast is not None:
-        from youden.pipeline.precision import format_forecast
+        from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
+        from youden.pipeline.precision import OWN_ANSWERS, format_forecast
 
         usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
         lines += format_forecast(forecast, usd_per_call=usd_per_call)
+        other_decision = forecast_other_decision(plan, planned.judge)
+        if other_decision is not None and forecast.source != OWN_ANSWERS:
+            lines.append(format_other_decision(other_decision, usd_per_call=usd_per_call))
     return [*lines, *plan.notes]
 
 

@@ -195,8 +195,9 @@ def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logp
         message = f"offered: {n_alternatives} alternatives for the first token (`decision: logprobs` works)"
         return _make_finding("logprobs", "ok", message)
     message = "the model returns none" if accepts_logprobs else "the model rejects requests for them"
-    severity: Severity = "failed" if config.decision == "logprobs" else "warning"
-    return _make_finding("logprobs", severity, message)
+    if config.decision == "logprobs":
+        return _make_finding("logprobs", "failed", f"{message}. Set `decision: text` in the judge's config.")
+    return _make_finding("logprobs", "warning", message)
 
 
 def _check_price(config: JudgeConfig, completion: Completion) -> Finding:
