@@ -83,7 +83,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Find the plan of a run in its folder, and add the extensions that it lacks; draw a new plan if there is none.
 
-    A new plan is also drawn if the stored one does not fit the config and has no answers.
+    A new plan is also drawn if the stored one does not fit the config and was not judged to its end.
 
     Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
     has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
@@ -99,7 +99,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
-    if (differences or has_too_many_trials) and not folder.has("verdicts.parquet"):
+    if (differences or has_too_many_trials) and not folder.is_judged:
         return RunPlan(_draw_plan(config, pools), None)
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
@@ -317,7 +317,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
     result of `find_run_plan`.
     """
-    if not folder.has("verdicts.parquet"):
+    if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
             raise _run_mismatch_error(folder, "an imported run")
         return

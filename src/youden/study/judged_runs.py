@@ -87,11 +87,14 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Raises
     ------
     RunFolderError
-        If a file of the run is missing or damaged.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
+        or damaged.
     """
-    is_judged = folder.has("plan.parquet")
-    verdicts = folder.read_verdicts(folder.read_plan()) if is_judged else None
     pool = folder.read_pool()
+    verdicts = None
+    if folder.has("plan.parquet"):
+        folder.check_judged()
+        verdicts = folder.read_verdicts(folder.read_plan())
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
     abilities = None
     if folder.has("ranking.csv"):

@@ -195,7 +195,7 @@ class PlanAnswers:
         self._counts: Counter[str] = Counter()
         self._answer = np.full(n, np.nan)
         self._hard = np.full(n, np.nan)
-        self._missing = np.full(n, _CODES["not_asked"], dtype=np.int8)
+        self._missing = np.full(n, _CODES["pending"], dtype=np.int8)
         self._served = np.full(n, -1, dtype=np.int32)
         self._models: dict[str, int] = {}
 

@@ -207,4 +207,4 @@ def format_n_answers(summary: Summary) -> str:
     calls = summary.calls
     if calls is None:
         return "imported rates"
-    return f"{calls.n_calls - calls.n_missing:,} answers"
+    return f"{calls.n_answered:,} answers"

@@ -71,7 +71,8 @@ class Summary:
     n_missing_cells : int or None
         Number of cells without a response; None for an imported run.
     headline : str
-        The recommendation, and where the first agent has a lower rank in an alternative ranking.
+        The recommendation, and where the first agent has a lower rank in an alternative ranking. That of an unfinished
+        run begins with the mark of a partial ranking.
     warnings : tuple of Finding
         Findings of the run and of its labels.
     ranking : tuple of RankedAgent
@@ -118,7 +119,8 @@ class Summary:
             leader_changes = [
                 ranking.leader_change for ranking in facts.alternative_rankings.values() if ranking.leader_change
             ]
-        self.headline = " ".join([facts.recommendation.text, *leader_changes])
+        mark = [] if facts.partial is None else [facts.partial.text]
+        self.headline = " ".join([*mark, facts.recommendation.text, *leader_changes])
         self.labels, stale_labels = read_current_labels(folder)
         self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
         rows = select_ranking(folder.read_ranking(), facts.ranked_by)
@@ -199,7 +201,7 @@ class Summary:
         if self.calls is None:
             return "calls and cost not recorded"
         prefix = "cost " if self.calls.usd is None else ""
-        return f"{self.calls.n_calls:,} calls, {prefix}{self.cost}"
+        return f"{self.calls.n_done:,} calls, {prefix}{self.cost}"
 
     @property
     def cost(self) -> str:
@@ -293,7 +295,7 @@ class Summary:
         if self.calls is None:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
-        n_calls = self.calls.n_paired if is_free else self.calls.n_calls
+        n_calls = self.calls.n_paired if is_free else self.calls.n_done
         return 100 * n_calls / self.calls.n_dense_calls
 
     @property
