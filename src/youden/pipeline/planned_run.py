@@ -106,7 +106,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
     if config.trials_from is not None:
-        plan = _draw_plan(config, pools) if _takes_more_trials(config, stored) else stored
+        plan = _draw_plan(config, pools, earlier=stored) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
     # a run in rounds may be continued to a new goal in the config
@@ -137,11 +137,21 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
     return config.model_copy(update={"resolved": drawn})
 
 
-def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
-    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
+def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
+    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension.
+
+    `earlier` is the plan with fewer trials of another run that is in the folder.
+    """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
-        return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
+        # without an extension of the other run since then, the larger part contains the earlier one
+        was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
+        return subsample(
+            source.with_pool(pools[-1]),
+            calls=config.calls,
+            seed=config.seed,
+            earlier=earlier if was_extended else None,
+        )
 
     # the default budget of an earlier plan of the same pool is used again
     design, options = config.effective_design
@@ -232,8 +242,9 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """Yield the differences between the config and the settings that the plan was drawn with."""
-    pool = pools[0] if config.trials_from is None else pools[-1]
-    if pool.digest != get_extensions(plan).pool:
+    # a part of another run may be older than the last extension of that run
+    possible_pools = pools[:1] if config.trials_from is None else pools
+    if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
         yield "the pool has other texts than those that were judged"
     for name, old, new in _iter_settings(config, plan):  # values in the plan and in the config
         if old != new:

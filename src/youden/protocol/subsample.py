@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.independent import select_trials
+from youden.protocol.independent import match_trials, select_trials
 from youden.protocol.pooled_trials import count_independent, count_independent_of_paired
 from youden.run_keys import CallBudget
 from youden.streams import stream
@@ -52,7 +52,7 @@ def count_calls(plan: Plan, budget: object) -> int:
     return int(parsed.value)
 
 
-def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> Plan:
+def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earlier: Plan | None = None) -> Plan:
     """Draw a balanced part of a plan's trials.
 
     Parameters
@@ -64,6 +64,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         all trials that training may use.
     seed : int, default 0
         Seed of the draw.
+    earlier : Plan, optional
+        A part that was drawn before `plan` was extended. Its trials are drawn first, so that their answers are used.
 
     Returns
     -------
@@ -101,7 +103,9 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         )
 
     rng = stream("part of a run", seed)
+    kept_paired, kept_independent = _find_earlier(plan, earlier, paired), _find_earlier(plan, earlier, independent)
     n_independent = min(max_independent, count_independent(calls, plan.n_agents))
+    n_independent = max(n_independent, len(kept_independent))
     takes_all = calls >= n_usable
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
@@ -113,15 +117,16 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
             slug="subsample-few",
         )
 
-    has_blocks = _has_complete_blocks(plan, paired)
+    has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, kept_paired, paired)
     if takes_all:
         chosen_paired = paired
     elif has_blocks:
-        chosen_paired = _sample_blocks(plan, paired, n_paired, rng)
+        chosen_paired = _sample_blocks(plan, paired, n_paired, rng, kept=kept_paired)
     else:
-        chosen_paired = _sample_evenly(plan, paired, n_paired, rng)
+        chosen_paired = _sample_evenly(plan, paired, n_paired, rng, kept=kept_paired)
     n_independent = max_independent if takes_all else min(len(independent), calls - len(chosen_paired))
-    chosen = np.sort(np.append(chosen_paired, _sample_evenly(plan, independent, n_independent, rng)))
+    chosen_independent = _sample_evenly(plan, independent, n_independent, rng, kept=kept_independent)
+    chosen = np.sort(np.append(chosen_paired, chosen_independent))
 
     part = select_trials(plan, chosen)
     n_paired, trials = int((part.trial_type == PAIRED).sum()), part.trials.as_new_plan()
@@ -156,6 +161,18 @@ def _usable_rows(plan: Plan) -> Positions:
     return np.flatnonzero(is_training & (plan.role != PROBE))
 
 
+def _find_earlier(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:
+    """Return those of `rows` whose trials an earlier part of the plan has, too: int array; none without such a part."""
+    if earlier is None:
+        return rows[:0]
+    return np.intersect1d(match_trials(earlier, plan), rows)
+
+
+def _are_whole_blocks(plan: Plan, kept: Positions, paired: Positions) -> bool:
+    """Return whether the rows `kept` are all trials of their blocks; `paired` are the rows of all paired trials."""
+    return int(np.isin(plan.block[paired], plan.block[kept]).sum()) == len(kept)
+
+
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in blocks, and each block has all agents that its item allows.
 
@@ -176,20 +193,23 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     return bool((n_first_agents == n_trials).all() and is_complete.all())
 
 
-def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
+def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
     No item gets its second block before each item has its first, and so on. `paired` : int array, rows of paired
-    trials. Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
+    trials; `kept` : int array, those in the blocks that are drawn first. Returns the rows of the trials in the drawn
+    blocks, int array, in the order of `paired`.
     """
     block_of_trial = plan.block[paired]
     blocks, first_trial, n_trials = np.unique(block_of_trial, return_index=True, return_counts=True)
     item_of_block = plan.item[paired][first_trial]
 
-    # random order, then sorted by the number of earlier blocks on the same item
+    # random order, then sorted by the number of earlier blocks on the same item, after the blocks that are kept
+    is_kept = np.isin(blocks, plan.block[kept])
     random_order = rng.permutation(len(blocks))
+    random_order = random_order[np.argsort(~is_kept[random_order], kind="stable")]
     n_earlier_on_item = count_earlier(item_of_block[random_order])
-    order = random_order[np.argsort(n_earlier_on_item, kind="stable")]
+    order = random_order[np.lexsort((n_earlier_on_item, ~is_kept[random_order]))]
 
     # the longest beginning of this order that has at most n trials
     fits = np.cumsum(n_trials[order]) <= n
@@ -197,23 +217,24 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
     return paired[np.isin(block_of_trial, drawn_blocks)]
 
 
-def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
+def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
     Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least
-    often. `rows` : int array, rows of the trials to draw from. Returns n of them in random order, or all if there are
-    at most n.
+    often. `rows` : int array, rows of the trials to draw from; `kept` : int array, those that are drawn first. Returns n
+    of them in random order, or all if there are at most n.
     """
     if n >= len(rows):
         return rows
     shuffled = rng.permutation(rows)
     first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
-    n_of_agent = np.zeros(plan.n_agents)  # trials drawn so far
-    n_on_item = np.zeros(plan.n_items)
-    is_drawn = np.zeros(len(shuffled), dtype=np.bool_)
-    left_of_agent = [np.flatnonzero((first == k) | (second == k)) for k in range(plan.n_agents)]
+    is_drawn = np.isin(shuffled, kept)
+    agents_of_kept = np.append(first[is_drawn], second[is_drawn])
+    n_of_agent = np.bincount(agents_of_kept, minlength=plan.n_agents).astype(float)  # trials drawn so far
+    n_on_item = np.bincount(item[is_drawn], minlength=plan.n_items).astype(float)
+    left_of_agent = [np.flatnonzero(~is_drawn & ((first == k) | (second == k))) for k in range(plan.n_agents)]
 
-    for _ in range(n):
+    for _ in range(n - len(kept)):
         agent = int(np.argmin(n_of_agent))
         while len(left_of_agent[agent]) == 0:
             n_of_agent[agent] = np.inf  # not to be tried again

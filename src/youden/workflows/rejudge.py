@@ -77,7 +77,8 @@ def plan_rejudge(
         the store of the run would return the first answers.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget (required); optionally `out`, `seed`, `store`, `max_cost`,
-        `max_missing`. Default of `out`: the folder RUN-by-JUDGE next to `run`.
+        `max_missing`. Default of `out`: the folder RUN-by-JUDGE next to `run`. If it has a smaller part, also one from
+        before an extension of `run`, the answers to it are used.
     usual_store : str, optional
         Store to use if `changes` names none.
 
@@ -129,6 +130,10 @@ def plan_rejudge(
         "calls": count_calls(run.read_plan(), changes["calls"]),
         "out": str(folder),
     }
+    recorded = RunFolder(folder).find_config()
+    if recorded is not None and recorded.trials_from is not None and recorded.calls == options["calls"]:
+        # without more calls, the part stays as it was before extensions of the run
+        options["extensions"] = recorded.extensions
     config = RunConfig.model_validate(options)
 
     # a store with the answers of the same judge would return these, so the new run gets its own
