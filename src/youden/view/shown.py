@@ -284,7 +284,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Parameters
     ----------
     paths : sequence of Path
-        Folders of runs.
+        Folders of runs, or folders that contain them.
     root : Path
         Folder whose subfolders are used if `paths` is empty.
 
@@ -295,15 +295,25 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Raises
     ------
     RunFolderError
-        [run-missing]: if a path is not the folder of a run.
+        [run-missing]: if a path is neither the folder of a run nor contains one.
     """
+    if not paths:
+        return Runs(root)
+    run_paths: list[Path] = []
     for path in paths:
-        if not _is_run(path):
+        run_folders = [path] if _is_run(path) else _find_inside(path)
+        if not run_folders:
+            problem = f"{path} contains no run folder" if path.is_dir() else f"There is no folder {path}"
             raise RunFolderError(
-                f"There is no run folder at {path}. Run `youden run CONFIG` to make one, or check the path.",
-                slug="run-missing",
+                f"{problem}. Run `youden run CONFIG` to make a run, or check the path.", slug="run-missing"
             )
-    return Runs(None, tuple(paths)) if paths else Runs(root)
+        run_paths += run_folders
+    return Runs(None, tuple(run_paths))
+
+
+def _find_inside(folder: Path) -> list[Path]:
+    """Return the run folders in a folder, sorted by name; none if it does not exist."""
+    return sorted(path for path in folder.iterdir() if _is_run(path)) if folder.is_dir() else []
 
 
 def get_state(folder: RunFolder) -> State:

@@ -102,11 +102,11 @@ def _find_others(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
     for by_item in codes.values():
         for item, code in by_item.items():
             codes_by_item[item].append(code)
-    main_language = {item: _most_common(item_codes) for item, item_codes in codes_by_item.items()}
+    main_language = {item: Counter(item_codes).most_common(1)[0][0] for item, item_codes in codes_by_item.items()}
 
     others = []
     for k, by_item in codes.items():
-        is_other = [main_language[item] not in (None, code) for item, code in by_item.items()]
+        is_other = [main_language[item] != code for item, code in by_item.items()]
         if sum(is_other) > len(is_other) / 2:
             others.append(k)
     return others

@@ -17,6 +17,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from youden.extras import format_install
 from youden.pipeline.variance_components import build_variance_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
@@ -267,6 +268,7 @@ def get_environment() -> Environment:
         quality_table,
     )
     environment.globals |= {function.__name__: function for function in tables}
+    environment.globals["install"] = format_install("report")
     environment.filters["printable"] = printable
     environment.filters["coded"] = format_code
     environment.filters["address"] = lambda text: quote(printable(text), safe="")
