@@ -358,7 +358,7 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     store = _require_store(run.store, config)
     questions = config.questions()
     keys = run.options.keys(questions, run.plan)
-    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance)
+    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, not_stored="pending")
     n_not_stored = len(run.plan) - answers.n_done
     if n_not_stored > 0 and not run.options.allows_pending:
         raise AnswersMissingError(run.plan, n_missing=n_not_stored)
