@@ -104,7 +104,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
 
     rng = stream("part of a run", seed)
     kept_paired, kept_independent = _find_earlier(plan, earlier, paired), _find_earlier(plan, earlier, independent)
-    n_independent = min(max_independent, count_independent(calls, plan.n_agents))
+    n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(kept_paired))
     n_independent = max(n_independent, len(kept_independent))
     takes_all = calls >= n_usable
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
