@@ -19,7 +19,9 @@ from commands import Youden, wire_judge, write_config, write_small_run
 from pools import make_pool
 from wire_server import Reply, WireServer
 from youden import rank, read_run
+from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.types import Plan
 
 KEY = "sk-planted-0123456789"
 
@@ -84,6 +86,10 @@ def test_a_finished_jury_needs_no_key_and_no_permission_to_send_it(
     assert server.n_requests == n_requests
 
 
+def read_run_plan(path: Path) -> Plan:
+    return RunFolder(path).read_plan()
+
+
 def same_item_or_chance(_n: int, body: Mapping[str, Any]) -> Reply:
     """YES for the same item, except for agents that are wrong at a rate of their own, by the text of the request."""
     words = re.findall(r"agent (\d+) says something of item (\d+)", body["messages"][-1]["content"])
@@ -101,7 +107,7 @@ def capped(tmp_path: Path, server: WireServer) -> Path:
     server.behave = same_item_or_chance
     judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
     write_pool(make_pool(5, 30), tmp_path / "pool")
-    write_config(tmp_path / "capped.yaml", pool="pool", judge=judge, calls=600, max_cost=5)
+    write_config(tmp_path / "capped.yaml", pool="pool", judge=judge, calls=596, max_cost=5)
     return tmp_path
 
 
@@ -109,10 +115,10 @@ def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: P
     planned = youden("plan", "capped.yaml", "--json").said
     n_affordable = planned["calls_within_max_cost"]
     assert planned["max_cost"] == 5
-    assert n_affordable == pytest.approx(5 / planned["cost"]["usd"] * 600, abs=1)
+    assert n_affordable == pytest.approx(5 / planned["cost"]["usd"] * 596, abs=1)
     for command in ("plan", "run"):
         ended = youden(command, "capped.yaml")
-        assert f"plan: the cap of $5 pays for about {n_affordable} of the 600 calls" in ended.err
+        assert f"plan: the cap of $5 pays for about {n_affordable} of the 596 calls" in ended.err
     assert server.n_requests == pytest.approx(n_affordable, rel=0.1)
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
@@ -126,19 +132,19 @@ def test_a_run_that_ends_at_its_cap_is_ranked_as_partial_and_then_finished(
     assert ended.code == 1
     assert "`youden fit runs/capped` ranks by the answers so far." in ended.err
     n_done = server.n_requests
-    assert 100 < n_done < 600
+    assert 100 < n_done < 596
 
     # the mark is in the terminal, in JSON, in the ranking's attrs, in the files and in the report
-    mark = f"Partial ranking: {n_done} of 600 calls of this run are done."
+    mark = f"Partial ranking: {n_done} of 596 calls of this run are done."
     fitted = youden("fit", "runs/capped").well()
     assert fitted.out.startswith(mark)
     assert "next: finish the run: youden run runs/capped/config.yaml" in fitted.err
     said = youden("fit", "runs/capped", "--json").said
-    assert said["partial"] == said["fit"]["partial"] == {"n_done": n_done, "n_calls": 600}
+    assert said["partial"] == said["fit"]["partial"] == {"n_done": n_done, "n_calls": 596}
     assert said["fit"]["warnings"][0]["slug"] == "partial"
     usd = said["fit"]["calls"]["usd"]
     assert 4.5 < usd <= 5
-    assert said["fit"]["calls"]["n_pending"] == 600 - n_done
+    assert said["fit"]["calls"]["n_pending"] == 596 - n_done
     assert said["fit"]["calls"]["missing_paired"] == {}
     run = read_run("runs/capped")
     assert asdict(run.ranking.attrs["partial"]) == said["partial"]
@@ -155,10 +161,10 @@ def test_a_run_that_ends_at_its_cap_is_ranked_as_partial_and_then_finished(
     assert [agent["agent"] for agent in said["ranking"]] == sorted(agent["agent"] for agent in said["ranking"])
 
     youden("run", "capped.yaml", "--max-cost", "100").well()
-    assert server.n_requests == 600
+    assert server.n_requests == 596
     finished = youden("fit", "runs/capped", "--json").said
     assert finished["partial"] is finished["fit"]["partial"] is None
-    assert finished["fit"]["calls"]["usd"] == pytest.approx(usd * 600 / n_done, rel=0.05)
+    assert finished["fit"]["calls"]["usd"] == pytest.approx(usd * 596 / n_done, rel=0.05)
     assert read_run("runs/capped").ranking.attrs["partial"] is None
     assert "|done:" not in finished["signature"]
 
@@ -177,7 +183,7 @@ def test_commands_that_need_all_answers_refuse_a_partial_run(youden: Youden, cap
     n_done = server.n_requests
     for words in (
         ("extend", "calls", "runs/capped", "100"),
-        ("gate", "runs/capped", "a0", "--baseline", "a1"),
+        ("gate", "runs/capped", "--agent", "a0", "--baseline", "a1"),
         ("rejudge", "runs/capped", "--judge", "lexical", "--calls", "100"),
         ("compare", "runs/capped", "runs/capped"),
     ):
@@ -215,7 +221,7 @@ def test_a_partial_fit_keeps_answers_that_the_store_has_lost(youden: Youden, cap
 
     # the run is finished with the answers of its folder, and none is paid for twice
     youden("run", "capped.yaml", "--max-cost", "100").well()
-    assert server.n_requests == 600
+    assert server.n_requests == 596
 
 
 def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, capped: Path, server: WireServer) -> None:
@@ -235,44 +241,42 @@ def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, cap
 def test_a_search_that_ends_at_its_cap_is_ranked_round_by_round(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
-    words = ("run", "capped.yaml", "--design", "adaptive", "--calls", "500", "--out", "runs/search")
-    assert youden(*words, "--max-cost", "5").code == 1
+    judge = yaml.safe_load((capped / "capped.yaml").read_text())["judge"]
+    for name in ("search", "whole"):
+        write_config(capped / f"{name}.yaml", pool="pool", judge=judge, design="adaptive", calls=500)
+    assert youden("run", "search.yaml", "--max-cost", "5").code == 1
     n_done = server.n_requests
     said = youden("fit", "runs/search", "--json").said
     assert said["partial"]["n_done"] == n_done
-    youden(*words, "--max-cost", "100").well()
-    assert youden("fit", "runs/search", "--json").said["partial"] is None
+    finished = youden("run", "search.yaml", "--max-cost", "100", "--json").said
+    assert finished["partial"] is None
+
+    # the rounds are those of a run that was never interrupted
     n_requests = server.n_requests
-    write_config(
-        capped / "whole.yaml",
-        pool="pool",
-        judge=yaml.safe_load((capped / "capped.yaml").read_text())["judge"],
-        **{"design": "adaptive", "calls": 500, "max_cost": 100},
-    )
-    whole = youden("run", "whole.yaml", "--json").said
+    whole = youden("run", "whole.yaml", "--max-cost", "100", "--json").said
     assert server.n_requests == n_requests
-    assert whole["ranking"] == youden("fit", "runs/search", "--json").said["ranking"]
+    assert whole["ranking"] == finished["ranking"]
 
 
-def test_an_interrupted_jury_is_ranked_by_its_votes_so_far(youden: Youden, capped: Path, server: WireServer) -> None:
-    judges = [wire_judge(server.url, model=model, price=100, max_tokens=1) for model in ("a", "b", "c")]
-    write_config(
-        capped / "jury.yaml",
-        **{
-            "pool": "pool",
-            "judge": {"backend": "jury", "name": "three", "judges": judges},
-            "calls": 300,
-            "max_cost": 5,
-        },
-    )
-    assert youden("run", "jury.yaml").code == 1
+def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    judges = [wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")]
+    jury = {"backend": "jury", "name": "three", "judges": judges}
+    write_config(capped / "jury.yaml", pool="pool", judge=jury, calls=300)
+    assert youden("run", "jury.yaml", "--max-cost", "5").code == 1
+    assert youden("fit", "runs/jury").refuses("run-unjudged")
+    assert youden("run", "jury.yaml", "--max-cost", "13").code == 1
+    n_calls = len(read_run_plan(capped / "runs/jury"))
+    n_done = server.n_requests - 2 * n_calls
+    assert n_done > 50
     said = youden("fit", "runs/jury", "--json").said
-    assert 0 < said["partial"]["n_done"] < 300
+    assert said["partial"] == {"n_done": n_done, "n_calls": n_calls}
     youden("run", "jury.yaml", "--max-cost", "100").well()
-    assert server.n_requests == 900
+    assert server.n_requests == 3 * n_calls
 
 
-@pytest.mark.parametrize(("calls", "has_note"), [("4000", True), ("600", False)])
+@pytest.mark.parametrize(("calls", "has_note"), [("4000", True), ("596", False)])
 @pytest.mark.parametrize("judge", ["lexical", "wire"])
 def test_a_budget_above_what_the_pool_allows_is_stated(
     youden: Youden, capped: Path, judge: str, calls: str, *, has_note: bool

@@ -184,7 +184,9 @@ class RunFolder:
 
     def make_unjudged_error(self) -> RunFolderError:
         """Return the error for a run that has no answers yet."""
-        message = f"{self.path} has no answers yet. Run `{self.format_command()}` to judge it first."
+        message = (
+            f"{self.path} has no answers that could be ranked yet. Run `{self.format_command()}` to judge it first."
+        )
         return RunFolderError(message, slug="run-unjudged")
 
     def read_plan_without_trials(self) -> Plan:
