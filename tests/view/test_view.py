@@ -248,7 +248,7 @@ def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused
     assert list(find_runs([], root=root).find_all()) == ["half", "one", "two"]
     assert find_runs([], root=root / "none").find_all() == {}
     with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
-        find_runs([tmp_path], root=root)
+        find_runs([tmp_path / "none"], root=root)
     assert get_state(RunFolder(root / "one")) == "fitted"
 
 
@@ -378,5 +378,5 @@ def test_the_page_of_an_unfinished_run_shows_its_answers_and_how_to_resume_it(
     assert 'href="/run/run"' in listed
     state = asyncio.run(get("/run/run/live")).json()
     assert (state["done"], state["in_progress"], state["n_answered"]) == (False, False, 80)
-    assert state["command"] == "youden run run/config.yaml"
+    assert state["command"] == f"youden run {run.folder.file('config.yaml')}"
     assert 'id="live-state"' in asyncio.run(get("/run/run")).text
