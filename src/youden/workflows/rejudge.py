@@ -124,6 +124,11 @@ def plan_rejudge(
 
     first_judged = read_judged_run(run)
     first_config = run.read_config()
+    recorded = RunFolder(folder).find_config()
+    n_recorded = recorded.calls if recorded is not None and recorded.trials_from is not None else None
+    n_calls = count_calls(run.read_plan(), changes.get("calls", DEFAULT_BUDGET))
+    if "calls" not in changes and isinstance(n_recorded, int):
+        n_calls = max(n_calls, n_recorded)
     options = {
         "name": name,
         "pool": first_config.pool,
@@ -131,14 +136,10 @@ def plan_rejudge(
         "judge": judge,
         "trials_from": str(run.path),
         **changes,
-        "calls": count_calls(run.read_plan(), changes.get("calls", DEFAULT_BUDGET)),
+        "calls": n_calls,
         "out": str(folder),
     }
-    recorded = RunFolder(folder).find_config()
-    n_recorded = recorded.calls if recorded is not None and recorded.trials_from is not None else None
-    if "calls" not in changes and isinstance(n_recorded, int):
-        options["calls"] = max(n_recorded, options["calls"])
-    if recorded is not None and n_recorded is not None and n_recorded == options["calls"]:
+    if recorded is not None and n_recorded == n_calls:
         # without more calls, the part stays as it was before extensions of the run
         options["extensions"] = recorded.extensions
     config = RunConfig.model_validate(options)

@@ -20,7 +20,7 @@
       background: null, font: "system-ui, sans-serif", view: { stroke: colour("--line") },
       axis: { ...text, gridColor: colour("--line"), domainColor: colour("--soft"), tickColor: colour("--soft") },
       axisQuantitative: { tickCount: 8 },
-      legend: { ...text, orient: "bottom", columns: innerWidth < 640 ? 2 : 6, symbolLimit: 30, gradientLength: 180 },
+      legend: { ...text, orient: "bottom", columns: innerWidth < 640 ? 1 : 6, labelLimit: innerWidth < 640 ? 240 : 160, symbolLimit: 30, gradientLength: 180 },
       rule: { color: colour("--ink") },
     };
   };
@@ -33,8 +33,8 @@
     const picture = document.createElement("div");
     picture.setAttribute("aria-hidden", "true");
     element.replaceChildren(picture);
-    // Names may take a third of the width, so that they are cut only if there is no space for them.
-    const labelLimit = Math.max(90, element.clientWidth / 3);
+    // Names may take a large part of the width, so that they are cut only if there is no space for them.
+    const labelLimit = element.clientWidth * (element.clientWidth < 640 ? 0.42 : 0.33);
     const patch = (vega) => {
       for (const axis of vega.axes ?? []) if (axis.orient === "left" && axis.labels !== false) axis.labelLimit = labelLimit;
       return vega;
