@@ -125,7 +125,7 @@ class JudgedTrials:
         n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
         first_trials = self._iter_cyclic(0, n_first)
         last_trials = self._iter_cyclic(n_first, n_trials)
-        for row, key in _spread(last_trials, n_trials - n_first, over=first_trials, n_over=n_first):
+        for row, key in _interleave(last_trials, n_trials - n_first, over=first_trials, n_over=n_first):
             self._request_hashes[row] = key
             yield row, key
 
@@ -211,7 +211,7 @@ class JudgedTrials:
         )
 
 
-def _spread(rows: Iterator[RowKey], n_rows: int, *, over: Iterator[RowKey], n_over: int) -> Iterator[RowKey]:
+def _interleave(rows: Iterator[RowKey], n_rows: int, *, over: Iterator[RowKey], n_over: int) -> Iterator[RowKey]:
     """Yield the elements of `over` in order, and those of `rows` at equal distances between them.
 
     n_rows, n_over : number of elements of `rows` and of `over`
