@@ -142,7 +142,8 @@ def measure_cpu(setup: Setup) -> Measured:
         ms = {name: measurements["cpu_ms"] for name, measurements in by_name.items()}
         if concurrency_key == "64":
             bars["openai ≤ 1.15 × its SDK at 64"] = by_name["youden openai"]["times_bare"] <= 1.15
-            bars["wire ≤ 2 × bare aiohttp at 64"] = by_name["youden wire"]["times_bare"] <= 2
+            # it was 2 before every answer was flushed to the disk and every request leased
+            bars["wire ≤ 2.5 × bare aiohttp at 64"] = by_name["youden wire"]["times_bare"] <= 2.5
         if "async_batch_llm" in ms:
             bars[f"wire below async-batch-llm at {concurrency_key}"] = ms["youden wire"] < ms["async_batch_llm"]
         for name in ("litellm", "inspect_ai"):
@@ -254,7 +255,7 @@ def measure_start_up(setup: Setup) -> Measured:
 def measure_first_request(setup: Setup) -> Measured:
     """Measure CPU seconds from `youden run` to the first request, by backend, and of `youden plan` on 30 × 200.
 
-    Python's own start and `import openai` are reported for comparison.
+    The bars are multiples of the CPU time of `import openai` in the same run, because the speed of machines differs.
     """
     n = setup.size(5, 1)
     cpu_seconds = {
@@ -276,11 +277,13 @@ def measure_first_request(setup: Setup) -> Measured:
             )
         (folder / "plan.yaml").write_text("pool: large.csv\njudge: lexical\nout: r-plan\n", encoding="utf-8")
         cpu_seconds["plan"] = measure_median_cpu(n, "-m", "youden", "plan", "plan.yaml", cwd=folder)
+    times_openai = {name: seconds / cpu_seconds["import openai"] for name, seconds in cpu_seconds.items()}
     bars = {
-        f"run, {backend}: first request ≤ 1.5 CPU s": cpu_seconds[f"run, {backend}"] <= 1.5
+        f"run, {backend}: first request ≤ 2.9 × import openai": times_openai[f"run, {backend}"] <= 2.9
         for backend in BARE_CLIENT_OF_BACKEND
     }
-    return {"cpu_seconds": cpu_seconds, "bars": bars | {"plan on 30 × 200 ≤ 1.2 CPU s": cpu_seconds["plan"] <= 1.2}}
+    bars["plan on 30 × 200 ≤ 2.3 × import openai"] = times_openai["plan"] <= 2.3
+    return {"cpu_seconds": cpu_seconds, "times_import_openai": times_openai, "bars": bars}
 
 
 def _measure_cpu_until_first_request(folder: Path, backend: str, config: str) -> float:

@@ -101,7 +101,7 @@ def find_largest_corrected(D: Floats) -> list[float]:
         corrected = [0.0]
         for group in groups:
             first, second = np.array(list(combinations(group, 2))).T
-            corrected.append(pairs.excess[first, second].sum() / pairs.room[first, second].sum())
+            corrected.append(pairs.excess[first, second].sum() / pairs.max_excess[first, second].sum())
         largest.append(round(float(max(corrected)), 3))
         groups = [
             (*group, newcomer)

@@ -3,6 +3,7 @@
 Per domain:
 
 - ranks in dense plans under attacks by clones of the worst agent and by rings of the lowest agents
+- breakdown point: the smallest share of the pool that a ring of the lowest agents needs, so that one of them ranks first
 - coverage of intervals, with resampled items, if a ring counts as one agent, with three families, and with a panel of eight
 
 For MT-Bench: ρ of each ranking with the published scores. How often groups are flagged measures `benchmarks/flagged_groups.py`.
@@ -131,6 +132,22 @@ def measure_attack(D: Floats, attacked: Floats, members: list[int]) -> dict[str,
     }
 
 
+def find_breakdown_point(D: Floats, worst_first: list[int]) -> float | None:
+    """Find the share of the pool at which a ring of the lowest agents, which always agree with each other, takes the first rank.
+
+    None if no ring of fewer agents than the pool does.
+    """
+    n_agents = len(worst_first)
+    rng = np.random.default_rng(0)
+    for n in range(2, n_agents):
+        members = worst_first[:n]
+        planted = plant_agreement(D, members, 1.0, rng)
+        order = np.argsort(compute_negative_abilities(make_dense_chunk(planted), uniform_weights(n_agents)))
+        if order[0] in members:
+            return round(n / n_agents, 2)
+    return None
+
+
 def measure_domain(D: Floats, *, n_draws: int) -> dict[str, object]:
     """Measure attacks and intervals on the answers of a domain."""
     K = D.shape[1]
@@ -144,6 +161,7 @@ def measure_domain(D: Floats, *, n_draws: int) -> dict[str, object]:
     for n in (5, 10):
         planted = plant_agreement(D, worst_first[:n], 1.0, rng)
         figures[f"ring of {n}"] = measure_attack(D, planted, worst_first[:n])
+    figures["breakdown point, plain"] = find_breakdown_point(D, worst_first)
     return {**figures, **measure_intervals(D, n_draws=n_draws)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import random
 import re
 from dataclasses import replace
@@ -25,6 +26,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import call_cost
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.calling import max_call_cost
+from youden.judging.scheduler.loop import MIN_ALLOCATIONS_PER_COLLECTION
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store, open_store
 from youden.types import PAIRED, Completion, Plan, Request, Verdicts
@@ -361,6 +363,26 @@ async def test_a_plan_for_another_pool_or_a_missing_response_is_refused(store: S
     gappy = replace(POOL, texts=texts)
     with pytest.raises(InputError, match=r"'i1' and 'i2', independent.*\[plan-missing-text\]"):
         await judged.ask(dense_plan(gappy), gappy, Scripted(say), store)
+
+
+@pytest.mark.parametrize("threshold", [0, 700, 10**6])
+async def test_the_garbage_collector_runs_rarely_while_calls_are_sent_and_as_before_afterwards(
+    store: Store, threshold: int
+) -> None:
+    during: set[int] = set()
+
+    def answer(request: Request) -> str:
+        during.add(gc.get_threshold()[0])
+        return say(request)
+
+    before = gc.get_threshold()
+    gc.set_threshold(threshold, *before[1:])
+    try:
+        await ask(Scripted(answer), store)
+        assert gc.get_threshold()[0] == threshold
+    finally:
+        gc.set_threshold(*before)
+    assert during == {0 if threshold == 0 else max(threshold, MIN_ALLOCATIONS_PER_COLLECTION)}
 
 
 async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sqlite3
 import subprocess
 import threading
 import time
@@ -21,6 +23,7 @@ from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
 from youden.judging.store.contract import Payment, PendingWrites
 from youden.judging.store.leases import LEASE_SECONDS, Leases, PendingBatchKeys, is_dead_process, new_holder_name
+from youden.judging.store.statements import Session
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run, join_as_worker
 from youden.types import Completion
 
@@ -139,14 +142,17 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
 
 
-def test_many_rows_are_few_statements(tmp_path: Path) -> None:
-    """Sent one by one and cut off in the middle, they would hold what they lock in PostgreSQL without end."""
-    with open_store(tmp_path / "s.db") as store:
-        said: list[str] = []
-        store.backend._connection.set_trace_callback(said.append)
-        store.add_all({f"k{n}": answer() for n in range(1000)}, {}, account="p")
-        assert sum("INSERT INTO answers" in one for one in said) == 2
-        assert len(store) == 1000
+def test_many_rows_are_few_statements_on_a_server() -> None:
+    """Rows sent one by one and cut off in the middle would keep their locks in PostgreSQL without end."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (a, b)")
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    n_changed = Session(connection, {"@": ""}).many("INSERT INTO @t VALUES (?, ?)", [(n, "x") for n in range(1000)])
+    connection.set_trace_callback(None)
+    assert n_changed == 1000
+    assert sum(statement.startswith("INSERT INTO t") for statement in statements) == 2
+    assert connection.execute("SELECT count(DISTINCT a) FROM t").fetchone() == (1000,)
 
 
 def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
@@ -282,6 +288,29 @@ def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str
     query, expected = ("SHOW synchronous_commit", "on") if is_postgresql else ("PRAGMA synchronous", 2)
     with open_store(place) as store:
         assert store.backend._connection.execute(query).fetchall() == [(expected,)]
+
+
+def test_only_transactions_on_leases_do_not_wait_for_the_disk(tmp_path: Path) -> None:
+    outcome = Completion("YES", "stop", "m", 1, 1)
+    with open_store(tmp_path / "s.db") as store:
+        statements: list[str] = []
+        store.backend._connection.set_trace_callback(statements.append)
+        leases = store.leases()
+        assert leases.acquire(["a", "b"]) == {"a", "b"}
+        store.add("a", outcome)
+        store.flush()
+        leases.release()
+    is_synced = True
+    changed_tables: dict[bool, set[str]] = {True: set(), False: set()}
+    for statement in statements:
+        if statement.startswith("PRAGMA synchronous"):
+            is_synced = statement.endswith("FULL")
+        changed = re.match(r"\s*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)", statement)
+        if changed is not None:
+            changed_tables[is_synced].add(changed[1])
+    assert changed_tables[False] == {"leases"}
+    assert "answers" in changed_tables[True]
+    assert is_synced
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)

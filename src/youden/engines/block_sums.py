@@ -40,12 +40,14 @@ class PairSums:
         self._n_compared_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add a chunk of items.
+        """Add the rates of pairs of agents on the items of a chunk.
 
         `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial.
         """
         rates = chunk.rates
-        difference = rates.tpr - rates.fpr if self._has_own_rates else rates.tpr
+        difference = rates.tpr
+        if self._has_own_rates:  # each pair of agents has a false-positive rate of its own
+            difference = rates.tpr - rates.fpr
         observed = ~np.isnan(difference)
 
         self._difference_sums += _sum_by_pair(rates, observed, difference)

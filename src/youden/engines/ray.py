@@ -202,9 +202,10 @@ class _WorkerGroup(Generic[T]):
         self._workers = [worker.remote() for _ in range(n_workers)]
 
     async def run(self) -> T:
-        """Wait for the first result and return it; raise the first YoudenError of a worker instead.
+        """Return the first result of a worker, or raise the first YoudenError of one; then stop all workers.
 
-        In both cases, all workers are stopped before. After a result, they get at most `MAX_REMAINING_SECONDS` to end.
+        They get the grace period to store the answers of calls in flight. After a result, when no answer is needed any
+        more, they get at most `MAX_REMAINING_SECONDS`.
         """
         tasks = [
             asyncio.create_task(self._run_worker(number, worker)) for number, worker in enumerate(self._workers, 1)

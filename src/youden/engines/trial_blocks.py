@@ -115,9 +115,10 @@ class ItemChunk(NamedTuple):
     def split(self, n_chunks: int) -> Iterator[ItemChunk]:
         """Split into at most `n_chunks` chunks of consecutive items."""
         for items in np.array_split(np.arange(self.n_items), min(n_chunks, self.n_items)):
-            start = int(items[0])
-            rows = self.where((self.item >= items[0]) & (self.item <= items[-1]))
-            yield rows._replace(start=self.start + start, n_items=len(items), item=rows.item - np.int32(start))
+            first_item, last_item = int(items[0]), int(items[-1])
+            chunk = self.where((self.item >= first_item) & (self.item <= last_item))
+            item = chunk.item - np.int32(first_item)
+            yield chunk._replace(start=self.start + first_item, n_items=len(items), item=item)
 
     def to_pairs(self, *, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
         """Convert the trials to answers of pairs of agents, one per trial.
@@ -235,7 +236,7 @@ class TrialsByItem:
         return cls(lambda: [columns], result.plan, None, votes=votes)
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
-        """Group some of the rows, without votes.
+        """Group only some of the run's trials by item. The votes of a jury are not kept.
 
         Parameters
         ----------
@@ -256,7 +257,9 @@ class TrialsByItem:
             directory.mkdir()
 
         def read_selected() -> Iterator[RowSubset]:
-            return (RowSubset(columns, select_rows(columns)) for columns in self._rows())
+            """Read all rows of the run again, and yield the selected rows of each chunk."""
+            for columns in self._rows():
+                yield RowSubset(columns, select_rows(columns))
 
         return TrialsByItem(read_selected, plan, directory)
 
@@ -320,7 +323,9 @@ class TrialsByItem:
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
-        """Iterate over the rates of all pairs in chunks, in the order of items; the rates have no `detail`.
+        """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
+
+        The rates have no `detail`, sums of the single independent trials.
 
         Parameters
         ----------
@@ -357,7 +362,11 @@ class TrialsByItem:
         return findings
 
     def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Iterate over the bounds of the chunks: position of the first item, and of the first item after the chunk."""
+        """Group the items into chunks of limited size, and yield the first item of each chunk and the first one after it.
+
+        A chunk consists of whole partitions; a partition holds all trials on some consecutive items. kinds : kinds of
+        trials that will be read, of "paired", "independent" and "follow-up".
+        """
         n_items = self.plan.n_items
         chunk_start = 0
         filled = 0.0  # fraction of the chunk's capacity that its partitions take so far
@@ -386,19 +395,20 @@ class TrialsByItem:
             paired = {name: np.concatenate([column, follow_up[name]]) for name, column in paired.items()}
 
         is_repeated = self._is_repeated or "follow-up" in columns
-        rates = clean = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
+        rates = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
+        if independent is None or not split.n_holdout:
+            return RateChunk(start, rates, clean=rates)
 
         # with a holdout, training scores may use only some of the independent trials
-        if independent is not None and split.n_holdout:
-            is_clean = _is_clean_independent(
-                split,
-                independent["first"],
-                independent["item"] + start,
-                independent["second"],
-                independent["other_item"],
-            )
-            clean_columns = {name: column[is_clean] for name, column in independent.items()}
-            clean = self._compute_rates(paired, clean_columns, items, is_repeated=True)
+        may_train = _is_usable_for_training(
+            split,
+            independent["first"],
+            independent["item"] + start,
+            independent["second"],
+            independent["other_item"],
+        )
+        training = {name: column[may_train] for name, column in independent.items()}
+        clean = self._compute_rates(paired, training, items, is_repeated=True)
         return RateChunk(start, rates, clean)
 
     def _split_of(self, items: slice) -> Split:
@@ -407,16 +417,16 @@ class TrialsByItem:
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
-        """Compute TPR and FPR of each ordered pair of agents on some items.
+        """Compute true- and false-positive rates of each ordered pair of agents on each item of a chunk.
 
-        `paired` and `independent` are columns of trials with items numbered from 0; `independent` is None if pairs have
-        no FPR of their own. `items` are the positions of the items in the run. `is_repeated` is whether a pair may have
-        several paired trials on an item.
+        paired : columns of the paired trials, with items numbered from 0. independent : the same of the independent
+        trials, or None if all pairs share one false-positive rate, which is then NaN here. items : positions of the
+        items in the run. is_repeated : whether a pair may have several paired trials on an item.
         """
         if is_repeated or independent is not None:
             return self._average_by_pair(paired, independent, items)
 
-        # each pair has at most one trial on an item, so its TPR is the answer
+        # each pair has at most one trial on an item, so its true-positive rate is the answer
         answer = paired["answer"]
         n_answered = (~np.isnan(answer)).astype(np.int32)
         return Rates(
@@ -435,20 +445,23 @@ class TrialsByItem:
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Average the answers of each ordered pair of agents on an item.
+        """Compute the mean answer to the paired and to the independent trials of each ordered pair on each item.
 
-        `paired` and `independent` are columns of trials with items numbered from 0; `independent` may be None. `items`
-        are the positions of the items in the run.
+        paired : columns of the paired trials, with items numbered from 0. independent : the same of the independent
+        trials, or None if all pairs share one false-positive rate. items : positions of the items in the run.
         """
         trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
         answer = paired["answer"]
         if independent is not None:
-            # rates are computed by pair, so the second item of an independent trial no longer matters
-            no_item = np.zeros_like(independent["item"])
-            trials.append(Trials.independent(independent["item"], independent["first"], independent["second"], no_item))
+            # An independent trial counts for the item of its first response. Rates do not depend on the second item, and
+            # this item may not be among `items`.
+            any_item = np.zeros_like(independent["item"])
+            trials.append(
+                Trials.independent(independent["item"], independent["first"], independent["second"], any_item)
+            )
             answer = np.append(answer, independent["answer"])
 
-        # the rates of a small plan that consists of these trials
+        # verdicts of a small plan that consists of these trials
         plan = replace(
             self.plan,
             trials=Trials.concat(trials),
@@ -457,7 +470,7 @@ class TrialsByItem:
             source=None,
         )
         missing_reason = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
-        verdicts = Verdicts(plan, answer, answer, missing_reason, {})
+        verdicts = Verdicts(plan, answer, hard_answer=answer, missing_reason=missing_reason, judge={})
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -471,10 +484,18 @@ class TrialsByItem:
 
         # false-positive rates are estimated without probes
         is_probe = columns["role"] == PROBE
-        used = is_answered & ~is_probe
+        self._add_to_totals(columns, is_answered & ~is_probe)
+        if self.plan.independent == "matched":
+            self._append_to_partitions("independent", columns, is_independent & ~is_probe)
+
+    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], used: Bools) -> None:
+        """Add answered independent trials to the totals by item, and to those by step and kind of block.
+
+        used : bool (n_rows,), rows to add.
+        """
         first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
-        is_clean = _is_clean_independent(self.plan.split, first, item, second, other_item)
-        self.independent.add(answer[is_clean], item[is_clean], other_item[is_clean])
+        may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
+        self.independent.add(answer[may_train], item[may_train], other_item[may_train])
 
         # without extensions, all trials belong to step 0 and count for both agents
         step = np.zeros(len(answer), dtype=np.int32)
@@ -486,9 +507,9 @@ class TrialsByItem:
             counts_for_second = columns["weight_second"][used] > 0
             in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[used]
 
-        groups = sorted(set(zip(step.tolist(), in_complete_block.tolist(), strict=True)))
-        for group in groups:
-            group_step, group_in_complete_block = group
+        groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
+        for group_step, group_in_complete_block in sorted(groups):
+            group = group_step, group_in_complete_block
             rows = (step == group_step) & (in_complete_block == group_in_complete_block)
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
@@ -498,11 +519,9 @@ class TrialsByItem:
                 answer[rows],
                 item=item[rows],
                 other_item=other_item[rows],
-                is_training=is_clean[rows],
+                is_training=may_train[rows],
                 counts_for=(counts_for_first[rows], counts_for_second[rows]),
             )
-        if self.plan.independent == "matched":
-            self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the structured NumPy type of the record that is kept of each trial.
@@ -522,38 +541,39 @@ class TrialsByItem:
         return np.dtype(fields)
 
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
-        """Append the rows of `columns` in `mask`, bool (n_rows,), to the partitions of their items.
+        """Append some trials to the partitions of their items.
 
-        `kind` is "paired", "follow-up" or "independent".
+        kind : "paired", "follow-up" or "independent". columns : columns of a chunk of rows. mask : bool (n_rows,), rows
+        to append.
         """
         # sort the rows by partition; rows of one partition keep their order
         rows = np.flatnonzero(mask)
         partition = columns["item"][rows] // self._items_per_partition
         order = np.argsort(partition, kind="stable")
-        rows = rows[order]
-        partition = partition[order]
+        rows, partition = rows[order], partition[order]
 
         records = np.empty(len(rows), dtype=self._trial_dtype(kind))
         for name in records.dtype.names or ():
             records[name] = self._make_field(columns, name)[rows]
 
-        # no partition has number -1, so the first row and the end of the rows are edges, too
+        # a new partition begins where the number changes; −1 makes the first row and the end of the rows edges, too
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition
             self._append(f"{kind}-{first_item}", records[start:stop])
 
     def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-        """Return the values of a field of `_trial_dtype` for all rows of `columns`.
+        """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        Array (n_rows,); the field "votes" is an array (n_rows, n_votes).
+        `name` is a field of `_trial_dtype`. Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
         """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
         if name == "votes":
             return np.stack(get_votes_by_judge(columns), axis=1)
-        if name.startswith("counts_for_"):
-            return np.asarray(columns[name.replace("counts_for", "weight")] > 0)
+        if name in ("counts_for_first", "counts_for_second"):
+            weight = columns[name.replace("counts_for", "weight")]
+            return np.asarray(weight > 0)
         return columns[name]
 
     def _move_to(self, directory: Path) -> None:
@@ -709,14 +729,14 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
 
 
-def _is_clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
+def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use: bool array (n_trials,).
 
-    `first`, `item`, `second` and `other_item` are int arrays (n_trials,): the agent and the item of the first response,
-    and those of the second. By the holdout rule "strict", neither cell may be held out; by the rule "paper", only the
-    first may not.
+    An independent trial compares the response of agent `first` to `item` with that of agent `second` to `other_item`;
+    all four are int arrays (n_trials,). By the holdout rule "strict", neither cell (agent, item) may be held out; by the
+    rule "paper", only the first may not.
     """
-    first_is_held_out = split.holdout[first, item]
-    if split.rule == "paper":
-        return np.asarray(~first_is_held_out)
-    return np.asarray(~first_is_held_out & ~split.holdout[second, other_item])
+    is_held_out = split.holdout[first, item]
+    if split.rule != "paper":
+        is_held_out |= split.holdout[second, other_item]
+    return np.asarray(~is_held_out)

@@ -115,13 +115,13 @@ def _describe_leader_change(
     # the leader has a higher ability than most agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
-    overtakes = alternative.value[:, leader] > 0
+    is_ahead = alternative.value[:, leader] > 0
     differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
-    if (overtakes & differs).any() or overtakes.sum() >= MIN_RANK_DROP:
-        listed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
+    if (is_ahead & differs).any() or is_ahead.sum() >= MIN_RANK_DROP:
+        listed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
         names = ", ".join(agent_ids[agent] for agent in listed)
-        rank = int(overtakes.sum()) + 1
+        rank = int(is_ahead.sum()) + 1
         return (
             f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind {names}: "
             "its first rank depends on the other agents in the pool."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from youden.engines.trial_blocks import ItemChunk, TrialsByItem
@@ -43,24 +45,25 @@ def compute_extension_facts(
 
     rank_before = rank_with_ties(before.ability)
     rank_after = rank_with_ties(after.ability)
+    changes = [
+        AgentChange(
+            agent=agent,
+            before=or_none(before.ability[i]),
+            after=or_none(after.ability[i]),
+            rank_before=int(rank_before[i]),
+            rank_after=int(rank_after[i]),
+            drift=or_none(drift.change[i]),
+            std_error=or_none(np.sqrt(drift.variance[i])),
+            p_holm=or_none(drift.p_holm[i]),
+        )
+        for i, agent in enumerate(earlier.plan.agent_ids)
+    ]
     return ExtensionFacts(
         kind=steps[-1].kind,
         n_calls=trials.n - earlier.n,
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
-        agent_changes=tuple(
-            AgentChange(
-                agent=agent,
-                before=or_none(before.ability[i]),
-                after=or_none(after.ability[i]),
-                rank_before=int(rank_before[i]),
-                rank_after=int(rank_after[i]),
-                drift=or_none(drift.change[i]),
-                std_error=or_none(np.sqrt(drift.variance[i])),
-                p_holm=or_none(drift.p_holm[i]),
-            )
-            for i, agent in enumerate(earlier.plan.agent_ids)
-        ),
+        agent_changes=tuple(changes),
         judge_drift=or_none(drift.judge_drift),
         judge_drift_p=or_none(drift.judge_drift_p),
         answers_recomputed=answers_recomputed,
@@ -75,6 +78,7 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """
     extensions = get_extensions(trials.plan)
     n_steps = len(extensions.steps)
+    kind = extensions.steps[-1].kind
 
     def is_new(chunk: ItemChunk) -> Bools:
         return np.asarray(chunk.step == n_steps)
@@ -84,21 +88,17 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
 
     # change of each agent's effect and its variance, NaN if unknown
     n_anchors, n_before = extensions.anchors, earlier.plan.n_agents
-    change = np.full(n_before, np.nan)
-    variance = np.full(n_before, np.nan)
-    judge_drift, judge_variance, n_judge_blocks = np.nan, np.nan, 0
-    if extensions.steps[-1].kind == "repeats":
-        return Drift(change, variance, judge_drift, judge_variance, n_judge_blocks)
+    change, variance = np.full((2, n_before), np.nan)
+    if kind == "repeats":
+        return Drift(change, variance, judge_drift=np.nan, judge_drift_variance=np.nan, n_blocks=0)
 
     # the anchors, the first plan's agents: by new complete blocks, otherwise by their partners in new linking trials
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, rows=is_old)
     new = link_agents(trials, anchors, scale, rows=is_new)
-    anchor_drift = estimate_block_drift(select_anchor_answers(trials, rows=is_new), scale=scale)
-    if anchor_drift is not None and extensions.steps[-1].kind == "calls":
-        judge_drift, judge_variance = anchor_drift.judge_drift, anchor_drift.judge_drift_variance
-        n_judge_blocks = anchor_drift.n_blocks
-    if anchor_drift is None:
+    block_drift = estimate_block_drift(select_anchor_answers(trials, rows=is_new), scale=scale)
+    anchor_drift = block_drift
+    if block_drift is None:
         added = select_added_answers(trials, rows=is_new)
         anchor_drift = estimate_partner_drift(added, effect=new.effect, scale=scale)
     if anchor_drift is not None:
@@ -113,8 +113,22 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     change[linked] = new.effect[linked] - old_effect[linked]
     variance[linked] = new.variance[linked] + old_variance[linked]
 
-    factor = effect_scale(n_anchors)  # ability per effect
-    return Drift(factor * change, factor**2 * variance, judge_drift, judge_variance, n_judge_blocks)
+    ability_per_effect = effect_scale(n_anchors)
+    drift = Drift(
+        ability_per_effect * change,
+        ability_per_effect**2 * variance,
+        judge_drift=np.nan,
+        judge_drift_variance=np.nan,
+        n_blocks=0,
+    )
+    if block_drift is None or kind != "calls":
+        return drift
+    return replace(
+        drift,
+        judge_drift=block_drift.judge_drift,
+        judge_drift_variance=block_drift.judge_drift_variance,
+        n_blocks=block_drift.n_blocks,
+    )
 
 
 ALPHA = 0.05
@@ -146,39 +160,8 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
         sentences.append(f"{format_count(len(facts.joined), 'agent')} joined: {names}{suffix}.")
     if facts.joined_items:
         sentences.append(f"{format_count(len(facts.joined_items), 'item')} joined.")
-
-    change_of = {
-        change.agent: change.after - change.before
-        for change in facts.agent_changes
-        if change.before is not None and change.after is not None and change.before != change.after
-    }
-    if change_of:
-        largest = max(change_of, key=lambda agent: abs(change_of[agent]))
-        sentences.append(
-            f"{len(change_of)} of {len(facts.agent_changes)} abilities changed, that of {largest} the most, by "
-            f"{change_of[largest]:+.3f}."
-        )
-    else:
-        sentences.append(f"No ability of the {len(facts.agent_changes)} earlier agents changed.")
-
-    basis, advice = {
-        "repeats": ("by its new responses", "check them"),
-        "agents": (
-            "against the new agents",
-            "they may share a source or a style with it, or its responses or the judge changed",
-        ),
-        "items": ("on the new items", "they suit it better or worse, or the judge changed"),
-        "calls": ("by the new answers", "check its responses, and whether the judge changed"),
-    }[facts.kind]
-    drifted = [change for change in facts.agent_changes if change.p_holm is not None and change.p_holm < ALPHA]
-    for change in drifted:
-        direction = "higher" if (change.drift or 0) > 0 else "lower"
-        sentences.append(
-            f"The ability of {change.agent} is {abs(change.drift or 0):.3f} {direction} {basis} than before "
-            f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
-        )
-    if not drifted and any(change.p_holm is not None for change in facts.agent_changes):
-        sentences.append(f"No earlier agent drifted significantly {basis}.")
+    sentences.append(_describe_changes(facts))
+    sentences += _describe_drift(facts)
 
     if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:
         direction = "more" if facts.judge_drift > 0 else "less"
@@ -189,3 +172,52 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
     if facts.answers_recomputed:
         sentences.append(POOL_WIDE_MESSAGE)
     return tuple(sentences)
+
+
+def _describe_changes(facts: ExtensionFacts) -> str:
+    """State how many abilities of earlier agents changed, and which one changed the most."""
+    change_by_agent = {
+        change.agent: change.after - change.before
+        for change in facts.agent_changes
+        if change.before is not None and change.after is not None and change.before != change.after
+    }
+    if not change_by_agent:
+        return f"No ability of the {len(facts.agent_changes)} earlier agents changed."
+    largest = max(change_by_agent, key=lambda agent: abs(change_by_agent[agent]))
+    return (
+        f"{len(change_by_agent)} of {len(facts.agent_changes)} abilities changed, that of {largest} the most, by "
+        f"{change_by_agent[largest]:+.3f}."
+    )
+
+
+_DRIFT_BASIS = {
+    "repeats": "by its new responses",
+    "agents": "against the new agents",
+    "items": "on the new items",
+    "calls": "by the new answers",
+}
+"""What shows the drift of an agent, by kind of extension."""
+_DRIFT_ADVICE = {
+    "repeats": "check them",
+    "agents": "they may share a source or a style with it, or its responses or the judge changed",
+    "items": "they suit it better or worse, or the judge changed",
+    "calls": "check its responses, and whether the judge changed",
+}
+"""Advice about an agent that has drifted, by kind of extension."""
+
+
+def _describe_drift(facts: ExtensionFacts) -> list[str]:
+    """State which earlier agents drifted significantly; an empty list if no drift could be tested."""
+    basis, advice = _DRIFT_BASIS[facts.kind], _DRIFT_ADVICE[facts.kind]
+    tested = [change for change in facts.agent_changes if change.p_holm is not None]
+    sentences = []
+    for change in tested:
+        if change.p_holm is not None and change.p_holm < ALPHA:
+            direction = "higher" if (change.drift or 0) > 0 else "lower"
+            sentences.append(
+                f"The ability of {change.agent} is {abs(change.drift or 0):.3f} {direction} {basis} than before "
+                f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
+            )
+    if tested and not sentences:
+        sentences.append(f"No earlier agent drifted significantly {basis}.")
+    return sentences

@@ -35,6 +35,7 @@ from youden.pipeline.abilities import (
 from youden.pipeline.additive_abilities import fit_abilities, fit_trials, iter_pair_answers
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
+    WeightedRanking,
     alternative_ranking_findings,
     iter_answers,
     rank_alternatives,
@@ -59,6 +60,7 @@ from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.partners import PairTotals
 from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
+from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.partner_halves import partner_split_half
 from youden.streams import standalone_stream
 from youden.types import Finding, Plan, Scores
@@ -72,7 +74,7 @@ from youden.types.facts import (
     PartnerRules,
     RunFacts,
 )
-from youden.types.pool import Json, or_none
+from youden.types.pool import Json, Positions, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
 
 FACTS_VERSION = 2
@@ -259,24 +261,12 @@ class FitResult:
         alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
         alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
 
-        # the main ranking is the plain one, or the alternative one that the rules name
-        main_abilities, main_differences = abilities, differences
-        for ranking in alternatives:
-            if ranking.name == rules.ranked_by and ranking.abilities and ranking.differences:
-                main_abilities, main_differences = ranking.abilities, ranking.differences
+        main_abilities, main_differences = _select_main_ranking(alternatives, rules, abilities, differences)
         table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
         table = with_alternative_columns(table, alternatives, agent_ids)
         self.ranking = table if rules.ranked_by == "plain" else sort_by_ranking(table, rules.ranked_by)
 
-        cells = scores.cells
-        self.items = pd.DataFrame(
-            {
-                "item": list(scores.item_ids),
-                "difficulty": model.difficulty_,
-                "n_agents": np.bincount(cells.cell_index.item[cells.weight > 0], minlength=cells.cell_index.n_items),
-                "n_trials": sums.n_trials_by_item,
-            }
-        )
+        self.items = _build_item_table(scores, model, sums.n_trials_by_item)
         links, links_missing, self.curl = compare_links_of_scores({"row": sums.row, "symmetric": scores})
         self.pairs = sums.pairs.to_pairs(differences, model.ability_)
 
@@ -349,6 +339,30 @@ class FitResult:
         folder.write_facts(self.facts)
         folder.write_signature(signature)
         folder.write_ranking_json(run)
+
+
+def _select_main_ranking(
+    alternatives: Sequence[WeightedRanking], rules: PartnerRules, abilities: Abilities, differences: Differences
+) -> tuple[Abilities, Differences]:
+    """Return abilities and differences of the main ranking: the plain one, or an alternative that the rules name."""
+    for ranking in alternatives:
+        if ranking.name == rules.ranked_by and ranking.abilities and ranking.differences:
+            return ranking.abilities, ranking.differences
+    return abilities, differences
+
+
+def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions) -> pd.DataFrame:
+    """Build the table of items: difficulty, number of agents with a score, and `n_trials`, int array (n_items,)."""
+    cells = scores.cells
+    scored_items = cells.cell_index.item[cells.weight > 0]
+    return pd.DataFrame(
+        {
+            "item": list(scores.item_ids),
+            "difficulty": model.difficulty_,
+            "n_agents": np.bincount(scored_items, minlength=cells.cell_index.n_items),
+            "n_trials": n_trials,
+        }
+    )
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:

@@ -62,14 +62,14 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
-    component = find_components(trials)
     rounds = _summarize_rounds(trials)
-    mean_score = _mean_pilot_answer(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
     # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
     first_new = min(len(analyses), n_rounds - 1)
+    component = find_components(trials)
+    mean_score = _mean_pilot_answer(trials)
     for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
@@ -82,16 +82,16 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
         abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
 
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
-        analyses[last_round:] = [
-            _analyze(
-                pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
-                analyses[:last_round],
-                top=design.top,
-                max_regret=design.max_regret,
-                is_active=rounds.is_active[last_round],
-                budget_fraction=min(1.0, n_spent / design.budget(plan.split.train)),
-            )
-        ]
+        earlier = analyses[:last_round]
+        analysis = _analyze(
+            pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
+            earlier,
+            top=design.top,
+            max_regret=design.max_regret,
+            is_active=rounds.is_active[last_round],
+            budget_fraction=min(1.0, n_spent / design.budget(plan.split.train)),
+        )
+        analyses = [*earlier, analysis]
 
     method = abilities.method if len(analyses) == 1 else f"{abilities.method}, corrected for adaptive-sampling bias"
     bias = _limited_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
@@ -188,19 +188,14 @@ def _analyze(
     fraction of the budget.
     """
     n_agents = len(is_active)
-    alpha_spent = 0.0
-    fraction = EARLY_ALPHA_FRACTION  # of alpha, for this analysis
+    alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION  # fraction of alpha for this analysis
     bounds = np.full(differences.std_error.shape, np.inf)
     cumulative_bias = np.zeros(n_agents)
     if previous:
         last = previous[-1]
-        alpha_spent = last.alpha_spent
-        fraction = last.next_alpha_fraction
+        alpha_spent, fraction = last.alpha_spent, last.next_alpha_fraction
         bounds = last.upper_bounds
-        cumulative_bias = last.cumulative_bias
-        if is_active.any():
-            added_bias = last.bias[is_active].mean()
-            cumulative_bias = cumulative_bias + np.where(is_active, added_bias, 0.0)
+        cumulative_bias = _add_bias(last, is_active)
 
     if max_regret is None or budget_fraction > NEARLY_SPENT:
         fraction = budget_fraction - alpha_spent
@@ -223,6 +218,17 @@ def _analyze(
 
     bias = expected_selection_bias(differences, is_active)
     return InterimAnalysis(alpha_spent + fraction, fraction, next_fraction, bounds, bias, cumulative_bias)
+
+
+def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
+    """Add the mean selection bias of the agents that were sampled since the last analysis to their cumulative bias.
+
+    is_active : bool array (n_agents,), the agents that were sampled. Returns float (n_agents,).
+    """
+    if not is_active.any():
+        return last.cumulative_bias
+    added_bias = last.bias[is_active].mean()
+    return last.cumulative_bias + np.where(is_active, added_bias, 0.0)
 
 
 def initial_analysis(

@@ -117,18 +117,18 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     number. Permanent differences between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
-    n_trials, total_variance = np.zeros((2, n_agents))
+    n_trials, variance_sum = np.zeros((2, n_agents))
     for chunk in trials.iter_answered():
         if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
             return abilities
-        vote_variance = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
+        variance_of_mean_vote = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
         for agent in (chunk.first, chunk.second):
             n_trials += np.bincount(agent, minlength=n_agents)
-            total_variance += np.bincount(agent, vote_variance, n_agents)
+            variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
 
     # σ²_i / P for each agent, times (K − 2) / (K − 1)
     n_comparisons = 2 * (n_agents - 1) * n_items
-    variance = (n_agents - 2) / (n_agents - 1) * total_variance / np.maximum(n_trials, 1) / n_comparisons
+    variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
 
     # covariance of the distances from the average agent
@@ -142,7 +142,10 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a finding with the effective number of judges to the verdicts of a jury."""
+    """Add a note to the verdicts of a jury: how many independent judges have as much information as its judges.
+
+    Verdicts of a single judge, or of judges of whom one always answers the same, are returned as they are.
+    """
     if result.votes is None:
         return result
     is_complete = ~np.isnan(result.votes).any(axis=0)
@@ -285,15 +288,7 @@ def _measure_spread(
         sums.add(votes)
         n_judges = len(votes)
 
-    def mean_by_agent(combine: Callable[[Floats], Floats]) -> TrialMeans:
-        """Average over the trials of each agent what `combine` makes of the votes, one number per trial."""
-
-        def iter_pairs() -> Iterator[PairChunk]:
-            return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
-
-        return trial_means(iter_pairs, n_agents=n_agents, target="items-like-these")
-
-    mean = mean_by_agent(lambda votes: np.asarray(votes.mean(axis=0)))
+    mean = _mean_by_agent(iter_votes, lambda votes: np.asarray(votes.mean(axis=0)), n_agents)
     if (mean.weight < 2).any():
         raise ConfigError(
             f"The judges have too few trials in common: got {int(mean.weight.sum() / 2)}, of which one agent has "
@@ -301,7 +296,10 @@ def _measure_spread(
             slug="variance-other",
         )
 
-    deviations = [mean_by_agent(partial(_deviation_from_mean, judge=judge)) for judge in range(n_judges)]
+    # abilities by each judge: mean over judges, plus the mean deviation of the judge's votes from their mean
+    deviations = [
+        _mean_by_agent(iter_votes, partial(_deviation_from_mean, judge=judge), n_agents) for judge in range(n_judges)
+    ]
     by_judge = np.stack([mean.ability + deviation.ability for deviation in deviations])
 
     # a deviation from the mean of M judges has (M − 1)/M of the variance of a judge
@@ -313,6 +311,21 @@ def _measure_spread(
             by_judge -= rates.rate
             covariance = rates.add_to(covariance)
     return JudgeSpread(by_judge, covariance, sampling_variance, sums.correlation)
+
+
+def _mean_by_agent(
+    iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]], combine: Callable[[Floats], Floats], n_agents: int
+) -> TrialMeans:
+    """Average, over the trials of each agent, a number that is computed from the votes on each trial.
+
+    `iter_votes` returns chunks of trials with their votes; `combine` computes the numbers, float (n_trials,), from the
+    votes on the trials of a chunk, float (n_judges, n_trials).
+    """
+
+    def iter_pairs() -> Iterator[PairChunk]:
+        return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
+
+    return trial_means(iter_pairs, n_agents=n_agents, target="items-like-these")
 
 
 def _deviation_from_mean(votes: Floats, *, judge: int) -> Floats:

@@ -176,7 +176,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
 
 
 def plan_worker_run(config: RunConfig) -> PlannedRun:
-    """Plan a run for a worker, without writing any file.
+    """Plan a run for a worker, a process that sends requests for it but writes no file.
 
     Raises PoolError, PlanError, ConfigError or RunFolderError if the run cannot be planned, ConfigError [judge-offline]
     if the judge makes no calls.

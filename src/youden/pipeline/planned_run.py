@@ -109,26 +109,32 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         plan = _draw_plan(config, pools, earlier=stored) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
+    n_stored = len(get_extensions(stored).steps)
+    if n_stored > len(config.extensions):
+        raise _extended_error(folder, n_stored)
+
     # a run in rounds may be continued to a new goal in the config
     if stored.design in STOPPING_OPTIONS:
         _, new_options = config.effective_design
         options = {**_without_stopping_options(stored.design, stored.options), **new_options}
         stored = replace(stored, options=options)
-    n_stored = len(get_extensions(stored).steps)
-    if n_stored > len(config.extensions):
-        # an extension that is not in the folder's config yet was stopped before its end
-        recorded = folder.find_config()
-        unfinished = None if recorded is None or len(recorded.extensions) >= n_stored else recorded.unfinished
-        command = f"youden run {folder.file('config.yaml')}"
-        if unfinished is not None:
-            command = unfinished.format_command(folder.path)
-        raise RunFolderError(
-            f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
-            "--out for this run.",
-            slug="run-extended",
-        )
     new_steps, new_pools = config.extensions[n_stored:], pools[n_stored + 1 :]
     return RunPlan(_extend_plan(plan_without_follow_ups(stored), new_steps, new_pools), stored)
+
+
+def _extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
+    """Return the error for a folder whose plan has `n_stored` extensions, more than the config."""
+    command = f"youden run {folder.file('config.yaml')}"
+
+    # an extension that is not in the folder's config yet was stopped before its end
+    recorded = folder.find_config()
+    if recorded is not None and len(recorded.extensions) < n_stored and recorded.unfinished is not None:
+        command = recorded.unfinished.format_command(folder.path)
+    return RunFolderError(
+        f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
+        "--out for this run.",
+        slug="run-extended",
+    )
 
 
 def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:

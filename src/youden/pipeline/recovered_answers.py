@@ -21,7 +21,7 @@ from youden.pipeline.request_hashes import get_key_reader
 from youden.protocol.independent import select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
-from youden.types.pool import Bools
+from youden.types.pool import Bools, Ids, Positions
 
 _CHUNK = 10_000
 """Number of request hashes that are looked up at once."""
@@ -67,9 +67,10 @@ def reuse_saved_answers(
 
 
 def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in the run's folder; None if they do not fit its plan.
+    """Read the verdicts in the run's folder; None if their answers cannot be reused.
 
-    Those of a jury are read only if every judge answered every trial.
+    They can be reused if they belong to the plan in the folder and have request hashes, or, for a jury, if every judge
+    answered every trial.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -112,7 +113,7 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     return row_of_key
 
 
-def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *, store: str) -> Verdicts:
+def _join(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *, store: str) -> Verdicts:
     """Join saved and new answers to verdicts on `plan`.
 
     `rows`, int64 array (n_trials,), holds for each trial the row of `saved` with its answer; −1 if the answer is the
@@ -126,27 +127,35 @@ def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *
             column[~is_saved] = getattr(new, name)
         columns[name] = column
 
-    # models that answered, and the number of each answer's model, −1 if unknown
-    models = tuple(dict.fromkeys((*saved.models, *(() if new is None else new.models))))
-    if saved.response_model is not None or (new is not None and new.response_model is not None):
-        served = np.full(len(rows), -1, dtype=np.int32)
-        if saved.response_model is not None:
-            served[is_saved] = saved.response_model[rows[is_saved]]
-        if new is not None and new.response_model is not None:
-            number = np.array([*map(models.index, new.models), -1], dtype=np.int32)
-            served[~is_saved] = number[new.response_model]
-        columns["response_model"] = served
+    latest = saved if new is None else new
+    models = tuple(dict.fromkeys((*saved.models, *latest.models)))
+    if saved.response_model is not None or latest.response_model is not None:
+        columns["response_model"] = _join_models(models, saved, rows, new)
+    judge = dict(latest.judge)
+    judge["response_models"] = [*sorted({*_served_names(saved), *_served_names(latest)})]
 
     n_saved = int(is_saved.sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "Nothing is paid twice, but their raw texts are lost."
     )
-    warnings = (Finding("kept", message, facts={"n": n_saved}), *(saved if new is None else new).warnings)
-    judge = dict(saved.judge if new is None else new.judge)
-    names = [name for verdicts in (saved, new) if verdicts is not None for name in _served_names(verdicts)]
-    judge["response_models"] = [*sorted(set(names))]
-    return replace(new or saved, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+    warnings = (Finding("kept", message, facts={"n": n_saved}), *latest.warnings)
+    return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+
+
+def _join_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, new: Verdicts | None) -> Ids:
+    """Return the position in `models` of the model of each answer, −1 if it is unknown: int32 array (n_trials,).
+
+    `models` begins with those of `saved`; the other arguments are those of `_join`.
+    """
+    is_saved = rows >= 0
+    model = np.full(len(rows), -1, dtype=np.int32)
+    if saved.response_model is not None:
+        model[is_saved] = saved.response_model[rows[is_saved]]
+    if new is not None and new.response_model is not None:
+        position_of_new = np.array([*map(models.index, new.models), -1], dtype=np.int32)  # −1 stays −1
+        model[~is_saved] = position_of_new[new.response_model]
+    return model
 
 
 def _served_names(verdicts: Verdicts) -> list[str]:

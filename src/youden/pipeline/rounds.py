@@ -27,7 +27,14 @@ from youden.protocol.pooled_trials import (
     has_free_calls,
 )
 from youden.run_keys import Target
-from youden.stats.forecast import LEVEL, find_min_blocks, find_min_items, half_width_quantile, half_widths
+from youden.stats.forecast import (
+    LEVEL,
+    AgentVariances,
+    find_min_blocks,
+    find_min_items,
+    half_width_quantile,
+    half_widths,
+)
 from youden.stats.trials.best_selection import are_comparable, next_allocation
 from youden.stats.trials.comparisons import Differences, pairwise_differences
 from youden.streams import stream
@@ -70,36 +77,53 @@ def plan_width_round(
     """
     plan = result.plan
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)
-    requested = design.half_width
+    no_trials = number_blocks([])
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
-    if half_width <= requested:
-        return NextRound(number_blocks([]), all_agents, "narrow")
+    if half_width <= design.half_width:
+        return NextRound(no_trials, all_agents, "narrow")
 
     components = estimate_variance_components(result)
     n_items = int(eligible.any(axis=0).sum())
-    max_blocks = (plan.n_agents - 1) * n_items
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
-
-    def find_n_blocks(width: float) -> int | None:
-        return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
-
-    # if these items do not allow the half-width, stop, or go on until it is nearly reached
-    n_needed = find_n_blocks(requested)
-    if n_needed is None and n_blocks >= min(n_items, max_blocks):
-        smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
-        is_near = half_width <= (1 + NEAR_FRACTION) * requested
-        if smallest > UNATTAINABLE_FACTOR * requested or is_near:
-            items_needed = find_min_items(components, requested, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents)
-            return NextRound(number_blocks([]), all_agents, "items", _format_items_needed(items_needed))
-        n_needed = find_n_blocks((1 + NEAR_FRACTION) * requested)
+    n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
-        n_needed = 2 * n_blocks
+        n_items_needed = find_min_items(
+            components, design.half_width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents
+        )
+        return NextRound(no_trials, all_agents, "items", _format_items_needed(n_items_needed))
 
     n_added = _choose_round_size(n_blocks, n_needed)
     n_trials_in_blocks = int((plan.block >= 0).sum())
     trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_blocks + n_added)
     stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
     return NextRound(trials, all_agents, stop_reason)
+
+
+def _find_needed_blocks(
+    components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
+) -> int | None:
+    """Find the number of blocks that the requested half-width needs; None if these items do not allow it.
+
+    `components` are the variance components of the agents, and `half_width` is the half-width so far. If the items allow
+    nearly the requested half-width, the number of blocks is returned that nearly reaches it.
+    """
+    n_blocks = int(plan.block.max()) + 1
+    max_blocks = (plan.n_agents - 1) * n_items
+
+    def find_n_blocks(width: float) -> int | None:
+        return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
+
+    n_needed = find_n_blocks(requested)
+    if n_needed is not None:
+        return n_needed
+    if n_blocks < min(n_items, max_blocks):  # too early to tell: the variances are uncertain
+        return 2 * n_blocks
+
+    smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
+    nearly_requested = (1 + NEAR_FRACTION) * requested
+    if smallest > UNATTAINABLE_FACTOR * requested or half_width <= nearly_requested:
+        return None
+    return find_n_blocks(nearly_requested) or 2 * n_blocks
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
@@ -131,19 +155,26 @@ def find_search_allocation(
     if search is None or not are_comparable(differences):
         return {}
 
-    last = search.analyses[-1]
-    active, growth, _ = next_allocation(
-        differences, last.upper_bounds, top=search.top, alpha_fraction=last.final_alpha_fraction, max_regret=max_regret
+    last_analysis = search.analyses[-1]
+    active, increase, _ = next_allocation(
+        differences,
+        last_analysis.upper_bounds,
+        top=search.top,
+        alpha_fraction=last_analysis.final_alpha_fraction,
+        max_regret=max_regret,
     )
 
+    # trials in blocks of the agent that has most of them; each block of the round adds one trial
     n_trials_by_agent = plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)
-    most_trials = float(n_trials_by_agent[active].max())
-    return {"active": active, "n_blocks": ceil(most_trials * growth)}
+    max_trials = float(n_trials_by_agent[active].max())
+    return {"active": active, "n_blocks": ceil(max_trials * increase)}
 
 
 def _format_items_needed(n_items: int | None) -> str:
     """Format the number of items that the half-width takes, as the end of a message; None if no number is enough."""
-    return "; no realistic number of items does" if n_items is None else f"; about {n_items:,} items like these would"
+    if n_items is None:
+        return "; no realistic number of items does"
+    return f"; about {n_items:,} items like these would"
 
 
 JudgePlan = Callable[[Plan], Verdicts]
@@ -190,11 +221,8 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         rounds = result.plan.rounds or rounds
         next_round = plan_next_round(result, rounds)
         if next_round.stop_reason is not None:
-            shortfall = _format_shortfall(plan) if next_round.stop_reason == "budget" else ""
-            reason = f"{STOP_MESSAGES[next_round.stop_reason]}{shortfall}{next_round.detail}"
-            n_analyses = len(rounds.starts)
-            note = f"{plan.design}: {n_analyses} interim {'analysis' if n_analyses == 1 else 'analyses'}; {reason}"
-            earlier_notes = (text for text in plan.notes if not text.startswith(f"{plan.design}: "))
+            note = _describe_stop(plan, next_round.stop_reason, next_round.detail, n_analyses=len(rounds.starts))
+            earlier_notes = [text for text in plan.notes if not text.startswith(f"{plan.design}: ")]
             finished_plan = replace(result.plan, notes=(*earlier_notes, note))
             return replace(result, plan=finished_plan)
 
@@ -202,6 +230,15 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         trials = Trials.concat([next_round.trials, independent])
         longer_plan = with_round(result.plan, rounds, trials, active=next_round.active)
         result = judge_plan(longer_plan)
+
+
+def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int) -> str:
+    """Describe why a plan gets no more rounds, for its notes; the arguments are those of `NextRound`."""
+    reason = STOP_MESSAGES[stop_reason]
+    if stop_reason == "budget":
+        reason += _format_shortfall(plan)
+    noun = "analysis" if n_analyses == 1 else "analyses"
+    return f"{plan.design}: {n_analyses} interim {noun}; {reason}{detail}"
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
@@ -256,25 +293,35 @@ def _format_shortfall(plan: Plan) -> str:
     return f" before {selected} {goal}, over all interim analyses"
 
 
-def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
+RoundRule = Callable[[Verdicts, Rounds], NextRound]
+"""Plans the next round from the verdicts so far, and the rounds that they are from."""
+
+
+def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     """Return the function that plans the next round from the verdicts so far.
 
     Each round restarts the random stream of the first one and skips what was drawn before. An interrupted run therefore
     plans the same rounds when it resumes.
     """
     from youden.pipeline.ranking import estimate_abilities
-    from youden.pipeline.recommendation import explain_missing_signal
 
-    eligible = plan.split.train
-    if plan.design == FixedWidth.name:
-        width_design = get_width_design(plan)
-        return lambda result, _: plan_width_round(
-            result,
-            width_design,
-            estimate_abilities(result, target=target),
-            eligible=eligible,
-            rng=stream("trials", plan.seed),
-        )
+    if plan.design != FixedWidth.name:
+        return _make_search_rule(plan, target=target)
+    design = get_width_design(plan)
+
+    def plan_next_round(result: Verdicts, _: Rounds) -> NextRound:
+        """Plan a round of all agents, for a given half-width of their intervals."""
+        abilities = estimate_abilities(result, target=target)
+        rng = stream("trials", plan.seed)
+        return plan_width_round(result, design, abilities, eligible=plan.split.train, rng=rng)
+
+    return plan_next_round
+
+
+def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
+    """Return the function that plans the next round of a search for the best agents."""
+    from youden.pipeline.ranking import estimate_abilities
+    from youden.pipeline.recommendation import explain_missing_signal
 
     design = get_adaptive_design(plan)
     max_regret = design.max_regret or 0.0
@@ -282,6 +329,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
     search: SearchState | None = None
 
     def plan_search_round(result: Verdicts, rounds: Rounds) -> NextRound:
+        """Plan a round of the agents that may still be among the best, or stop if the selection is good enough."""
         nonlocal search
         abilities = estimate_abilities(result, target=target, previous_search=search)
         search = abilities.search
@@ -301,7 +349,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
             result.plan,
             rounds,
             abilities.ability,
-            eligible=eligible,
+            eligible=plan.split.train,
             rng=stream("trials", plan.seed),
             **allocation,
         )

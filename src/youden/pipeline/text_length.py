@@ -6,10 +6,12 @@ lengths in `pool.json`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from youden.data.folder.run_files import PoolSummary
@@ -127,25 +129,38 @@ def _explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
         return float("nan")
+
     answers: list[Floats] = []
-    lengths: list[Positions] = []
+    first_lengths: list[Positions] = []
+    second_lengths: list[Positions] = []
     paired: list[Bools] = []
     for chunk in rows():
         used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
         is_paired = chunk["trial_type"][used] == PAIRED
         first_item = chunk["item"][used]
         second_item = np.where(is_paired, first_item, chunk["other_item"][used])
-
-        # lengths of the first and second responses; further responses of the agents are in further rows
-        lengths_by_position = []
-        for position, item in (("first", first_item), ("second", second_item)):
-            n_earlier = chunk[f"{position}_repeat"][used] - 1 if f"{position}_repeat" in chunk else 0
-            text_row = chunk[position][used] + n_earlier * texts.n_agents
-            lengths_by_position.append(texts.all_lengths[text_row, item])
+        first_row = _text_rows(chunk, "first", texts.n_agents)[used]
+        second_row = _text_rows(chunk, "second", texts.n_agents)[used]
 
         answers.append(chunk["answer"][used])
-        lengths.append(np.stack(lengths_by_position))
+        first_lengths.append(texts.all_lengths[first_row, first_item])
+        second_lengths.append(texts.all_lengths[second_row, second_item])
         paired.append(is_paired)
+    return length_share(
+        np.concatenate(answers),
+        np.concatenate(first_lengths),
+        np.concatenate(second_lengths),
+        paired=np.concatenate(paired),
+    )
 
-    first_length, second_length = np.concatenate(lengths, axis=1)
-    return length_share(np.concatenate(answers), first_length, second_length, paired=np.concatenate(paired))
+
+def _text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
+    """Return the row of each trial's first or second text in the pool's table of lengths: int array (n_rows,).
+
+    `position` is "first" or "second". Further responses of the agents are in further rows, after those of all agents.
+    """
+    agent = columns[position]
+    if f"{position}_repeat" not in columns:
+        return agent
+    n_earlier = columns[f"{position}_repeat"] - 1
+    return np.asarray(agent + n_earlier * n_agents)

@@ -130,19 +130,25 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     if judges is None and result.votes is not None:
         judges = measure_vote_spread(plan, result.votes)
 
+    # components of the mean ability's variance, and their sum over those that the intervals contain
     n_agents = int((~np.isnan(ability)).sum())
     n_items = len(np.unique(plan.item[used]))
-    rate_variance = abilities.rate_variance
-    in_interval = _interval_components(
-        components, result, run, rate_variance=float(np.nan_to_num(rate_variance).mean())
-    )
+    mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
+    in_interval = _interval_components(components, result, run, rate_variance=mean_rate_variance)
     parts = [*in_interval, *_outside_components(components, judges, run, n_agents)]
     error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
+
+    # variance between agents without the errors; the error of a difference is that of two independent abilities
     agent_variance = max(0.0, float(np.nanvar(abilities.ability, ddof=1)) - error_variance)
     difference_error = float(np.sqrt(2 * n_agents / (n_agents - 1) * error_variance))
-    sentence = _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items)
     return VarianceFacts(
-        run, n_items, tuple(parts), float(np.sqrt(error_variance)), difference_error, agent_variance, sentence
+        run,
+        n_items,
+        tuple(parts),
+        float(np.sqrt(error_variance)),
+        difference_error,
+        agent_variance,
+        _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items),
     )
 
 
@@ -192,7 +198,6 @@ def _interval_components(
     """
     # variances per trial, and from them the parts of the variance of an ability
     items, response, residual = components.agent_item, components.response, components.residual
-    has_repeats = result.plan.trials.first_repeat is not None
     cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
     # agent × item variance of the partners that an agent was compared with
     partner_variance = cell_variance * components.partner_factor
@@ -211,14 +216,15 @@ def _interval_components(
     with_twice_responses = total - response_value + response_value / response_repeats
 
     item_title = "items: agent × item interaction"
-    if not has_repeats:
+    if result.plan.trials.first_repeat is None:
         item_title += ", and responses"
+    call_part = Part(
+        residual_value + partner_variance,
+        residual.low * components.residual_factor + partner_variance,
+        residual.high * components.residual_factor + partner_variance,
+    )
     parts = [
-        ComponentFacts(
-            item_title,
-            item_part,
-            width_change_if_doubled=_width_ratio(total / 2, total),
-        ),
+        ComponentFacts(item_title, item_part, width_change_if_doubled=_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
             response_part,
@@ -227,16 +233,23 @@ def _interval_components(
         ),
         ComponentFacts(
             "calls: partners of an agent, and answers to a comparison",
-            Part(
-                residual_value + partner_variance,
-                residual.low * components.residual_factor + partner_variance,
-                residual.high * components.residual_factor + partner_variance,
-            ),
+            call_part,
             width_change_if_doubled=_width_ratio(with_twice_calls, total),
         ),
+        *_judge_components(components, result, run),
     ]
+    if rate_variance > 0:
+        rate_part = Part(rate_variance, rate_variance, rate_variance)
+        ratio = _width_ratio(total - rate_variance / 2, total)
+        parts.append(
+            ComponentFacts("independent calls: false-positive rates", rate_part, width_change_if_doubled=ratio)
+        )
+    return parts
 
-    # variances of the judge's answers, which are part of the calls' variance
+
+def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
+    """List the variances of the judge's answers to repeated comparisons, which are part of the calls' variance."""
+    parts = []
     titles = ("asked again", "asked in the other order")
     for title, variance in zip(titles, _repeated_answer_variances(result), strict=True):
         part, measure = None, f"youden calibrate {run}"
@@ -244,10 +257,6 @@ def _interval_components(
             value = variance * components.residual_factor
             part, measure = Part(value, value, value), ""
         parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=measure, in_interval=False))
-    if rate_variance > 0:
-        part = Part(rate_variance, rate_variance, rate_variance)
-        ratio = _width_ratio(total - rate_variance / 2, total)
-        parts.append(ComponentFacts("independent calls: false-positive rates", part, width_change_if_doubled=ratio))
     return parts
 
 
@@ -262,24 +271,21 @@ def _outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
     """List the components that the intervals do not contain: another judge, and another pool of partners."""
-    pairs = None if components.pair is None else components.pair.times(1 / max(n_agents - 2, 1))
-    if pairs is not None and np.isnan(pairs.low):  # too few agents for an interval
-        pairs = Part(pairs.value, pairs.value, pairs.value)
-    judge = None if judges is None else Part(judges.variance, judges.low, judges.high)
+    judge_part, judge_command = None, f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+    if judges is not None:
+        judge_part, judge_command = Part(judges.variance, judges.low, judges.high), ""
+
+    partner_part, partner_command = None, "more calls, so that pairs of agents meet on several items"
+    if components.pair is not None:
+        partner_part, partner_command = components.pair.times(1 / max(n_agents - 2, 1)), ""
+        if np.isnan(partner_part.low):  # too few agents for an interval
+            partner_part = Part(partner_part.value, partner_part.value, partner_part.value)
     return [
         ComponentFacts(
-            "the judge: another one of this kind",
-            judge,
-            measure_command=""
-            if judge
-            else f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs",
-            in_interval=False,
+            "the judge: another one of this kind", judge_part, measure_command=judge_command, in_interval=False
         ),
         ComponentFacts(
-            "partners: another pool of agents",
-            pairs,
-            measure_command="" if pairs else "more calls, so that pairs of agents meet on several items",
-            in_interval=False,
+            "partners: another pool of agents", partner_part, measure_command=partner_command, in_interval=False
         ),
     ]
 

@@ -20,7 +20,7 @@ from youden.streams import stream
 from youden.text.words import segment_texts
 from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
-from youden.types.pool import Bools, Floats, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import MATCHED, PROBE, count_earlier
 
 
@@ -43,7 +43,7 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
-    """Find the trials of another plan that ask the same question.
+    """Find, for each trial of a plan, the trial of another plan that asks the same question.
 
     Agents and items are matched by id; trial type, replicate and repeats must be equal too.
 
@@ -149,8 +149,6 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     """
     if pool.repeat_texts is None:
         return trials
-    n_responses = pool.repeats
-    first_response = _draw_first_responses(pool, seed)
 
     # cells of both texts of each trial, trial after trial: those of earlier trials, then those of `trials`
     tables, n_earlier = [trials], 0
@@ -162,38 +160,62 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     codes = np.stack([first_codes, second_codes], axis=1).ravel()
     cell_codes, cell = np.unique(codes, return_inverse=True)
 
-    # turn of each response of a cell: how far it comes after the one drawn for the cell
-    agent, item = np.divmod(cell_codes // 2, pool.n_items)
-    n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_of_cell, 1)
-    begin = first_response[agent, item] % cycle_length
-    turn = (np.arange(n_responses) - begin[:, None]) % cycle_length[:, None]
-
-    # how often each cell has shown each response: int array (n_cells, n_responses)
-    n_shown = np.zeros((len(cell_codes), n_responses), dtype=np.int64)
+    # how often each cell has shown each response so far: int array (n_cells, n_responses)
+    n_shown = np.zeros((len(cell_codes), pool.repeats), dtype=np.int64)
     if after is not None:
         columns = tables[0].columns()
         shown_repeat = np.stack([columns[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
         np.add.at(n_shown, (cell[:n_earlier], shown_repeat - 1), 1)
 
+    # first and second texts alternate
+    turn = _response_turns(pool, cell_codes, seed)
+    repeat = 1 + _choose_responses(cell[n_earlier:], turn, n_shown)
+    return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
+
+
+_ABSENT = -1
+"""Turn of a response that a cell does not have."""
+
+
+def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
+    """Assign to the responses of each cell their places in a cycle, which begins with a random one.
+
+    A cell is an agent on an item. cell_codes : int64 array (n_cells,), see `_cell_codes`. Returns the places, int64 array
+    (n_cells, n_responses), from 0, and −1 for responses that a cell does not have.
+    """
+    agent, item = np.divmod(cell_codes // 2, pool.n_items)
+    n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
+    cycle_length = np.maximum(n_of_cell, 1)
+    begin = _draw_first_responses(pool, seed)[agent, item] % cycle_length
+
+    response = np.arange(pool.repeats)
+    turn = (response - begin[:, None]) % cycle_length[:, None]
+    return np.where(response < n_of_cell[:, None], turn, _ABSENT)
+
+
+def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
+    """Choose for each text the response that its cell has shown least often; of several, the one with the first turn.
+
+    cell : int array (n_texts,), cell of each text. turn, n_shown : int arrays (n_cells, n_responses), turn of each
+    response, −1 if the cell does not have it, and how often the cell has shown it; `n_shown` is updated in place.
+    Returns the responses, int32 array (n_texts,), from 0.
+    """
+    n_responses = turn.shape[1]
+    is_absent = turn == _ABSENT
+
     # texts of different cells choose together: the first text of each cell, then the second of each cell, and so on
-    new_cell = cell[n_earlier:]
-    occurrence = count_earlier(new_cell)
+    occurrence = count_earlier(cell)
     order = np.argsort(occurrence, kind="stable")
     edges = np.flatnonzero(np.diff(occurrence[order])) + 1
-    is_absent = np.arange(n_responses) >= n_of_cell[:, None]
-    repeat = np.empty(len(new_cell), dtype=np.int32)
+    chosen = np.empty(len(cell), dtype=np.int32)
     for rows in np.split(order, edges):
-        # the response shown least often; of several, the one whose turn comes first (turn < n_responses)
-        choosing = new_cell[rows]
-        priority = n_shown[choosing] * n_responses + turn[choosing]
+        choosing = cell[rows]
+        priority = n_shown[choosing] * n_responses + turn[choosing]  # turn < n_responses
         priority = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority)
         response = priority.argmin(axis=1)
         n_shown[choosing, response] += 1
-        repeat[rows] = response + 1
-
-    # first and second texts alternate
-    return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
+        chosen[rows] = response
+    return chosen
 
 
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:

@@ -256,26 +256,22 @@ def make_plan(
     independent_trials = _IndependentTrials(
         request, pool, split, budget=budget, is_free=is_free, adds_probes=is_per_agent
     )
-    n_paired = independent_trials.n_paired
 
-    drawer = make_design(n_paired=n_paired, **(options or {}))
+    # paired trials: those of the design, and a few of each held-out cell if the design plans none
+    drawer = make_design(n_paired=independent_trials.n_paired, **(options or {}))
     eligible = pool.present if make_design.plans_holdout else split.train
     drawn = _draw_design(drawer, pool, eligible, seed=seed)
-    paired, notes = drawn.trials, list(drawn.notes)
+    paired = drawn.trials
+    n_holdout_trials: int | None = None
     if split.n_holdout and not make_design.plans_holdout:
         holdout_trials = _draw_holdout_trials(split, pool)
         paired = Trials.concat([paired, holdout_trials])
-        notes.append(
-            f"{len(holdout_trials):,} paired calls judge only the {split.n_holdout:,} held-out cells, in addition to the budget"
-        )
+        n_holdout_trials = len(holdout_trials)
+
     added = independent_trials.draw(paired, in_rounds=drawn.rounds is not None)
-    if n_probes := len(independent_trials.probes):
-        notes.append(
-            f"{n_probes} of {len(added)} independent calls are probes: they compare texts on different items that are unusually "
-            "similar; only the false-positive alarm uses them, not the false-positive rates"
-        )
     all_trials = Trials.concat([paired, added]).with_replicate_numbers()
     trials = assign_repeats(all_trials, pool, seed)
+    notes = [*drawn.notes, *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added))]
     if pool.repeat_texts is not None:
         notes.append(
             f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
@@ -315,6 +311,21 @@ def find_shortfall(plan: Plan) -> str | None:
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
     return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"
+
+
+def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
+    """Describe the trials of held-out cells, None if none are added, and the probes among the independent trials."""
+    notes = []
+    if n_holdout_trials is not None:
+        notes.append(
+            f"{n_holdout_trials:,} paired calls judge only the {split.n_holdout:,} held-out cells, in addition to the budget"
+        )
+    if n_probes:
+        notes.append(
+            f"{n_probes} of {n_independent} independent calls are probes: they compare texts on different items that are "
+            "unusually similar; only the false-positive alarm uses them, not the false-positive rates"
+        )
+    return notes
 
 
 def _check_pool_size(pool: Pool) -> None:
@@ -423,12 +434,13 @@ class _IndependentTrials:
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)
+
         n = self._n_pooled or 0
         if self._is_free:
             n = count_free_independent(len(paired), self._cells)
         elif not self._has_default_number:
-            n -= len(self.probes)
-        elif self._n_pooled is None or in_rounds:
+            n -= len(self.probes)  # a requested number includes the probes
+        elif self._n_pooled is None or in_rounds:  # in proportion to these paired trials, not to the budget
             n = count_independent_of_paired(len(paired), self._pool.n_agents)
         pooled = draw_pooled_trials(self._cells, n, rng, planned=self.probes)
         return Trials.concat([self.probes, pooled])

@@ -74,15 +74,17 @@ def count_free_independent(n_paired: int, eligible: Bools) -> int:
 
 
 def _count_possible(eligible: Bools) -> int:
-    """Count the different independent trials: ordered pairs of cells of two agents on two items.
+    """Count the different independent trials: ordered pairs of texts of two agents on two items.
 
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) whose texts may be used
     """
-    n_of_agent = eligible.sum(axis=1, dtype=np.int64)
-    n_on_item = eligible.sum(axis=0, dtype=np.int64)
-    n_of_different_agents = int(n_of_agent.sum() ** 2 - (n_of_agent**2).sum())
-    n_on_same_item = int((n_on_item * (n_on_item - 1)).sum())
-    return n_of_different_agents - n_on_same_item
+    n_by_agent = eligible.sum(axis=1, dtype=np.int64)
+    n_by_item = eligible.sum(axis=0, dtype=np.int64)
+
+    # ordered pairs of texts of two agents, minus those on the same item
+    n_of_two_agents = int(n_by_agent.sum() ** 2 - (n_by_agent**2).sum())
+    n_on_one_item = int((n_by_item * (n_by_item - 1)).sum())
+    return n_of_two_agents - n_on_one_item
 
 
 def has_free_calls(plan: Plan) -> bool:
@@ -215,25 +217,31 @@ def _draw_different_items(
         step = np.floor(rng.random(len(agent)) * n_eligible[agent]).astype(np.int64)
         return np.asarray(eligible_items[start[agent] + step])
 
-    rows = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
-    code = np.zeros(len(rows), dtype=np.int64)
-    is_new = np.zeros(len(rows), dtype=np.bool_)
-    for attempt in range(_MAX_TRIES):
-        if attempt:
-            redrawn = np.flatnonzero(~is_new)
-            rows[redrawn, 0], rows[redrawn, 3] = draw_items(first[redrawn]), draw_items(second[redrawn])
-
-        # new: two different items, no earlier comparison, and the first of equal ones in `rows`
-        code = _comparison_codes(rows, eligible)
-        has_two_items = rows[:, 0] != rows[:, 3]
-        is_new = has_two_items & ~np.isin(code, codes)
-        _, first_occurrence = np.unique(code, return_index=True)
-        is_repeated = np.ones(len(code), dtype=np.bool_)
-        is_repeated[first_occurrence] = False
-        is_new[is_repeated] = False
+    comparisons = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
+    code, is_new = _find_new(comparisons, eligible, codes)
+    for _ in range(_MAX_TRIES - 1):
         if is_new.all():
             break
-    return rows[is_new], code[is_new], is_new
+        redrawn = np.flatnonzero(~is_new)
+        comparisons[redrawn, 0] = draw_items(first[redrawn])
+        comparisons[redrawn, 3] = draw_items(second[redrawn])
+        code, is_new = _find_new(comparisons, eligible, codes)
+    return comparisons[is_new], code[is_new], is_new
+
+
+def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
+    """Return the code of each comparison, int64 (n,), and whether it is new, bool (n,).
+
+    A comparison is new if it is of two different items, if its code is not in `codes`, and if no comparison before it is
+    the same. comparisons : int64 array (n, 4), columns item, first, second and other_item.
+    """
+    code = _comparison_codes(comparisons, eligible)
+    has_two_items = comparisons[:, 0] != comparisons[:, 3]
+    _, first_occurrence = np.unique(code, return_index=True)
+    is_repeated = np.ones(len(code), dtype=np.bool_)
+    is_repeated[first_occurrence] = False
+    is_known = np.isin(code, codes)
+    return code, np.asarray(has_two_items & ~is_known & ~is_repeated)
 
 
 def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
@@ -270,15 +278,7 @@ def draw_scored_trials(
     # the scored agents in turn, alternately as first and as second agent
     agent = np.tile(scored, ceil(n / len(scored)))[:n]
     is_first = np.arange(n) // len(scored) % 2 == 0
-
-    # a random partner; if the agent is a partner itself, its own position is skipped
-    position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
-    own_position = np.array([position_of_partner.get(int(k), -1) for k in agent])
-    is_partner = own_position >= 0
-    n_others = len(partners) - is_partner
-    drawn = np.floor(rng.random(n) * n_others).astype(np.int64)
-    is_after_own = is_partner & (drawn >= own_position)
-    partner = partners[drawn + is_after_own]
+    partner = _draw_other_agents(agent, partners, rng)
 
     first = np.where(is_first, agent, partner)
     second = np.where(is_first, partner, agent)
@@ -286,3 +286,20 @@ def draw_scored_trials(
     rows, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
     trials = Trials.independent(*rows.astype(np.int32).T)
     return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])
+
+
+def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
+    """Draw a partner for each agent, which is not the agent itself: int array (n,).
+
+    agent : int array (n,); partners : int array (n_partners,), the agents to draw from.
+    """
+    # position of each agent among the partners, −1 if it is none
+    position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
+    own_position = np.array([position_of_partner.get(int(k), -1) for k in agent])
+    is_partner = own_position >= 0
+
+    # draw one of the others, and skip the agent's own position
+    n_others = len(partners) - is_partner
+    drawn = np.floor(rng.random(len(agent)) * n_others).astype(np.int64)
+    is_after_own = is_partner & (drawn >= own_position)
+    return np.asarray(partners[drawn + is_after_own])

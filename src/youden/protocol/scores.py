@@ -6,7 +6,9 @@ never both in one call.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -97,16 +99,24 @@ def _independent_rates(verdicts: Verdicts) -> IndependentRates:
     """
     plan = verdicts.plan
     mask = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    item, first, second, other_item = (column[mask] for column in (plan.item, plan.first, plan.second, plan.other_item))
-    # the first cell is numbered before all columns are combined, because four columns at once may exceed 64 bits
+    item, first, second, other_item = plan.item[mask], plan.first[mask], plan.second[mask], plan.other_item[mask]
+
+    # One number per trial, equal for equal trials. The cells (agent, item) of the first texts are renumbered from 0,
+    # because a number made from all four columns may exceed 64 bits.
     _, first_cell = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
     second_cell = second.astype(np.int64) * plan.n_items + other_item
     codes = first_cell * (plan.n_agents * plan.n_items) + second_cell
-    _, one_trial, row = np.unique(codes, return_index=True, return_inverse=True)
+    _, example, row = np.unique(codes, return_index=True, return_inverse=True)
+
     all_trials = np.ones(len(row), dtype=np.bool_)
-    sums = _sum_answers(row, verdicts.answer[mask], all_trials, len(one_trial))
+    sums = _sum_answers(row, verdicts.answer[mask], all_trials, len(example))
     return IndependentRates(
-        item[one_trial], first[one_trial], second[one_trial], other_item[one_trial], total=sums.total, n=sums.n
+        item=item[example],
+        first=first[example],
+        second=second[example],
+        other_item=other_item[example],
+        total=sums.total,
+        n=sums.n,
     )
 
 
@@ -147,9 +157,12 @@ def training_differences(rates: Rates) -> Floats:
     """
     holdout = rates.split.holdout
     ignores_partner = rates.split.rule == "paper"
-    is_training = ~holdout[rates.first, rates.item] & (ignores_partner | ~holdout[rates.second, rates.item])
+    is_held_out = holdout[rates.first, rates.item]
+    if not ignores_partner:
+        is_held_out |= holdout[rates.second, rates.item]
     fpr, is_training_detail = _training_fpr(rates, holdout, ignores_partner=ignores_partner)
-    return np.where(is_training, _differences(rates, fpr, is_training_detail), np.nan)
+    difference = _differences(rates, fpr, is_training_detail)
+    return np.where(is_held_out, np.nan, difference)
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -211,7 +224,10 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
     detail = rates.detail
     if detail is None:
         return rates.fpr, None
-    is_training = ~holdout[detail.first, detail.item] & (ignores_partner | ~holdout[detail.second, detail.other_item])
+    is_held_out = holdout[detail.first, detail.item]
+    if not ignores_partner:
+        is_held_out |= holdout[detail.second, detail.other_item]
+    is_training = ~is_held_out
     if rates.independent == "pooled" or is_training.all():
         return rates.fpr, is_training
 
@@ -220,6 +236,8 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
     codes = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
     detail_codes = np.ravel_multi_index((detail.item, detail.first, detail.second), shape)
     row = np.searchsorted(codes, detail_codes[is_training])
+
+    # mean answer of the training trials of each row
     n = np.bincount(row, weights=detail.n[is_training], minlength=len(codes))
     total = np.bincount(row, weights=detail.total[is_training], minlength=len(codes))
     return np.divide(total, n, out=np.full(len(codes), np.nan), where=n > 0), is_training
@@ -251,22 +269,25 @@ def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRol
             f"The kind of scores is unknown: got '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.",
             slug="score-kind",
         )
-    holdout = rates.split.holdout
     answered = ~np.isnan(difference)
     used = slice(None) if answered.all() else np.flatnonzero(answered)
-    # a row score counts only pairs in which the agent's text comes first
-    sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
-    cells, cell_of_side = index_cells(
-        rates.item[used], *(side[used] for side in sides), n_agents=rates.n_agents, n_items=rates.n_items
-    )
+
+    # cells of the first and of the second texts; a row score counts only pairs in which the agent's text comes first
+    agents = [rates.first[used]]
+    if kind == "symmetric":
+        agents.append(rates.second[used])
+    cells, cell_of_side = index_cells(rates.item[used], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
     def sum_by_cell(column: Floats | Ids | None) -> Floats:
         """Sum a column by cell over all sides; count the rows if it is None."""
         return np.asarray(sum(np.bincount(cell, column, len(cells)) for cell in cell_of_side), dtype=np.float64)
 
-    value = sum_by_cell(difference[used]) / sum_by_cell(None)
-    scored = ScoredCells(cells, value, sum_by_cell(rates.n_paired[used]))
-    is_held_out = holdout[cells.agent, cells.item]
+    n_rows = sum_by_cell(None)
+    mean_difference = sum_by_cell(difference[used]) / n_rows
+    n_trials = sum_by_cell(rates.n_paired[used])
+    scored = ScoredCells(cells, mean_difference, n_trials)
+
+    is_held_out = rates.split.holdout[cells.agent, cells.item]
     scored = scored.where(is_held_out == (role == "holdout"))
     return Scores(scored, role, kind, rates.agent_ids, rates.item_ids)
 
@@ -297,29 +318,46 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # chunks of items whose table of cells stays in the processor's cache
-    step = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
-    starts = np.arange(0, n_items + step, step)
-    order: Positions | None = None
-    if n_items > step and (item[1:] < item[:-1]).any():
-        order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
-    edges = np.searchsorted(item, starts, sorter=order) if n_items > step else np.array([0, len(item)])
+    # items are processed in chunks whose table of cells stays in the processor's cache
+    items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
+    chunk_rows = _rows_by_chunk(item, items_per_chunk, n_items)
 
-    rows = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    number, is_touched = np.empty(step * n_agents, dtype=np.int64), np.zeros(step * n_agents, dtype=np.bool_)
-    codes, n_before = [np.empty(0, dtype=np.int64)], 0
-    for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        chunk = slice(begin, end) if order is None else order[begin:end]
-        item_code = (item[chunk].astype(np.int64) - start) * n_agents
-        cell_codes = [item_code + agent[chunk] for agent in agents]
+    positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
+    codes = [np.empty(0, dtype=np.int64)]
+    n_before = 0  # cells of earlier chunks
+    is_touched = np.zeros(items_per_chunk * n_agents, dtype=np.bool_)
+    position_of_cell = np.empty(items_per_chunk * n_agents, dtype=np.int64)
+    for first_item, rows in chunk_rows:
+        # cells of the chunk as numbers: item within the chunk · n_agents + agent
+        item_code = (item[rows].astype(np.int64) - first_item) * n_agents
+        cell_codes = [item_code + agent[rows] for agent in agents]
         for code in cell_codes:
             is_touched[code] = True
         touched = np.flatnonzero(is_touched)
-        is_touched[touched] = False
-        number[touched] = np.arange(n_before, n_before + len(touched))
-        for row, code in zip(rows, cell_codes, strict=True):
-            row[chunk] = number[code]
-        codes.append(touched + start * n_agents)
+        is_touched[touched] = False  # for the next chunk
+
+        position_of_cell[touched] = np.arange(n_before, n_before + len(touched))
+        for position, code in zip(positions, cell_codes, strict=True):
+            position[rows] = position_of_cell[code]
+        codes.append(touched + first_item * n_agents)
         n_before += len(touched)
     cell_item, cell_agent = np.divmod(np.concatenate(codes), n_agents)
-    return IndexedCells(CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items), rows)
+    cells = CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items)
+    return IndexedCells(cells, positions)
+
+
+def _rows_by_chunk(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
+    """Yield the first item of each chunk of items, and the rows on the items of the chunk.
+
+    item : int (n_rows,), item of each row, in any order.
+    """
+    if n_items <= items_per_chunk:
+        yield 0, slice(0, len(item))
+        return
+    order: Positions | None = None
+    if (item[1:] < item[:-1]).any():  # not sorted
+        order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
+    first_items = np.arange(0, n_items + items_per_chunk, items_per_chunk)
+    edges = np.searchsorted(item, first_items, sorter=order).tolist()
+    for first_item, (begin, end) in zip(first_items[:-1].tolist(), pairwise(edges), strict=True):
+        yield first_item, slice(begin, end) if order is None else order[begin:end]

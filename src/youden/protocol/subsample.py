@@ -90,7 +90,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     out the others.
     """
     rows = _usable_rows(plan)
-    paired, independent = rows[plan.trial_type[rows] == PAIRED], rows[plan.trial_type[rows] != PAIRED]
+    is_paired = plan.trial_type[rows] == PAIRED
+    paired, independent = rows[is_paired], rows[~is_paired]
     max_independent = len(independent)
     if max_independent > len(paired):
         max_independent = min(max_independent, count_independent_of_paired(len(paired), plan.n_agents))
@@ -102,36 +103,40 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
             slug="subsample-calls",
         )
 
-    rng = stream("part of a run", seed)
+    # numbers of paired and of independent trials in the budget
     kept_paired, kept_independent = _find_earlier(plan, earlier, paired), _find_earlier(plan, earlier, independent)
+    takes_all = calls >= n_usable
     n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(kept_paired))
     n_independent = max(n_independent, len(kept_independent))
-    takes_all = calls >= n_usable
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
-        min_paired = ceil(MIN_PAIRED_PER_AGENT * plan.n_agents / 2)
-        min_calls = min(min_paired + count_independent_of_paired(min_paired, plan.n_agents), len(plan))
-        raise PlanError(
-            f"The calls give {plan.n_agents} agents fewer than {MIN_PAIRED_PER_AGENT} paired trials each: got {calls:,} "
-            f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more, for a run that has as many.",
-            slug="subsample-few",
-        )
+        raise _too_few_error(plan, calls, n_paired)
 
+    rng = stream("part of a run", seed)
     has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, kept_paired, paired)
     if takes_all:
-        chosen_paired = paired
-    elif has_blocks:
-        chosen_paired = _sample_blocks(plan, paired, n_paired, rng, kept=kept_paired)
+        drawn_paired = paired
+        n_independent = max_independent
     else:
-        chosen_paired = _sample_evenly(plan, paired, n_paired, rng, kept=kept_paired)
-    n_independent = max_independent if takes_all else min(len(independent), calls - len(chosen_paired))
-    chosen_independent = _sample_evenly(plan, independent, n_independent, rng, kept=kept_independent)
-    chosen = np.sort(np.append(chosen_paired, chosen_independent))
+        draw = _sample_blocks if has_blocks else _sample_evenly
+        drawn_paired = draw(plan, paired, n_paired, rng, kept=kept_paired)
+        n_independent = min(len(independent), calls - len(drawn_paired))  # with the calls that do not fill a block
+    drawn_independent = _sample_evenly(plan, independent, n_independent, rng, kept=kept_independent)
+    drawn = np.sort(np.append(drawn_paired, drawn_independent))
 
-    part = select_trials(plan, chosen)
-    n_paired, trials = int((part.trial_type == PAIRED).sum()), part.trials.as_new_plan()
+    note = (
+        f"{len(drawn_paired):,} of {len(paired):,} paired and {len(drawn_independent):,} of {len(independent):,} independent "
+        f"trials of another run's plan ({plan.digest[:12]})"
+    )
+    return _make_part(plan, drawn, calls=calls, seed=seed, has_blocks=has_blocks, note=note)
+
+
+def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks: bool, note: str) -> Plan:
+    """Make the plan of some trials of another plan, in the given rows, as if it had been drawn by itself."""
+    part = select_trials(plan, rows)
+    trials = part.trials.as_new_plan()
     if not has_blocks:
-        trials = replace(trials, block=np.full(len(chosen), -1, dtype=np.int32))
+        trials = replace(trials, block=np.full(len(rows), -1, dtype=np.int32))
     return replace(
         part,
         trials=trials,
@@ -143,10 +148,18 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
         extensions=None,
         request=replace(plan.request, free_independent=False),
         seed=seed,
-        notes=(
-            f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(independent):,} independent trials "
-            f"of another run's plan ({plan.digest[:12]})",
-        ),
+        notes=(note,),
+    )
+
+
+def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
+    """Make the error for a number of calls of which too few, `n_paired`, are paired."""
+    min_paired = ceil(MIN_PAIRED_PER_AGENT * plan.n_agents / 2)
+    min_calls = min(min_paired + count_independent_of_paired(min_paired, plan.n_agents), len(plan))
+    return PlanError(
+        f"The calls give {plan.n_agents} agents fewer than {MIN_PAIRED_PER_AGENT} paired trials each: got {calls:,} "
+        f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more, for a run that has as many.",
+        slug="subsample-few",
     )
 
 
@@ -184,13 +197,14 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
         return False
     _, block, n_trials = np.unique(block_number, return_inverse=True, return_counts=True)
 
-    # different first agents per block, counted by a code of block and agent
-    codes = np.unique(block * plan.n_agents + first)
-    n_first_agents = np.bincount(codes // plan.n_agents)
+    # number of different first agents of each block; it is that of the trials if no agent is first twice
+    block_and_agent = np.unique(block * plan.n_agents + first)
+    n_first_agents = np.bincount(block_and_agent // plan.n_agents)
+    has_each_once: Bools = n_first_agents == n_trials
 
-    n_agents_on_item = plan.split.train.sum(axis=0)[plan.item[paired]]
-    is_complete: Bools = n_agents_on_item == n_trials[block]
-    return bool((n_first_agents == n_trials).all() and is_complete.all())
+    n_agents_on_item = plan.split.train.sum(axis=0)
+    has_all_agents: Bools = n_agents_on_item[plan.item[paired]] == n_trials[block]
+    return bool(has_each_once.all() and has_all_agents.all())
 
 
 def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
@@ -229,27 +243,31 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
     shuffled = rng.permutation(rows)
     first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
     is_drawn = np.isin(shuffled, kept)
-    agents_of_kept = np.append(first[is_drawn], second[is_drawn])
-    n_of_agent = np.bincount(agents_of_kept, minlength=plan.n_agents).astype(float)  # trials drawn so far
-    n_on_item = np.bincount(item[is_drawn], minlength=plan.n_items).astype(float)
-    left_of_agent = [np.flatnonzero(~is_drawn & ((first == k) | (second == k))) for k in range(plan.n_agents)]
+    is_remaining = ~is_drawn
+    remaining = [
+        np.flatnonzero(is_remaining & ((first == agent) | (second == agent))) for agent in range(plan.n_agents)
+    ]
 
+    # numbers of trials drawn so far
+    agents_of_kept = np.append(first[is_drawn], second[is_drawn])
+    n_of_agent = np.bincount(agents_of_kept, minlength=plan.n_agents).astype(float)
+    n_on_item = np.bincount(item[is_drawn], minlength=plan.n_items).astype(float)
     for _ in range(n - len(kept)):
         agent = int(np.argmin(n_of_agent))
-        while len(left_of_agent[agent]) == 0:
+        while len(remaining[agent]) == 0:
             n_of_agent[agent] = np.inf  # not to be tried again
             agent = int(np.argmin(n_of_agent))
 
         # the factor n + 1 exceeds every count on an item, so these counts decide only between equal pairs
-        candidates = left_of_agent[agent]
+        candidates = remaining[agent]
         n_of_pair = n_of_agent[first[candidates]] + n_of_agent[second[candidates]]
         cost = n_of_pair * (n + 1) + n_on_item[item[candidates]]
-        position = int(candidates[np.argmin(cost)])
+        trial = int(candidates[np.argmin(cost)])
 
-        is_drawn[position] = True
-        n_on_item[item[position]] += 1
-        for drawn_agent in (int(first[position]), int(second[position])):
-            left = left_of_agent[drawn_agent]
-            left_of_agent[drawn_agent] = left[left != position]
+        is_drawn[trial] = True
+        n_on_item[item[trial]] += 1
+        for drawn_agent in (int(first[trial]), int(second[trial])):
             n_of_agent[drawn_agent] += 1
+            others = remaining[drawn_agent] != trial
+            remaining[drawn_agent] = remaining[drawn_agent][others]
     return shuffled[is_drawn]

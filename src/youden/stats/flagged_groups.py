@@ -127,39 +127,52 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     undecided: dict[tuple[int, ...], float] = {}
     pairs = PairAgreement.from_totals(totals)
     for group in _iter_groups(pairs):
+        # the agents in the order in which they joined: the first two, the first three, and so on
         tests = [_test_group(pairs, group[:size]) for size in range(2, len(group) + 1)]
-        rejected = [test for test in tests if test.log_ratio <= 0]
-        undecided_tests = [test for test in tests if test.log_p < 0]
-        if rejected:
-            flagged[np.ix_(rejected[-1].members, rejected[-1].members)] = True
-        elif undecided_tests:
-            best = min(undecided_tests, key=lambda test: test.log_ratio)
+        significant = [test for test in tests if test.log_ratio <= 0]
+        insufficient = [test for test in tests if test.log_p < 0]
+        if significant:
+            largest = significant[-1].members
+            flagged[np.ix_(largest, largest)] = True
+        elif insufficient:
+            best = min(insufficient, key=lambda test: test.log_ratio)
             undecided[best.members] = best.log_ratio
+
     if prior_flags is not None:
         flagged |= prior_flags | prior_flags.T
     np.fill_diagonal(flagged, False)
-    ordered = sorted(undecided, key=lambda members: undecided[members])
-    return FlaggedGroups(flagged, _label_components(flagged), tuple(ordered))
+    by_log_ratio = sorted(undecided, key=lambda members: undecided[members])
+    return FlaggedGroups(flagged, _label_components(flagged), tuple(by_log_ratio))
 
 
 class PairAgreement(NamedTuple):
-    """Answers of pairs, and what the abilities predict of them; arrays are symmetric float (n_agents, n_agents).
+    """Answers of pairs of agents, compared with what the abilities predict of them.
 
-    `n` and `total` are the number and the sum of the answers. With e the predicted answer plus its standard error,
-    `excess` is total − n·e and `room` is n·(1 − e), 0 for pairs that were not compared; `is_candidate` : bool
-    (n_agents, n_agents); `effect` : float (n_agents,).
+    Attributes
+    ----------
+    n, total : float array (n_agents, n_agents)
+        Number and sum of the answers to each pair, symmetric.
+    excess : float array (n_agents, n_agents)
+        Answers beyond the prediction, total − n·e, with e the predicted answer plus its standard error; 0 for pairs that
+        were not compared.
+    max_excess : float array (n_agents, n_agents)
+        Largest possible excess, n·(1 − e); 0 for pairs that were not compared.
+    is_candidate : bool array (n_agents, n_agents)
+        Whether a pair agrees so much that it may be part of a flagged group.
+    effect : float array (n_agents,)
+        Additive effects of the agents.
     """
 
     n: Floats
     total: Floats
     excess: Floats
-    room: Floats
+    max_excess: Floats
     is_candidate: Bools
     effect: Floats
 
     @classmethod
     def from_totals(cls, totals: PairTotals) -> PairAgreement:
-        """Compare the answers of all pairs with a robust additive model."""
+        """Compare the answers to all pairs with a robust additive model."""
         means = totals.means
         K = len(means.mean)
         n, total = means.n, totals.uncentred_total + totals.uncentred_total.T
@@ -168,75 +181,106 @@ class PairAgreement(NamedTuple):
             none = np.zeros((K, K), dtype=np.bool_)
             return cls(n, total, 0 * n, 0 * n, none, np.zeros(K))
 
+        # median absolute residual (MAD), with and without its part that is due to sampling
         effect = fit_robust_effects(means)
         residual = np.abs(means.mean - effect[:, None] - effect)[pairs]
         mad = float(np.median(residual))
         mad_square = mad**2 - _SD_TO_MAD**2 * float(np.median(means.std_error[pairs] ** 2))
         min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * np.sqrt(max(mad_square, 0.0)))
 
+        # predicted answer plus its standard error
         std_error = _MAD_TO_SD * mad * np.sqrt(2 / (K - 2))
         expected = np.maximum(effect[:, None] + effect + std_error, MIN_EXPECTED)
-        has_room = means.compared & (expected < 1)
-        excess = np.where(has_room, total - n * expected, 0.0)
-        room = np.where(has_room, n * (1 - expected), 0.0)
-        is_candidate = (
-            has_room & (np.nan_to_num(means.mean) - expected > min_residual) & (excess > MIN_CORRECTED * room)
-        )
-        return cls(n, total, excess, room, is_candidate, effect)
+        can_exceed = means.compared & (expected < 1)
+        excess = np.where(can_exceed, total - n * expected, 0.0)
+        max_excess = np.where(can_exceed, n * (1 - expected), 0.0)
+
+        has_large_residual = np.nan_to_num(means.mean) - expected > min_residual
+        has_large_agreement = excess > MIN_CORRECTED * max_excess
+        is_candidate = can_exceed & has_large_residual & has_large_agreement
+        return cls(n, total, excess, max_excess, is_candidate, effect)
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow a group from each candidate pair that no earlier group contains; yield its agents as they joined."""
+    """Grow a group from each candidate pair that no earlier group contains; yield its agents as they joined.
+
+    Pairs with the largest corrected agreement, excess / max_excess, come first.
+    """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
-    corrected = np.round(pairs.excess[first, second] / pairs.room[first, second], _DECIMALS)
-    effect = pairs.effect[first] + pairs.effect[second]
+    corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
+
     # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
+    effect = pairs.effect[first] + pairs.effect[second]
     order = np.lexsort((effect, -pairs.n[first, second], -corrected))
-    is_grown = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
+
+    is_in_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
     n_groups = 0
     for agent, partner in zip(first[order].tolist(), second[order].tolist(), strict=True):
-        if is_grown[agent, partner]:
+        if is_in_group[agent, partner]:
             continue
         group = _grow_group(pairs, [agent, partner])
         yield group
-        is_grown[np.ix_(group, group)] = True
+        is_in_group[np.ix_(group, group)] = True
         n_groups += 1
         if n_groups == MAX_GROUPS:
             return
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
-    """Add agents to a group while one agrees with it about as much as its members agree with each other."""
+    """Add agents to a group, one at a time, while an agent agrees with it about as much as its members do.
+
+    Returns the positions of the agents in the order in which they joined.
+    """
     can_join = pairs.is_candidate | (pairs.n == 0)
     while True:
+        # an agent can join if all its compared pairs with members are candidates, and half of the pairs were compared
         members = np.array(group)
-        n = pairs.n[:, members].sum(axis=1)
-        room = pairs.room[:, members].sum(axis=1)
         n_compared = (pairs.n[:, members] > 0).sum(axis=1)
-        is_open = can_join[:, members].all(axis=1) & (2 * n_compared >= len(members)) & (room > 0)
+        max_excess = pairs.max_excess[:, members].sum(axis=1)
+        is_open = can_join[:, members].all(axis=1) & (2 * n_compared >= len(members)) & (max_excess > 0)
         is_open[members] = False
         if not is_open.any():
             return group
 
-        corrected = np.where(is_open, pairs.excess[:, members].sum(axis=1), -np.inf) / np.where(is_open, room, 1.0)
-        newcomer = int(np.lexsort((pairs.effect, -n, -np.round(corrected, _DECIMALS)))[0])
-        square = np.ix_(members, members)
-        corrected_of_group = pairs.excess[square].sum() / pairs.room[square].sum()
-        n_of_group = pairs.n[square].sum() / 2
+        # the agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
+        n = pairs.n[:, members].sum(axis=1)
+        excess = np.where(is_open, pairs.excess[:, members].sum(axis=1), -np.inf)
+        corrected = excess / np.where(is_open, max_excess, 1.0)
+        order = np.lexsort((pairs.effect, -n, -np.round(corrected, _DECIMALS)))
+        newcomer = int(order[0])
+
+        within = np.ix_(members, members)
+        corrected_of_group = pairs.excess[within].sum() / pairs.max_excess[within].sum()
+        n_of_group = pairs.n[within].sum() / 2
         if not _agrees_as_much(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
             return group
         group = [*group, newcomer]
 
 
 def _agrees_as_much(corrected: Floats, n: Floats, corrected_of_group: Floats, n_of_group: Floats) -> Bools:
-    """Return whether the corrected agreement of a member with a group is not much lower than that within the group."""
+    """Return whether a member agrees with a group not much less than the members of the group among themselves.
+
+    corrected, n : corrected agreement of the member with the group, and number of its answers. corrected_of_group,
+    n_of_group : the same among the members. All are numbers, or arrays of one shape with several members.
+    """
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
     std_error = np.sqrt(variance * (1 / n + 1 / n_of_group))
-    return np.asarray(corrected_of_group - corrected <= TOLERANCE + TOLERANCE_ERRORS * std_error)
+    difference = corrected_of_group - corrected
+    return np.asarray(difference <= TOLERANCE + TOLERANCE_ERRORS * std_error)
 
 
 class _GroupTest(NamedTuple):
-    """Test of a group: logarithms of its p-value, and of the ratio of the p-value to its significance level."""
+    """Test of whether a group agrees more than honest groups do.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Positions of the agents, ascending.
+    log_p : float
+        Logarithm of the p-value; 0 if a member agrees too little with the others.
+    log_ratio : float
+        Logarithm of the p-value divided by the significance level.
+    """
 
     members: tuple[int, ...]
     log_p: float
@@ -244,25 +288,38 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group agrees more than the bar of its size; p = 1 if a member agrees too little."""
-    K, size, members = len(pairs.n), len(group), tuple(sorted(group))
-    bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
-    log_alpha = np.log(ALPHA) + _log_n_subsets(K, 2) - _log_n_subsets(K, size)
-    square = np.ix_(members, members)
-    n, excess, room = (table[square].sum(axis=1) for table in (pairs.n, pairs.excess, pairs.room))
-    n_group, excess_group, room_group = n.sum() / 2, excess.sum() / 2, room.sum() / 2
+    """Test whether a group of agents agrees more than honest groups of its size do.
 
-    # each member against the others: n answers, and the n_group - n answers among these others
-    has_rest = n_group - n > _PRECISION
-    corrected_rest = (excess_group - excess)[has_rest] / (room_group - room)[has_rest]
-    is_similar = _agrees_as_much((excess / room)[has_rest], n[has_rest], corrected_rest, (n_group - n)[has_rest])
-    if (excess < bar * room).any() or not is_similar.all():
+    `group` holds the positions of the agents. The corrected agreement of agents is their excess divided by the largest
+    possible one; honest groups reach at most `GROUP_BARS`.
+    """
+    n_agents, size, members = len(pairs.n), len(group), tuple(sorted(group))
+    bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
+    within = np.ix_(members, members)
+
+    # sums over the pairs of each member, and over all pairs of the group
+    n = pairs.n[within].sum(axis=1)
+    excess = pairs.excess[within].sum(axis=1)
+    max_excess = pairs.max_excess[within].sum(axis=1)
+    n_group, excess_group, max_excess_group = n.sum() / 2, excess.sum() / 2, max_excess.sum() / 2
+
+    # each member against the others, and the others among themselves
+    n_others = n_group - n
+    has_others = n_others > _PRECISION
+    corrected = (excess / max_excess)[has_others]
+    corrected_others = (excess_group - excess)[has_others] / (max_excess_group - max_excess)[has_others]
+    is_similar = _agrees_as_much(corrected, n[has_others], corrected_others, n_others[has_others])
+    if (excess < bar * max_excess).any() or not is_similar.all():
         return _GroupTest(members, 0.0, np.inf)
 
-    total = pairs.total[square].sum() / 2
-    p_yes = 1 - (1 - bar) * room_group / n_group
+    # probability of so large a sum of answers if the group agrees exactly as much as the bar
+    total = pairs.total[within].sum() / 2
+    p_yes = 1 - (1 - bar) * max_excess_group / n_group
     with np.errstate(divide="ignore"):
         log_p = np.log(betainc(total, n_group - total + 1, p_yes))
+
+    # significance level, divided among the groups of this size
+    log_alpha = np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size)
     return _GroupTest(members, float(log_p), float(log_p - log_alpha))
 
 
@@ -272,13 +329,17 @@ def _log_n_subsets(n: int, size: int) -> float:
 
 
 def _label_components(flagged: Bools) -> Ids:
-    """Label the connected components of a relation by their first agent: int32 (n_agents,)."""
+    """Label each agent by the first agent to which a chain of flagged pairs connects it: int32 (n_agents,).
+
+    flagged : bool (n_agents, n_agents), symmetric.
+    """
     from scipy.sparse.csgraph import connected_components
 
+    n_agents = len(flagged)
     _, label = connected_components(coo_array(flagged), directed=False)
-    first = np.full(len(flagged), len(flagged))
-    np.minimum.at(first, label, np.arange(len(flagged)))
-    return np.asarray(first[label], dtype=np.int32)
+    first_agent = np.full(n_agents, n_agents)
+    np.minimum.at(first_agent, label, np.arange(n_agents))
+    return np.asarray(first_agent[label], dtype=np.int32)
 
 
 def fit_robust_effects(means: PairMeans) -> Floats:
@@ -310,6 +371,7 @@ def fit_robust_effects(means: PairMeans) -> Floats:
     if not len(y):
         return np.zeros(K)
 
+    # least absolute deviations: weights 1/|residual|
     effect, weight = np.zeros(K), np.ones(len(y))
     for _ in range(_MAX_ITERATIONS // 2):
         previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
@@ -317,15 +379,18 @@ def fit_robust_effects(means: PairMeans) -> Floats:
             break
         weight = 1 / np.maximum(np.abs(y - effect[i] - effect[k]), _PRECISION)
 
+    # Tukey's biweight: weights (1 − u²)², with u the residual in units of its SD, divided by the variance SE² + τ²
     for _ in range(_MAX_ITERATIONS // 2):
         residual = y - effect[i] - effect[k]
         sd = _MAD_TO_SD * float(np.median(np.abs(residual)))
-        between = max(sd**2 - float(np.median(variance)), 0.0)
-        total_variance = variance + between + _PRECISION**2
+        between_variance = max(sd**2 - float(np.median(variance)), 0.0)
+        total_variance = variance + between_variance + _PRECISION**2
         standardised = residual / np.sqrt(total_variance)
         scale = max(_MAD_TO_SD * float(np.median(np.abs(standardised))), _PRECISION)
         u = np.clip(standardised / (TUKEY * scale), -1, 1)
-        previous, effect = effect, _weighted_pair_effects(i, k, y, (1 - u**2) ** 2 / total_variance, K)
+        weight = (1 - u**2) ** 2 / total_variance
+
+        previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
         if np.abs(effect - previous).max() < _PRECISION / 100:
             break
     return effect

@@ -81,25 +81,31 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
     # If no agent has two, the components cannot be separated, and the whole variance counts as residual.
     within_variance = influence.within_item_variance[is_known]
     is_measured = ~np.isnan(within_variance)
-    if not is_measured.any():
-        residual[is_known] = known_variance * n_trials
-        residual[~is_known] = residual[is_known].mean()
-        return AgentVariances(agent_item, residual)
-    within_variance = np.where(is_measured, within_variance, within_variance[is_measured].mean())
-    estimate = (known_variance - (K - 2) / K * within_variance / n_trials) / share_squares
+    if is_measured.any():
+        within_variance = np.where(is_measured, within_variance, within_variance[is_measured].mean())
+        estimate = (known_variance - (K - 2) / K * within_variance / n_trials) / share_squares
 
-    # shrinkage of the estimates towards their mean
-    n_items = (share > 0).sum(axis=1)
-    sampling_variance = float((2 * known_variance**2 / n_items / share_squares**2).mean())
-    mean, total_variance = max(0.0, float(estimate.mean())), float(estimate.var())
-    reliability = max(0.0, 1 - sampling_variance / total_variance) if total_variance > 0 else 0.0
-    shrunk = mean + reliability * (estimate - mean)
+        n_items = (share > 0).sum(axis=1)
+        sampling_variance = float((2 * known_variance**2 / n_items / share_squares**2).mean())
+        shrunk = _shrink_to_mean(estimate, sampling_variance)
+        agent_item[is_known] = np.clip(shrunk, 0, known_variance / share_squares)
 
-    agent_item[is_known] = np.clip(shrunk, 0, known_variance / share_squares)
     residual[is_known] = (known_variance - agent_item[is_known] * share_squares) * n_trials
     agent_item[~is_known] = agent_item[is_known].mean()
     residual[~is_known] = residual[is_known].mean()
     return AgentVariances(agent_item, residual)
+
+
+def _shrink_to_mean(estimate: Floats, sampling_variance: float) -> Floats:
+    """Shrink estimates towards their mean, or 0 if this is negative, by the share of sampling variance in their variance.
+
+    estimate : float array (n_agents,). Returns an array of the same shape.
+    """
+    mean, total_variance = max(0.0, float(estimate.mean())), float(estimate.var())
+    reliability = 0.0
+    if total_variance > 0:
+        reliability = max(0.0, 1 - sampling_variance / total_variance)
+    return np.asarray(mean + reliability * (estimate - mean))
 
 
 LEVEL = 0.95

@@ -95,7 +95,8 @@ class PairTotals:
         chunk : PairChunk
             Answers on items that no other chunk contains.
         """
-        n_agents, weight, centred = len(self.weight), chunk.weight, _centre_by_item(chunk)
+        n_agents = len(self.weight)
+        weight, centred = chunk.weight, _centre_by_item(chunk)
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
 
         def sum_by_pair(column: Floats | Bools) -> Floats:
@@ -351,24 +352,11 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     ability = np.where(is_scored, scale * effect + intercept, np.nan)
 
     def iter_items() -> Iterator[list[Floats]]:
-        """Yield three sums for each chunk: weighted residuals, shares, and weights of the answers that count.
-
-        Each is float (n_agents, n_chunk_items).
-        """
+        """Yield the item sums of each chunk."""
         for chunk in chunks():
-            # one row for each of the two agents of a trial
-            agent, partner = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
-            cell = agent.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)
-            weight = np.tile(chunk.weight, 2)
-            share = answer_share[agent, partner] * weight
-            residual = np.tile(_centre_by_item(chunk) + totals.mean_answer, 2) - effect[agent] - effect[partner]
+            yield _sum_by_item(chunk, answer_share, effect, totals.mean_answer)
 
-            # sums of each column by cell (agent and item)
-            columns = (share * residual, share, weight * (share > 0))
-            shape = K, chunk.n_items
-            sums = (np.bincount(cell, column, K * chunk.n_items).reshape(shape) for column in columns)
-            yield [np.asarray(table, dtype=np.float64) for table in sums]
-
+    # first pass: numbers and shares of the items; second pass: influence of the items on the abilities
     n_clusters = np.zeros(K, dtype=np.int64)
     share_squares, relative_variance = np.zeros((2, K))
     for _, share, n in iter_items():
@@ -385,3 +373,24 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
         relative_variance=np.where(relative_variance > 0, relative_variance, 1.0),
     )
     return WeightedAbilities(ability, np.where(is_scored, effect, np.nan), covariance)
+
+
+def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> list[Floats]:
+    """Sum the answers of a chunk by agent and item, with the weights of partners.
+
+    answer_share : float (n_agents, n_agents), share of one answer of agents i (row) and k in the ability of i; effect :
+    float (n_agents,); mean_answer : mean of all answers. Returns three arrays (n_agents, n_chunk_items): weighted sums
+    of residuals, shares of the item in each ability, and total weights of the answers that count.
+    """
+    # one row for each of the two agents of a trial
+    n_agents = len(effect)
+    agent, partner = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
+    cell = agent.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)
+    weight = np.tile(chunk.weight, 2)
+    share = answer_share[agent, partner] * weight
+    residual = np.tile(_centre_by_item(chunk) + mean_answer, 2) - effect[agent] - effect[partner]
+
+    shape = n_agents, chunk.n_items
+    columns = (share * residual, share, weight * (share > 0))
+    sums = [np.bincount(cell, column, n_agents * chunk.n_items).reshape(shape) for column in columns]
+    return [np.asarray(table, dtype=np.float64) for table in sums]

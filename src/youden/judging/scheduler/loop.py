@@ -8,9 +8,10 @@ defines the requests.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from youden.errors import IncompleteRunError, YoudenError
 from youden.judging.call.budget import OutOfMoneyError
@@ -309,6 +310,26 @@ class RequestLoop:
         self._queue.cancel_waiting()
 
 
+MIN_ALLOCATIONS_PER_COLLECTION = 20_000
+"""Number of new objects after which the garbage collector runs while calls are sent."""
+
+
+@contextmanager
+def collect_garbage_rarely() -> Iterator[None]:
+    """Run Python's garbage collector more rarely inside the block.
+
+    A call allocates many objects and no reference cycles that grow. With Python's default of 700 allocations, an eighth
+    of the CPU time of a call would be spent on traversing objects that are in use.
+    """
+    threshold, *older = gc.get_threshold()
+    if threshold > 0:  # 0: the collector is off
+        gc.set_threshold(max(threshold, MIN_ALLOCATIONS_PER_COLLECTION), *older)
+    try:
+        yield
+    finally:
+        gc.set_threshold(threshold, *older)
+
+
 async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: float) -> None:
     """Run loops concurrently until all requests are answered or the run has to end.
 
@@ -339,7 +360,8 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
         reason.stop_with_error(IncompleteRunError(message, slug="stopped"))
 
     try:
-        await wait_with_grace(asyncio.create_task(_run_concurrently(loops)), stop=stop, grace=grace)
+        with collect_garbage_rarely():
+            await wait_with_grace(asyncio.create_task(_run_concurrently(loops)), stop=stop, grace=grace)
     finally:
         for loop in loops:
             loop.release_leases()

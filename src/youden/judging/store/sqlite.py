@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -46,6 +46,17 @@ _RETRY_WHILE_LOCKED = Retrying(
     retry=retry_if_exception_message(match=".*locked"), wait=wait_fixed(0.05), stop=stop_after_delay(30), reraise=True
 )
 """Creating a store is the only step in which SQLite does not itself wait for other processes."""
+
+
+class _SqliteSession(Session):
+    """Runs statements on a connection to an SQLite file."""
+
+    def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
+        """Insert many rows, with one prepared statement: a transaction of SQLite has no server that could be lost.
+
+        text : INSERT statement for one row; rows : values of the rows
+        """
+        return int(self._connection.executemany(self._translate(text), rows).rowcount)
 
 
 class SqliteBackend(SqlBackend):
@@ -106,7 +117,7 @@ class SqliteBackend(SqlBackend):
         Raises: JudgeError [store-deleted] if the file was deleted or moved; other JudgeErrors if SQLite fails.
         """
         with self._lock, self._judge_errors():
-            session = Session(self._connection, _DIALECT)
+            session = _SqliteSession(self._connection, _DIALECT)
             if access == "read":
                 return work(session)
 
@@ -118,14 +129,30 @@ class SqliteBackend(SqlBackend):
                     "again.",
                     slug="store-deleted",
                 )
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                result = work(session)
-            except BaseException:
-                self._connection.rollback()
-                raise
-            self._connection.commit()
-            return result
+            if access == "lease":
+                with self._without_sync():
+                    return self._run_transaction(session, work)
+            return self._run_transaction(session, work)
+
+    def _run_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Call a function of the session in a transaction, which is rolled back if the function fails."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(session)
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._connection.commit()
+        return result
+
+    @contextmanager
+    def _without_sync(self) -> Iterator[None]:
+        """Commit without waiting for the disk: half of the CPU time of a commit is spent in the system call."""
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._connection.execute("PRAGMA synchronous = FULL")
 
     @contextmanager
     def _judge_errors(self) -> Iterator[None]:

@@ -30,8 +30,11 @@ from youden.judging.store.contract import (
 )
 
 T = TypeVar("T")
-Access = Literal["read", "write", "transaction"]
-"""Access of a function to a database: it reads, writes with one statement, or writes with several."""
+Access = Literal["read", "lease", "write", "transaction"]
+"""Access of a function to a database: it reads, changes leases, writes with one statement, or writes with several.
+
+Leases need not survive a power cut, which ends their holders too.
+"""
 
 _SELECT_OUTCOMES = """
 SELECT key, completion, NULL, NULL FROM @answers WHERE key IN (SELECT value FROM EACH)
@@ -191,7 +194,7 @@ class SqlBackend:
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         """Take a lease on requests for an owner, and return the hashes of those that no other owner holds."""
         values = owner, seconds, _to_json(sorted(set(keys))), _to_json(gone)
-        return {key for (key,) in self._do("write", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
+        return {key for (key,) in self._do("lease", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
 
     def owners(self) -> dict[str, float]:
         """Return the time at which the last lease of each owner expires, by owner."""
@@ -199,15 +202,15 @@ class SqlBackend:
 
     def renew(self, owner: str, *, seconds: float) -> None:
         """Extend all leases of an owner to the given number of seconds from now."""
-        self._run("UPDATE @leases SET expires = NOW + ? WHERE owner = ?", seconds, owner)
+        self._change_leases("UPDATE @leases SET expires = NOW + ? WHERE owner = ?", seconds, owner)
 
     def release(self, owner: str, keys: Collection[str] | None) -> None:
         """End the leases of an owner on some requests; None for all."""
         if keys is None:
-            self._run(_RELEASE_LEASES.format("owner = ?"), owner)
+            self._change_leases(_RELEASE_LEASES.format("owner = ?"), owner)
         else:
             where = "owner = ? AND key IN (SELECT value FROM EACH)"
-            self._run(_RELEASE_LEASES.format(where), owner, _to_json(keys))
+            self._change_leases(_RELEASE_LEASES.format(where), owner, _to_json(keys))
 
     def read_members(self, run: str) -> tuple[float, Sequence[Member]]:
         """Read the current time and the workers of a run."""
@@ -256,6 +259,10 @@ class SqlBackend:
     def _rows(self, text: str, *values: object) -> list[Any]:
         """Read the rows that a query returns for the given values."""
         return self._do("read", lambda db: db.rows(text, *values))
+
+    def _change_leases(self, text: str, *values: object) -> None:
+        """Run a statement that changes only leases."""
+        self._do("lease", lambda db: db.run(text, *values))
 
     def _run(self, text: str, *values: object) -> int:
         """Run a statement that changes the database; return the number of changed rows."""

@@ -7,12 +7,13 @@ order. It only draws rounds; `pipeline/rounds.py` decides from the answers wheth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, lcm
+from math import ceil
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
+from youden.protocol.designs.block_sequence import BlockSequence
 from youden.protocol.designs.cyclic import (
     MIN_BLOCKS,
     Cyclic,
@@ -24,7 +25,6 @@ from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.designs.repair import check_count, check_fraction, check_positive
 from youden.types import PAIRED, DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
-from youden.types.trials import MAIN
 
 MIN_SEARCH_PILOT_BLOCKS = 24
 """Minimum number of blocks in the pilot of a search."""
@@ -314,9 +314,7 @@ class Adaptive(TrialDesign):
         that was dropped and comes back therefore catches up with the comparisons of the others.
         """
         n_agents, n_items = eligible.shape
-        items = rng.permutation(n_items)
-        partners = rng.permutation(n_agents)
-        contender_is_first = rng.random(n_items * n_agents) < 0.5
+        sequence = BlockSequence.draw(n_agents, n_items, rng)
         contenders = np.flatnonzero(active)
 
         # a second pass through all partners and items compares each pair in the other order
@@ -336,48 +334,30 @@ class Adaptive(TrialDesign):
             number = np.arange(start, stop)  # of each block in the sequence
             start = stop
 
-            # item, partner and order of each block; the partner is shifted by one whenever the cycles of items and
-            # partners end together, so that each item meets each partner
-            item_of_block = items[number % n_items]
-            partner_of_block = partners[(number + number // lcm(n_items, n_agents)) % n_agents]
-            is_second_pass = number >= n_items * n_agents
-            is_first_in_block = contender_is_first[number % (n_items * n_agents)] ^ is_second_pass
-
-            # a comparison of each contender with the partner, in each block
-            block = np.repeat(np.arange(len(number)), len(contenders))  # position in the arrays above
-            contender = np.tile(contenders, len(number))
-            item = item_of_block[block]
-            partner = partner_of_block[block]
-            is_first = is_first_in_block[block]
-            first = np.where(is_first, contender, partner)
-            second = np.where(is_first, partner, contender)
-
             # keep comparisons of eligible cells that are not planned yet, each once
-            code = self._comparison_codes(item, first, second, n_agents)
-            is_eligible = (contender != partner) & eligible[contender, item] & eligible[partner, item]
-            is_kept = is_eligible & ~np.isin(code, planned_codes) & _is_first_occurrence(code)
+            candidates = sequence.compare(number, contenders)
+            code = self._comparison_codes(candidates.item, candidates.first, candidates.second, n_agents)
+            is_kept = candidates.are_eligible(eligible)
+            is_kept &= ~np.isin(code, planned_codes) & _is_first_occurrence(code)
 
             # a new block needs two contenders, and blocks are taken while they fit
-            n_in_block = np.bincount(block[is_kept], minlength=len(number))
+            n_in_block = np.bincount(candidates.block[is_kept], minlength=len(number))
             n_in_block[(n_in_block < 2) & ~np.isin(number, begun_blocks)] = 0
             fits = np.cumsum(n_in_block) <= n_trials
             is_taken = (n_in_block > 0) & fits
-            is_kept &= is_taken[block]
+            is_kept &= is_taken[candidates.block]
 
-            trials = Trials.paired(
-                item[is_kept].astype(np.int32),
-                first[is_kept].astype(np.int32),
-                second[is_kept].astype(np.int32),
-                block=(first_block + number[block[is_kept]]).astype(np.int32),
-            )
-            drawn.append(trials.with_role(MAIN, first=is_first[is_kept], second=~is_first[is_kept]))
+            trials = candidates.to_trials(is_kept, block=first_block + number[candidates.block])
+            drawn.append(trials)
             planned_codes = np.append(planned_codes, code[is_kept])
             n_trials -= len(trials)
             if not fits.all():
                 break
         return Trials.concat(drawn)
 
-    def _comparison_codes(self, item: Ids, first: Ids, second: Ids, n_agents: int) -> Positions:
+    def _comparison_codes(
+        self, item: Ids | Positions, first: Ids | Positions, second: Ids | Positions, n_agents: int
+    ) -> Positions:
         """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).
 
         If pairs are unordered, both orders of a pair get the same number.

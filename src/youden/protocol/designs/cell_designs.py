@@ -238,18 +238,18 @@ class CellDesign(TrialDesign, ABC):
         """
         key, threshold = self._draw_thresholds(eligible, rng)
         min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION
-        fewest = self._repair_or_check(eligible, key, threshold < min_fraction)
+
+        # if even the smallest choice of cells exceeds the budget with all partners, limit the partners
         n_partners = self.partners
+        fewest = self._repair_or_check(eligible, key, threshold < min_fraction)
         if n_partners is None and self._count_comparisons(fewest, eligible, None) > budget:
-            # the budget allows only some of the partners
             n_affordable = budget // int(fewest.sum())
             n_partners = max(1, min(n_affordable, len(eligible) - 1))
         if self._count_comparisons(eligible, eligible, n_partners) <= budget:
             return eligible, n_partners
 
-        # find the largest sampling fraction that fits the budget by bisection
-        low = min_fraction
-        high = 1.0
+        # bisection for the largest sampling fraction that fits the budget
+        low, high = min_fraction, 1.0
         for _ in range(_BISECTIONS):
             fraction = (low + high) / 2
             chosen = self._repair_or_check(eligible, key, threshold < fraction)

@@ -184,29 +184,25 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     items = rng.permutation(n_items)
     shifts = rng.permutation(np.arange(1, n_agents))
     agents_by_item = [agent_order[eligible[agent_order, item]].astype(np.int32) for item in range(n_items)]
-
-    # an item with m agents has a block per shift 1 to m − 1; if pairs are unordered, d and m − d have the same pairs
     used_shifts: list[set[int]] = [set() for _ in range(n_items)]
-    n_left = 0  # blocks that can still be yielded
-    for agents, used in zip(agents_by_item, used_shifts, strict=True):
-        n_shifts = max(len(agents) - 1, 0)
-        if pairs == "ordered":
-            n_left += n_shifts
-        else:
-            n_left += n_shifts // 2
+
+    # an item with m agents has a block for each shift from 1 to m − 1
+    n_remaining = sum(max(len(agents) - 1, 0) for agents in agents_by_item)
+    if pairs == "unordered":  # the shifts d and m − d have the same pairs, and m/2 compares each pair in both orders
+        n_remaining = sum(max(len(agents) - 1, 0) // 2 for agents in agents_by_item)
+        for agents, used in zip(agents_by_item, used_shifts, strict=True):
             if len(agents) % 2 == 0:
-                used.add(len(agents) // 2)  # this shift would compare each pair in both orders
+                used.add(len(agents) // 2)
 
     period = lcm(n_items, n_agents - 1)
     step = 0
-    while n_left:
+    while n_remaining:
         item = int(items[step % n_items])
         start = (step + step // period) % (n_agents - 1)
         step += 1
 
         # the next shift in the random order that the item allows and has not used
-        agents = agents_by_item[item]
-        used = used_shifts[item]
+        agents, used = agents_by_item[item], used_shifts[item]
         candidates = map(int, chain(shifts[start:], shifts[:start]))
         shift = next((shift for shift in candidates if shift < len(agents) and shift not in used), None)
         if shift is None:
@@ -214,7 +210,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         used.add(shift)
         if pairs == "unordered":
             used.add(len(agents) - shift)
-        n_left -= 1
+        n_remaining -= 1
         yield _Block(item, agents, shift)
 
 

@@ -68,7 +68,7 @@ class FixedWidth(TrialDesign):
         super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the first round.
+        """Draw the first round, of about .05/half_width² blocks; later rounds depend on its answers.
 
         Raises
         ------

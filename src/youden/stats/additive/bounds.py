@@ -136,73 +136,93 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     A, m, r, c = equations.A, equations.m, equations.r, equations.c
     g, f = equations.row_gauge, equations.column_gauge
     n_rows = len(r)
-    signs = np.array(SIGNS)
     row_diagonal = equations.n + equations.ridge
     column_diagonal = m + equations.ridge
 
-    # w eliminates the free columns; on_bounds sums the weights A over the columns on each bound, float (n_rows, 2)
+    # solve for x, p, q and ν; the weights w eliminate the free columns
     w = np.where(active.y.any(axis=0), 0.0, 1 / column_diagonal)
-    on_bounds = np.column_stack([A @ side.astype(np.float64) for side in active.y])
-    h = g + A @ (w * f)
-    heavy = active.y @ column_diagonal
-    gauge = active.y @ f
-
-    # ∂x = left·(x, p, q, ν) − right, and below it Σ ∂y over each bound, and the gauge
-    left = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -on_bounds, h])
-    right = r - A @ (w * c) - on_bounds @ signs
-    sums = np.column_stack([-on_bounds.T, np.diag(heavy), gauge])
-    gauge_row = np.append(h, np.append(gauge, -(w @ f)))
-    system = np.vstack([left, sums, gauge_row])
-    target = np.concatenate([right, signs * heavy - active.y @ c, [f @ (w * c) + signs @ gauge]])
-
-    # a row on bound k: its equation becomes x = v, and its gradient enters the sum over the bound
-    for k, side in enumerate(active.x):
-        bound = n_rows + k
-        system[bound] += left[side].sum(axis=0)
-        target[bound] += right[side].sum()
-        rows = np.flatnonzero(side)
-        system[rows] = 0.0
-        target[rows] = 0.0
-        system[rows, rows] = 1.0
-        system[rows, bound] = -1.0
-        if not side.any():
-            system[bound] = 0.0
-            target[bound] = 0.0
-            system[bound, bound] = 1.0
-
-    # solution with one step of iterative refinement
+    system, target = _make_system(equations, active, w)
     factor = lu_factor(system, overwrite_a=False, check_finite=False)
     solution = lu_solve(factor, target, check_finite=False)
-    solution += lu_solve(factor, target - system @ solution, check_finite=False)
+    solution += lu_solve(factor, target - system @ solution, check_finite=False)  # one step of iterative refinement
     x, bounds, nu = solution[:n_rows], solution[n_rows:-1], solution[-1]
 
     # effects of the columns: free ones from x, the others from their bound
     y = w * (x @ A - c - nu * f)
-    for side_x, side_y, v, e in zip(active.x, active.y, bounds, SIGNS, strict=True):
-        x[side_x] = v
-        y[side_y] = v - e
+    for on_x, on_y, bound, sign in zip(active.x, active.y, bounds, SIGNS, strict=True):
+        x[on_x] = bound
+        y[on_y] = bound - sign
 
     g_x = row_diagonal * x - A @ y - r + nu * g
     g_y = column_diagonal * y - x @ A + c + nu * f
-    is_on = active.x.any(axis=1)
-    return _BoxPoint(Effects(x, y), np.where(is_on, bounds, np.nan), Effects(g_x, g_y))
+    is_active = active.x.any(axis=1)
+    return _BoxPoint(Effects(x, y), np.where(is_active, bounds, np.nan), Effects(g_x, g_y))
+
+
+def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
+    """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the gauge.
+
+    w : float (n_columns,), 1/(m + ridge) for free columns, 0 for those on a bound. Returns the matrix, float
+    (n_rows + 3, n_rows + 3), and the right-hand side, float (n_rows + 3,).
+    """
+    A, c = equations.A, equations.c
+    g, f = equations.row_gauge, equations.column_gauge
+    n_rows = len(equations.r)
+    signs = np.array(SIGNS)
+    column_diagonal = equations.m + equations.ridge
+
+    # sums over the columns on each bound: of A, float (n_rows, 2), of the diagonal and of the gauge, float (2,)
+    on_bounds = np.column_stack([A @ on_y.astype(np.float64) for on_y in active.y])
+    diagonal_sum = active.y @ column_diagonal
+    gauge_sum = active.y @ f
+
+    # ∂x = left·(x, p, q, ν) − right, and below it Σ ∂y over each bound, and the gauge
+    h = g + A @ (w * f)
+    row_diagonal = equations.n + equations.ridge
+    left = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -on_bounds, h])
+    right = equations.r - A @ (w * c) - on_bounds @ signs
+    bound_rows = np.column_stack([-on_bounds.T, np.diag(diagonal_sum), gauge_sum])
+    gauge_row = np.append(h, np.append(gauge_sum, -(w @ f)))
+    system = np.vstack([left, bound_rows, gauge_row])
+    target = np.concatenate([right, signs * diagonal_sum - active.y @ c, [f @ (w * c) + signs @ gauge_sum]])
+
+    # a row on a bound: its equation becomes x = v, and its gradient enters the sum over the bound
+    for k, on_x in enumerate(active.x):
+        bound = n_rows + k
+        system[bound] += left[on_x].sum(axis=0)
+        target[bound] += right[on_x].sum()
+        rows = np.flatnonzero(on_x)
+        system[rows] = 0.0
+        target[rows] = 0.0
+        system[rows, rows] = 1.0
+        system[rows, bound] = -1.0
+        if not on_x.any():
+            system[bound] = 0.0
+            target[bound] = 0.0
+            system[bound, bound] = 1.0
+    return system, target
 
 
 def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects whose multiplier has the wrong sign, and add effects beyond an active bound."""
+    """Release effects whose multiplier has the wrong sign, and put effects that are beyond an active bound on it."""
     x, y = point.effects
     g_x, g_y = point.gradient
     n, m = equations.n, equations.m
     revised = OnBound(active.x.copy(), active.y.copy())
-    for k, (v, e) in enumerate(zip(point.bounds, SIGNS, strict=True)):
-        if np.isnan(v):
+    for k, (bound, sign) in enumerate(zip(point.bounds, SIGNS, strict=True)):
+        is_active = not np.isnan(bound)
+        if not is_active:
             continue
-        keeps_x = e * g_x <= TOLERANCE * n.max()
-        keeps_y = e * g_y >= -TOLERANCE * m.max()
-        is_beyond_x = e * (x - v) > TOLERANCE
-        is_beyond_y = e * (y - v + e) < -TOLERANCE
-        revised.x[k] = np.where(active.x[k], keeps_x, is_beyond_x) & (n > 0)
-        revised.y[k] = np.where(active.y[k], keeps_y, is_beyond_y) & (m > 0)
+
+        # an effect on the bound stays there if e·∂x ≤ 0 and e·∂y ≥ 0
+        stays_x = sign * g_x <= TOLERANCE * n.max()
+        stays_y = sign * g_y >= -TOLERANCE * m.max()
+
+        # an effect off the bound is beyond it unless e(x − v) ≤ 0 and e(y − v + e) ≥ 0
+        is_beyond_x = sign * (x - bound) > TOLERANCE
+        is_beyond_y = sign * (y - bound + sign) < -TOLERANCE
+        revised.x[k] = np.where(active.x[k], stays_x, is_beyond_x) & (n > 0)
+        revised.y[k] = np.where(active.y[k], stays_y, is_beyond_y) & (m > 0)
 
         has_both_sides = revised.x[k].any() and revised.y[k].any()
         if not has_both_sides:  # one side alone cannot hold a bound
@@ -212,17 +232,22 @@ def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
 
 
 def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Activate each inactive bound that is crossed, at the v with Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊."""
+    """Activate each inactive bound that effects cross, and put on it the effects that are beyond it.
+
+    The bound is the v with Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊, approximately.
+    """
     n, m = equations.n, equations.m
     revised = OnBound(active.x.copy(), active.y.copy())
-    for k, e in enumerate(SIGNS):
-        x = e * effects.x
-        y = e * effects.y + 1
+    for k, sign in enumerate(SIGNS):
+        # with e·x and e·y + 1, both bounds are an upper bound of x and a lower bound of y
+        x = sign * effects.x
+        y = sign * effects.y + 1
         low, high = y[m > 0].min(), x[n > 0].max()
         is_crossed = high - low > TOLERANCE
         if active.x[k].any() or not is_crossed:
             continue
 
+        # bisection
         while high - low > BISECTION_WIDTH:
             mid = (low + high) / 2
             excess_of_rows = float(n @ np.maximum(x - mid, 0))
@@ -237,23 +262,27 @@ def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBoun
 
 
 def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions: gradients, their signs and sums, bounds, gauge."""
+    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1]."""
     x, y = point.effects
     g_x, g_y = point.gradient
-    off_gauge = equations.row_gauge @ x + equations.column_gauge @ y
-    free_x = ~active.x.any(axis=0)
-    free_y = ~active.y.any(axis=0)
-    violations = [np.abs(g_x[free_x]), np.abs(g_y[free_y]), np.abs([off_gauge])]
 
-    for side_x, side_y, e in zip(active.x, active.y, SIGNS, strict=True):
-        total = g_x[side_x].sum() + g_y[side_y].sum()
-        violations += [e * g_x[side_x], -e * g_y[side_y], np.abs([total])]
+    # the gradients of free effects are 0, and the effects of the observed items sum to 0
+    is_free_x = ~active.x.any(axis=0)
+    is_free_y = ~active.y.any(axis=0)
+    gauge_sum = equations.row_gauge @ x + equations.column_gauge @ y
+    violations = [np.abs(g_x[is_free_x]), np.abs(g_y[is_free_y]), np.abs([gauge_sum])]
 
-    seen_x, seen_y = x[equations.n > 0], y[equations.m > 0]
-    above = seen_x.max() - seen_y.min() - 1
-    below = seen_y.max() - seen_x.min() - 1
+    # on a bound, gradients have the right sign and sum to 0
+    for on_x, on_y, sign in zip(active.x, active.y, SIGNS, strict=True):
+        gradient_sum = g_x[on_x].sum() + g_y[on_y].sum()
+        violations += [sign * g_x[on_x], -sign * g_y[on_y], np.abs([gradient_sum])]
+
+    # all predictions x − y are in [−1, 1]
+    observed_x, observed_y = x[equations.n > 0], y[equations.m > 0]
+    above = observed_x.max() - observed_y.min() - 1
+    below = observed_y.max() - observed_x.min() - 1
     violations.append(np.array([above, below]))
-    return max(float(group.max(initial=0.0)) for group in violations)
+    return max(float(violation.max(initial=0.0)) for violation in violations)
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:

@@ -133,70 +133,111 @@ class _LinkedGroup(NamedTuple):
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
     """Yield the largest group of linked agents of each component; the parameters are those of the covariance."""
-    # Number the agents with a cell from 0.
+    # number the agents with a cell from 0
     is_observed = component >= 0
     observed = np.flatnonzero(is_observed)
-    renumbered = (np.cumsum(is_observed) - 1).astype(np.int32)
+    number = (np.cumsum(is_observed) - 1).astype(np.int32)
+    index = CellIndex(number[cells.agent], cells.item, len(observed), cells.n_items)
     component = component[observed]
-    n_agents = len(observed)
-    index = CellIndex(renumbered[cells.agent], cells.item, n_agents, cells.n_items)
-    agent, item = index.agent, index.item
 
-    def sum_by_agent(column: Floats) -> Floats:
-        """Sum a column, float (n_cells,), over the cells of each agent: float (n_agents,)."""
-        return np.bincount(agent, column, n_agents).astype(np.float64)
-
-    # V, the inverse of the normal matrix of the agents after the items were eliminated
-    agent_weight = sum_by_agent(weight)
-    item_weight = np.bincount(item, weight, index.n_items)
-    normalised = weight / item_weight[item]
-    eliminated = np.zeros((n_agents, n_agents))
-    for A, C in index.iter_matrices(weight, normalised):
-        eliminated += C @ A.T
-    is_same = component[:, None] == component
-    # a constant within each component makes the matrix regular without changing differences of effects
-    constant = is_same * (agent_weight.mean() / is_same.sum(axis=1))
-    V = inv(np.diag(agent_weight) - eliminated + constant, check_finite=False)
-
-    # leverage of each cell, for one chunk of items after another
-    leverage = np.empty(len(index))
-    for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
-        cross = V @ C
-        item_quadratic = (C * cross).sum(axis=0)
-        row_agent = agent[rows]
-        column = item[rows] - items.start
-        of_agent = np.diag(V)[row_agent] - 2 * cross[row_agent, column]
-        quadratic = of_agent + 1 / item_weight[item[rows]] + item_quadratic[column]
-        leverage[rows] = weight[rows] * quadratic
-
-    # A_kj·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj))
+    item_weight = np.bincount(index.item, weight, index.n_items)
+    normalised = weight / item_weight[index.item]  # A_kj/m_j
+    V = _invert_normal_matrix(index, weight, normalised, component=component)
+    leverage = _compute_leverages(index, weight, normalised, V)
     is_free = leverage < 1 - _EXACT_FIT
-    free_weight = np.where(is_free, weight, 0.0)
-    free_agent_weight = sum_by_agent(free_weight)
-    free_item_weight = np.bincount(item, free_weight, index.n_items).astype(np.float64)
-    share = _divide_or_0(free_weight, free_agent_weight[agent])
-    item_share = _divide_or_0(free_weight, free_item_weight[item])
-    numerator = np.maximum((1 - item_share) * (1 - share), 0)
-    root = np.sqrt(np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free))
-    adjusted = weight * residual * root
+    free = _weigh_free_cells(index, weight, leverage, is_free)
+    adjusted = weight * residual * free.factor
 
     def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
         """Yield influence and share, float (n_linked, n_chunk_items) each, for the agents of a group."""
         R = V[group] - V[group].mean(axis=0)
-        for E, C, p in index.iter_matrices(adjusted, normalised, share):
+        for E, C, p in index.iter_matrices(adjusted, normalised, free.share):
             influence = R @ E - (R @ C) * E.sum(axis=0)
             yield influence, p[group]
 
-    n_items = np.bincount(agent[share > 0], minlength=n_agents)
-    share_squares = sum_by_agent(share**2)
+    n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
+    share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
     for group in _robustly_linked(component, index.where(is_free)):
         yield _LinkedGroup(
-            observed[group],
-            free_agent_weight[group],
-            n_items[group],
-            share_squares[group],
-            partial(iter_chunks, group),
+            agents=observed[group],
+            weight=free.agent_weight[group],
+            n_items=n_items[group],
+            share_squares=share_squares[group],
+            iter_chunks=partial(iter_chunks, group),
         )
+
+
+class _FreeCells(NamedTuple):
+    """Weights of the cells that are not fitted exactly.
+
+    Attributes
+    ----------
+    agent_weight : float array (n_agents,)
+        Total weight of these cells of each agent.
+    share : float array (n_cells,)
+        Share p_kj of a cell in the weight of its agent; 0 for a cell that is fitted exactly.
+    factor : float array (n_cells,)
+        Correction √((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)) of a residual; 0 for a cell that is fitted exactly.
+    """
+
+    agent_weight: Floats
+    share: Floats
+    factor: Floats
+
+
+def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCells:
+    """Compute the shares of free cells in the weights of their agents, and the corrections of their residuals.
+
+    weight, leverage, is_free : arrays (n_cells,); a cell is free unless it is fitted exactly.
+    """
+    free_weight = np.where(is_free, weight, 0.0)
+    agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
+    item_weight = np.bincount(index.item, free_weight, index.n_items).astype(np.float64)
+    share = _divide_or_0(free_weight, agent_weight[index.agent])
+    item_share = _divide_or_0(free_weight, item_weight[index.item])
+
+    numerator = np.maximum((1 - item_share) * (1 - share), 0)
+    squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
+    return _FreeCells(agent_weight, share, np.sqrt(squared_factor))
+
+
+def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, *, component: Ids) -> Floats:
+    """Invert the normal matrix of agent effects, from which the effects of items were eliminated.
+
+    weight, normalised : float (n_cells,), weights of cells, and the same divided by the weight of the item. component :
+    int (n_agents,), component of each agent. Returns float (n_agents, n_agents).
+    """
+    n_agents = index.n_agents
+    agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
+    eliminated = np.zeros((n_agents, n_agents))
+    for A, C in index.iter_matrices(weight, normalised):
+        eliminated += C @ A.T
+
+    # a constant within each component makes the matrix regular without changing differences of effects
+    is_same_component = component[:, None] == component
+    constant = is_same_component * (agent_weight.mean() / is_same_component.sum(axis=1))
+    return np.asarray(inv(np.diag(agent_weight) - eliminated + constant, check_finite=False))
+
+
+def _compute_leverages(index: CellIndex, weight: Floats, normalised: Floats, V: Floats) -> Floats:
+    """Compute the leverage h of each cell, how much its prediction moves with its own score: float (n_cells,).
+
+    weight, normalised : float (n_cells,), weights A of cells, and C = A/m with m the weight of the item. V : float
+    (n_agents, n_agents), inverse of the normal matrix of agent effects.
+    """
+    agent, item = index.agent, index.item
+    item_weight = np.bincount(item, weight, index.n_items)
+    leverage = np.empty(len(index))
+    for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
+        # h = A·(V_kk − 2·(VC)_kj + 1/m_j + (CᵀVC)_jj) for agent k and item j
+        VC = V @ C
+        item_quadratic = (C * VC).sum(axis=0)
+        row_agent = agent[rows]
+        column = item[rows] - items.start
+        agent_quadratic = np.diag(V)[row_agent] - 2 * VC[row_agent, column]
+        quadratic = agent_quadratic + 1 / item_weight[item[rows]] + item_quadratic[column]
+        leverage[rows] = weight[rows] * quadratic
+    return leverage
 
 
 def _divide_or_0(part: Floats, total: Floats) -> Floats:
@@ -207,28 +248,19 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 def _robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
     """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
 
-    Parameters
-    ----------
-    component : int array (n_agents,)
-        Component of each agent.
-    free_cells : CellIndex
-        Cells that are not fitted exactly.
-
-    Returns
-    -------
-    list of bool array (n_agents,)
-        Mask of the agents of each set. A component without such a set is left out.
+    component : int (n_agents,), component of each agent; free_cells : cells that are not fitted exactly. Returns masks of
+    the agents of each set, bool (n_agents,). A component without such a set is left out.
     """
-    linked = agent_components(
+    linked_set = agent_components(
         free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items
     )
-    groups = []
+    masks = []
     for label in range(int(component.max()) + 1):
-        members = linked[(component == label) & (linked >= 0)]
-        if not members.size:
+        in_component = (component == label) & (linked_set >= 0)
+        if not in_component.any():
             continue
-        largest = np.bincount(members).argmax()
-        group = linked == largest
-        if group.sum() > 1:
-            groups.append(group)
-    return groups
+        largest_set = np.bincount(linked_set[in_component]).argmax()
+        mask = linked_set == largest_set
+        if mask.sum() > 1:
+            masks.append(mask)
+    return masks

@@ -209,41 +209,20 @@ class _Cells:
             constraint="none",
         )
 
+    def predict(self, fit: Solution) -> Floats:
+        """Predict the values of the cells on the scale of the link: float (n_cells,)."""
+        return np.asarray(fit.ability[self.agent] - fit.difficulty[self.item])
+
 
 def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
     """Maximise the quasi-likelihood by Fisher scoring, with halved steps where it would fall.
 
-    Parameters
-    ----------
-    cells : _Cells
-        Observed cells.
-    link : Link
-        Link of the model.
-    start : Solution
-        Where to start: the least-squares fit.
-
-    Returns
-    -------
-    solution : Solution
-        The best fit found.
-    n_rounds : int
-        Number of scoring steps; `_MAX_ROUNDS` + 1 if the fit did not converge.
+    `start` is the least-squares fit. Returns the best fit found, and the number of scoring steps, which is
+    `_MAX_ROUNDS` + 1 if the fit did not converge.
     """
-    p = (cells.score + 1) / 2
-
-    def predict(fit: Solution) -> Floats:
-        """Predict the cells on the scale of the link."""
-        return np.asarray(fit.ability[cells.agent] - fit.difficulty[cells.item])
-
-    def objective(eta: Floats, squared_norm: float) -> float:
-        """Compute the penalised quasi-likelihood of predictions on the scale of the link."""
-        s = link.inverse(eta)
-        likelihood = float((xlogy(p, (1 + s) / 2) + xlogy(1 - p, (1 - s) / 2)).sum())
-        return likelihood - cells.ridge / 2 * squared_norm
-
     fit = start
-    eta = predict(fit)  # predictions on the scale of the link
-    best = objective(eta, _squared_norm(fit))
+    eta = cells.predict(fit)  # predictions on the scale of the link
+    objective = _penalised_likelihood(cells, link, fit)
     for n_rounds in range(1, _MAX_ROUNDS + 1):
         # weighted least squares on the linearised scores η + (s − ŝ)/ŝ'(η)
         predicted_score = link.inverse(eta)
@@ -256,19 +235,28 @@ def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
         step = 1.0
         for _ in range(_MAX_HALVINGS):
             trial = _interpolate(fit, target, step)
-            trial_eta = predict(trial)
-            trial_objective = objective(trial_eta, _squared_norm(trial))
-            if trial_objective >= best:
+            trial_objective = _penalised_likelihood(cells, link, trial)
+            if trial_objective >= objective:
                 break
             step /= 2
         else:  # no step improves the fit
             return fit, n_rounds
 
+        trial_eta = cells.predict(trial)
         change = float(np.abs(trial_eta - eta).max())
-        fit, eta, best = trial, trial_eta, trial_objective
+        fit, eta, objective = trial, trial_eta, trial_objective
         if change < _TOLERANCE:
             return fit, n_rounds
     return fit, _MAX_ROUNDS + 1
+
+
+def _penalised_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:
+    """Compute the quasi-likelihood Σ [p ln μ + (1 − p) ln(1 − μ)] of a fit, minus its ridge penalty."""
+    p = (cells.score + 1) / 2
+    s = link.inverse(cells.predict(fit))
+    likelihood = float((xlogy(p, (1 + s) / 2) + xlogy(1 - p, (1 - s) / 2)).sum())
+    squared_norm = float(np.nansum(fit.ability**2) + np.nansum(fit.difficulty**2))
+    return likelihood - cells.ridge / 2 * squared_norm
 
 
 def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
@@ -278,8 +266,3 @@ def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
         ability=start.ability + step * (end.ability - start.ability),
         difficulty=start.difficulty + step * (end.difficulty - start.difficulty),
     )
-
-
-def _squared_norm(fit: Solution) -> float:
-    """Sum the squares of abilities and difficulties, except NaN."""
-    return float(np.nansum(fit.ability**2) + np.nansum(fit.difficulty**2))

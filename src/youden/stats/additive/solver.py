@@ -204,11 +204,11 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 
 
 def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
-    """Label the connected components of the agents, int32 (n_agents,), and count them.
+    """Label the sets of agents that chains of cells connect, int32 (n_agents,), and count the sets.
 
-    The graph is not searched if `cells` are all those of the equations and a few hops reach every agent. An agent
-    without a cell gets the label −1.
+    An agent without a cell gets the label −1. `is_complete` is whether `cells` are all those of the equations.
     """
+    # a fast check, which recognises most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
         agent_weight = equations.m if equations.swapped else equations.n
         component = (agent_weight > 0).astype(np.int32) - np.int32(1)
@@ -218,10 +218,10 @@ def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tup
 
 
 def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the cells that the ridge does not outweigh: only these link agents.
+    """Select the cells whose weight is not negligible compared with the ridge penalty.
 
-    Returns `cells` itself if all of them are selected. Raises StatisticsError [weights-scale] if an agent or item has
-    no such cell, or the sum of the weights may overflow.
+    Only these cells make agents comparable. Returns `cells` itself if all of them are selected. Raises StatisticsError
+    [weights-scale] if an agent or item has no such cell, or the sum of the weights may overflow.
     """
     if cells.weight is None:
         return cells

@@ -163,22 +163,8 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
     for chunk in chunks:
-        # Σw and Σwy of each agent (row) in each effect group (column)
         agent_weight = _sums_by_group(chunk, chunk.weight, n_agents)
-        agent_answers = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
-
-        # mean answer ȳ of each group; halved, as the sums count a trial for both of its agents
-        group_weight = agent_weight.sum(axis=0) / 2
-        group_answers = agent_answers.sum(axis=0) / 2
-        group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
-
-        # M = Σw·xxᵀ − Σ_group m_group·x̄x̄ᵀ, with x the indicator of a trial's two agents
-        pair = chunk.first * np.int64(n_agents) + chunk.second
-        pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
-        positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
-        eliminated = (agent_weight / positive_group_weight) @ agent_weight.T
-        sums.normal += pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1)) - eliminated
-        sums.right += agent_answers.sum(axis=1) - agent_weight @ group_mean
+        _add_to_normal_equations(sums, chunk, agent_weight)
 
         # Without effect groups, each item is one group.
         item_weight = agent_weight if chunk.effect_group is None else sum_by_item(chunk, chunk.weight, n_agents)
@@ -187,6 +173,30 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
         sums.item_squares += (item_weight**2).sum(axis=1)
         sums.n_clusters += (item_weight > 0).sum(axis=1)
     return sums
+
+
+def _add_to_normal_equations(sums: _Sums, chunk: PairChunk, agent_weight: Any) -> None:
+    """Add the trials of a chunk to `normal` and `right`, in place.
+
+    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group.
+    """
+    n_agents = len(sums.weight)
+    agent_answers = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
+
+    # mean answer ȳ of each group; halved, as the sums count a trial for both of its agents
+    group_weight = agent_weight.sum(axis=0) / 2
+    group_answers = agent_answers.sum(axis=0) / 2
+    group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
+
+    # M = Σw·xxᵀ − Σ_group m_group·x̄x̄ᵀ, with x the indicator of a trial's two agents
+    pair = chunk.first * np.int64(n_agents) + chunk.second
+    pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
+    positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
+    eliminated = (agent_weight / positive_group_weight) @ agent_weight.T
+    sums.normal += pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1)) - eliminated
+
+    # Σw·z·y = Σw·x·y − Σ_group m_group·x̄·ȳ
+    sums.right += agent_answers.sum(axis=1) - agent_weight @ group_mean
 
 
 def _iter_influence(
@@ -221,7 +231,6 @@ def _iter_influence(
         Influence, direct influence and weight of the items of one chunk.
     """
     n_agents = len(effect)
-    diagonal = np.diag(inverse)
     for chunk in chunks():
         first, second, group, weight = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
         agent_weight = _sums_by_group(chunk, weight, n_agents)  # Σw by agent (row) and group (column)
@@ -232,14 +241,8 @@ def _iter_influence(
         group_effect = np.bincount(group, weight * without_agents, len(group_weight)) / group_weight
         residual = without_agents - group_effect[group]
 
-        # zᵀPz = xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄ for z = x − x̄, with x the indicator of both agents and x̄ its mean in the group
-        cross = inverse @ (agent_weight / group_weight)
-        centre = ((agent_weight / group_weight) * cross).sum(axis=0)
-        pair = diagonal[first] + diagonal[second] + 2 * inverse[first, second]
-        quadratic = pair - 2 * (cross[first, group] + cross[second, group]) + centre[group]
-        leverage = weight * (1 / group_weight[group] + quadratic)
-
         # w·e/√(1 − h); a trial that is fitted exactly has no residual
+        leverage = _compute_leverages(chunk, agent_weight, group_weight, inverse)
         is_free = leverage < 1 - _EXACT_FIT
         root = np.sqrt(np.where(is_free, 1 - leverage, 1.0))
         adjusted = np.where(is_free, weight * residual / root, 0.0)
@@ -251,6 +254,26 @@ def _iter_influence(
         influence = scale * (inverse @ item_sums)
         direct = item_sums / total_weight[:, None]
         yield InfluenceChunk(influence, direct, sum_by_item(chunk, weight, n_agents))
+
+
+def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
+    """Compute the leverage h of each trial, how much its fitted value moves with its own answer: float (n_trials,).
+
+    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group; group_weight :
+    float (n_groups,); inverse : float (n_agents, n_agents), pseudo-inverse P of the normal matrix.
+    """
+    first, second, group = chunk.first, chunk.second, chunk.effect_groups
+
+    # zᵀPz = xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄ for z = x − x̄, with x the indicator of both agents and x̄ its mean in the group
+    mean_indicator = agent_weight / group_weight
+    cross = inverse @ mean_indicator
+    mean_square = (mean_indicator * cross).sum(axis=0)
+    diagonal = np.diag(inverse)
+    own_square = diagonal[first] + diagonal[second] + 2 * inverse[first, second]
+    quadratic = own_square - 2 * (cross[first, group] + cross[second, group]) + mean_square[group]
+
+    # h = w·(1/m_group + zᵀPz)
+    return np.asarray(chunk.weight * (1 / group_weight[group] + quadratic))
 
 
 class _ResidualComponents:
@@ -273,17 +296,20 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly."""
+        """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly.
+
+        is_free : bool (n_trials,), False for trials that are fitted exactly.
+        """
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
         squares = sum_by_item(chunk, used**2, n_agents)
-        # (Σe)² − Σe² is twice the sum of the products of different residuals
-        twice_products = sum_by_item(chunk, used, n_agents) ** 2 - squares
-
-        self._products += twice_products.sum(axis=1) / 2
-        self._n_products += (n * (n - 1)).sum(axis=1) / 2
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
+
+        # products of two residuals of an agent on one item: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
+        twice_products = sum_by_item(chunk, used, n_agents) ** 2 - squares
+        self._products += twice_products.sum(axis=1) / 2
+        self._n_products += (n * (n - 1)).sum(axis=1) / 2
 
         weight = chunk.weight
         self._rate_sums += weight.sum(), weight @ chunk.rate, weight @ chunk.rate**2

@@ -165,7 +165,11 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
 
 
 def _auc(ability: Floats, positive: Bools) -> Floats:
-    """Compute the AUC of each row of abilities, float (n_draws, n_agents), as Mann–Whitney's U / number of pairs."""
+    """Compute the area under the ROC curve for each draw of the abilities: float (n_draws,).
+
+    ability : float (n_draws, n_agents); positive : bool (n_agents,), agents of the positive group. The area is
+    Mann–Whitney's U, from the ranks of the positive agents, divided by the number of pairs of both groups.
+    """
     from scipy.stats import rankdata
 
     n_positive = int(positive.sum())

@@ -139,14 +139,14 @@ class CentredCovariance(ReadOnly):
         The θ_i are assumed to be independent on average. Their covariance is then C + tr C/(K(K − 1)), with K agents
         that can be compared. Its rows and columns are scaled and centred.
         """
+        # covariance of the θ_i: C + tr C/(K(K − 1)), with the K agents that can be compared with agent i
         is_linked = ~np.isnan(self.covariance)
         n_linked = np.maximum(is_linked.sum(axis=1), 2)
-        sum_of_variances = is_linked @ np.nan_to_num(np.diag(self.covariance))
-        mean_variance = sum_of_variances / (n_linked * (n_linked - 1))
+        trace = is_linked @ np.nan_to_num(np.diag(self.covariance))
+        uncentred = self.covariance + (trace / (n_linked * (n_linked - 1)))[:, None]
 
-        # covariance of the θ_i instead of the θ_i − θ̄, scaled and then centred again
-        scaled = _scale_rows_and_columns(self.covariance + mean_variance[:, None], factor)
-        scaled = np.where(is_linked, scaled, 0.0)
+        # scale it, and subtract the means of rows and columns
+        scaled = np.where(is_linked, _scale_rows_and_columns(uncentred, factor), 0.0)
         row_mean = scaled.sum(axis=1) / n_linked
         grand_mean = is_linked @ row_mean / n_linked
         centred = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]
@@ -291,12 +291,9 @@ def covariance_of_chunks(
 
     # variance added to the shrunk one: that of the prior, and that of effects which no cluster has shown
     unseen = _unseen_effect_square(squares, fourth_powers, n, floor=0.0)
-    added = (1 - data_weight) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
-
-    # covariance of independent abilities of variance 1, centred at the mean of the reference agents
-    independent = np.eye(len(n)) - np.outer(in_mean, in_mean) / K
-    independent = _scale_rows_and_columns(independent, np.where(in_mean, K / (K - 1), 1.0))
-    shrunk = _scale_rows_and_columns(gram, data_weight) + _scale_rows_and_columns(independent, added)
+    added_variance = (1 - data_weight) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
+    added = _scale_rows_and_columns(_independent_covariance(in_mean), added_variance)
+    shrunk = _scale_rows_and_columns(gram, data_weight) + added
 
     n_agents = len(n_clusters)
     covariance = np.full((n_agents, n_agents), np.nan)
@@ -304,6 +301,16 @@ def covariance_of_chunks(
     df = np.full(n_agents, np.nan)
     df[is_estimated] = n - 1 + PRIOR_CLUSTERS
     return CentredCovariance(covariance, df)
+
+
+def _independent_covariance(in_mean: Bools) -> Floats:
+    """Compute the covariance of independent abilities, measured from the mean of some agents, scaled to variances of 1.
+
+    in_mean : bool array (n_agents,), agents over which the mean is taken. Returns float (n_agents, n_agents).
+    """
+    K = int(in_mean.sum())
+    centred = np.eye(len(in_mean)) - np.outer(in_mean, in_mean) / K
+    return _scale_rows_and_columns(centred, np.where(in_mean, K / (K - 1), 1.0))
 
 
 def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float = 0.0) -> Floats:
@@ -334,7 +341,11 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Compute `unseen_effect_square` from the sums Σd² and Σd⁴ of each agent, float arrays (n_agents,)."""
+    """Estimate the squared effect of a kind of cluster that was not observed yet, see `unseen_effect_square`.
+
+    squares, fourth_powers, n : arrays (n_agents,), the sums Σd² and Σd⁴ of the effects d of each agent's clusters, and
+    the number of these. floor : smallest value of the factor 1 − 3r/n. Returns float (n_agents,).
+    """
     # r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r)
     has_effect = squares > n * _NO_INFLUENCE**2
     r = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)

@@ -99,6 +99,7 @@ class SampledCurl:
         ordered = np.sort(self.gaps, axis=None)
 
         def order_statistic(p: float) -> float:
+            """Return the ⌈pn⌉-th smallest of the n values."""
             rank = math.ceil(p * len(ordered))
             return float(ordered[min(max(rank, 1), len(ordered)) - 1])
 
@@ -123,9 +124,11 @@ class SampledCurl:
             Shares with their standard errors.
         """
         points = np.asarray(x, dtype=np.float64)
-        shares = np.array([(self.gaps <= point + _rounding(point)).mean(axis=1) for point in points])
-        shares = shares.reshape(-1, len(self.gaps))
-        return Estimates(shares.mean(axis=1), shares.std(axis=1, ddof=1) / math.sqrt(len(self.gaps)))
+        n_pairs = len(self.gaps)
+        share_by_pair = [(self.gaps <= point + _rounding(point)).mean(axis=1) for point in points]
+        shares = np.array(share_by_pair).reshape(-1, n_pairs)
+        std_error = shares.std(axis=1, ddof=1) / math.sqrt(n_pairs)
+        return Estimates(shares.mean(axis=1), std_error)
 
 
 def _rounding(x: float) -> float:
@@ -205,7 +208,7 @@ class LinkCurls(NamedTuple):
         dict
             LinkFacts by name of the link.
         """
-        return {name: _facts(measurement, self.cells) for name, measurement in self.measured.items()}
+        return {name: _summarize_link(measurement, self.cells) for name, measurement in self.measured.items()}
 
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
         """Compute the distribution of curl on every link.
@@ -323,28 +326,34 @@ def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
     return np.asarray(value - fit.ability[index.agent] + fit.difficulty[index.item])
 
 
-def _facts(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarize the measurement of one link: curl, raw and per standard deviation, and R² of the additive fit."""
+def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
+    """Summarize how additive scores are on one link: quantiles of their curl, raw and per standard deviation, and R².
+
+    `index` are the cells of the scores. R² is that of the additive fit.
+    """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()
     median_error, p95_error = quantiles.std_error.tolist()
+    if measurement.n_sampled is None:  # exact
+        median_error = p95_error = None
+
+    # scores that do not vary have neither a scale nor an R²
     sd = measurement.sd
-    varies = sd > 0
-    is_sampled = measurement.n_sampled is not None
-    r2 = None
-    if varies:
+    median_scaled = p95_scaled = r2 = None
+    if sd > 0:
+        median_scaled, p95_scaled = median / sd, p95 / sd
         r2 = r_squared(measurement.value, _additive_residuals(index, measurement.value))
     return LinkFacts(
         median=median,
         p95=p95,
         sd=sd,
-        median_scaled=median / sd if varies else None,
-        p95_scaled=p95 / sd if varies else None,
+        median_scaled=median_scaled,
+        p95_scaled=p95_scaled,
         r2=r2,
         n_rectangles=measurement.n_rectangles,
         n_sampled=measurement.n_sampled,
-        median_error=median_error if is_sampled else None,
-        p95_error=p95_error if is_sampled else None,
+        median_error=median_error,
+        p95_error=p95_error,
     )
 
 

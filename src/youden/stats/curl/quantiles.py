@@ -73,27 +73,27 @@ class _Gaps:
     def listed(self, start: Positions, stop: Positions, *, every: int) -> Positions:
         """List the gaps from each entry to the entries `start` to `stop` − 1, or only every `every`-th of these gaps.
 
-        `start` and `stop` are int64 arrays (n_entries,).
+        start, stop : int64 arrays (n_entries,), positions after the entry itself. Returns int64 (n_listed,), in steps.
         """
-        last = np.cumsum(stop - start)
-        index = np.arange(every // 2, last[-1], every)
-        entry = last.searchsorted(index, side="right")
-        return self.key[stop[entry] - last[entry] + index] - self.key[entry]
+        n_before_next_entry = np.cumsum(stop - start)  # gaps of an entry and of all earlier ones
+        n_all = n_before_next_entry[-1]
+        listed = np.arange(every // 2, n_all, every)
+        entry = n_before_next_entry.searchsorted(listed, side="right")
+
+        later_entry = stop[entry] - n_before_next_entry[entry] + listed
+        return self.key[later_entry] - self.key[entry]
 
     def order_statistic(self, rank: int) -> float:
         """Find the gap of a rank among all gaps, in the unit of the scores; rank 1 is the smallest."""
-        # the gap is in (low, high], and n_low and n_high gaps are up to these bounds
+        # The gap is in (low, high]. n_low gaps are at most `low`, and n_high at most `high`. The gaps in between are those
+        # from each entry to the entries `start` to `stop` − 1.
         low, high = -1, self.largest
         n_low, n_high = 0, self.n_gaps
         start, stop = np.arange(1, len(self.key) + 1), self.end
         while high - low > 1 and n_high - n_low > _MAX_LISTED:
-            # bounds are guessed from a sample of the gaps between them; halving guarantees progress
-            every = (n_high - n_low) // _SAMPLED
-            sample = np.sort(self.listed(start, stop, every=every))
-            position = (rank - n_low) // every
-            margin = _SAMPLED // 100
-            before, after = np.clip([position - margin, position + margin], 0, len(sample) - 1)
-            for gap in (int(sample[before]) - 1, int(sample[after]), (low + high) // 2):
+            guesses = self._guess_bounds(start, stop, rank=rank - n_low, n_between=n_high - n_low)
+            halfway = (low + high) // 2  # guarantees progress if the guesses are wrong
+            for gap in (*guesses, halfway):
                 if not low < gap < high or n_high - n_low <= _MAX_LISTED:
                     continue
                 reach = self.reach(gap)
@@ -104,9 +104,23 @@ class _Gaps:
                     stop, high, n_high = reach, gap, n_within
         if high - low == 1:
             return high * self.unit
-        remaining = self.listed(start, stop, every=1)
+
+        between = self.listed(start, stop, every=1)
         position = rank - n_low - 1
-        return float(np.partition(remaining, position)[position]) * self.unit
+        return float(np.partition(between, position)[position]) * self.unit
+
+    def _guess_bounds(self, start: Positions, stop: Positions, *, rank: int, n_between: int) -> tuple[int, int]:
+        """Guess, from a sample of gaps, a gap just below and one just above that of a rank.
+
+        start, stop : int64 arrays (n_entries,); the gaps are those from each entry to the entries `start` to `stop` − 1.
+        rank : rank among these gaps. n_between : their number.
+        """
+        every = n_between // _SAMPLED
+        sample = np.sort(self.listed(start, stop, every=every))
+        position = rank // every
+        margin = _SAMPLED // 100
+        before, after = np.clip([position - margin, position + margin], 0, len(sample) - 1)
+        return int(sample[before]) - 1, int(sample[after])
 
     def _count(self, reach: Positions) -> int:
         """Count the gaps from each entry to the later entries before `reach`, int64 (n_entries,)."""
@@ -233,7 +247,9 @@ def _compute_gaps(scores: Floats) -> _Gaps:
             f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
             slug="curl-too-large",
         )
-    difference = np.sort(scores[upper] - scores[lower], axis=1)  # NaN last
+
+    # differences of each pair of rows, ascending, measured from the smallest one; NaN comes last
+    difference = np.sort(scores[upper] - scores[lower], axis=1)
     is_defined = ~np.isnan(difference)
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
@@ -242,9 +258,12 @@ def _compute_gaps(scores: Floats) -> _Gaps:
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
     unit = max(float(relative.max()), score_range) / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
-    offset_of_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
-    key = steps + np.repeat(offset_of_pair, n_by_pair)
-    end = np.repeat(np.cumsum(n_by_pair), n_by_pair)
+
+    # keys: the pairs of rows are moved apart by more than any gap
+    offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
+    key = steps + np.repeat(offset_by_pair, n_by_pair)
+    end_by_pair = np.cumsum(n_by_pair)
+    end = np.repeat(end_by_pair, n_by_pair)
     return _Gaps(key=key, end=end, unit=unit, largest=int(steps.max()))
 
 
@@ -379,20 +398,23 @@ def _bootstrap_medians(
     `values`, float (n_links, n_agents, n_items), are the scores on each link, and `observed` is a bool array (n_agents,
     n_items). Samples without a complete rectangle are left out.
     """
-    medians: Floats = np.full((n_draws, len(values)), np.nan)
+    n_links = len(values)
+    medians: Floats = np.full((n_draws, n_links), np.nan)
     for draw in range(n_draws):
         agents, items = (_resample(size, rng) for size in observed.shape)
         try:
             corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
         except StatisticsError:
             continue
+
+        # agents i and k and items j and m of each rectangle, in the original matrix
         i, k, j, m = agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
         if coincident == "drop":
             is_distinct = (i != k) & (j != m)
             i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]
         if i.size:
             curl = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
-            medians[draw] = np.median(np.abs(curl).reshape(len(values), -1), axis=1)
+            medians[draw] = np.median(np.abs(curl).reshape(n_links, -1), axis=1)
     is_valid = ~np.isnan(medians[:, 0])
     return medians[is_valid]
 

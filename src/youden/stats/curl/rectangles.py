@@ -141,35 +141,56 @@ def sample_rectangles(
     StatisticsError
         [curl-no-rectangles]: if there is no complete rectangle.
     """
-    rows, upper, lower, n_shared = _RowPairs.from_mask(observed)
+    # pairs of rows, with probabilities proportional to their numbers of rectangles
+    row_pairs = _RowPairs.from_mask(observed)
+    n_shared = row_pairs.n_shared
     cumulative = np.cumsum(n_shared * (n_shared - 1) // 2)
     if not len(cumulative) or cumulative[-1] == 0:
         raise no_rectangles_error(observed)
+    n_all = int(cumulative[-1])
     sampled = np.sort(cumulative.searchsorted(rng.integers(0, cumulative[-1], n_pairs), side="right"))
 
     # two different columns of each rectangle, as ranks among those that the pair shares
     size = n_shared[sampled][:, None]
-    first = rng.integers(0, size, (n_pairs, n_per_pair))
-    second = (first + rng.integers(1, size, (n_pairs, n_per_pair))) % size
+    first_rank = rng.integers(0, size, (n_pairs, n_per_pair))
+    second_rank = (first_rank + rng.integers(1, size, (n_pairs, n_per_pair))) % size
+    j, m = _find_columns(row_pairs, sampled, first_rank, second_rank)
 
-    # columns by rank, for some distinct pairs of rows at a time
-    j, m = np.empty_like(first), np.empty_like(first)
-    pairs, first_row = np.unique(sampled, return_index=True)
-    edges = [*first_row.tolist(), n_pairs]
-    step = max(1, _SAMPLED_CELLS_PER_CHUNK // rows.shape[1])
+    i = np.broadcast_to(row_pairs.upper[sampled][:, None], j.shape)
+    k = np.broadcast_to(row_pairs.lower[sampled][:, None], j.shape)
+    if row_pairs.rows is not observed:  # rows are items
+        return Corners(i=j, k=m, j=i, m=k, n_all=n_all)
+    return Corners(i, k, j, m, n_all)
+
+
+def _find_columns(
+    row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
+) -> tuple[Positions, Positions]:
+    """Find the columns of rectangles from their ranks among the columns that both rows share.
+
+    sampled : int64 (n_pairs,), positions of the sampled pairs of rows, ascending; a pair may occur several times.
+    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), from 0. Returns two arrays of this shape.
+    """
+    rows, upper, lower, n_shared = row_pairs
+    n_columns = rows.shape[1]
+    first_column, second_column = np.empty_like(first_rank), np.empty_like(first_rank)
+
+    # for some distinct pairs of rows at a time, because masks of all pairs may exceed the memory
+    pairs, first_index = np.unique(sampled, return_index=True)
+    edges = [*first_index.tolist(), len(sampled)]
+    step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
     for start in range(0, len(pairs), step):
         chunk = pairs[start : start + step]
-        chunk_rows = slice(edges[start], edges[start + len(chunk)])
-        shared = np.flatnonzero(rows[upper[chunk]] & rows[lower[chunk]])
-        n_sampled = np.diff(edges[start : start + len(chunk) + 1])
-        offset = np.repeat(np.cumsum(n_shared[chunk]) - n_shared[chunk], n_sampled)[:, None]
-        j[chunk_rows] = shared[offset + first[chunk_rows]] % rows.shape[1]
-        m[chunk_rows] = shared[offset + second[chunk_rows]] % rows.shape[1]
+        in_chunk = slice(edges[start], edges[start + len(chunk)])
 
-    i, k = (np.broadcast_to(side[sampled][:, None], first.shape) for side in (upper, lower))
-    if rows is not observed:
-        i, k, j, m = j, m, i, k
-    return Corners(i, k, j, m, int(cumulative[-1]))
+        # the shared columns of all pairs of the chunk, one pair after the other, and where each pair begins
+        shared = np.flatnonzero(rows[upper[chunk]] & rows[lower[chunk]]) % n_columns
+        begin = np.cumsum(n_shared[chunk]) - n_shared[chunk]
+        n_samples = np.diff(edges[start : start + len(chunk) + 1])
+        begin_of_sample = np.repeat(begin, n_samples)[:, None]
+        first_column[in_chunk] = shared[begin_of_sample + first_rank[in_chunk]]
+        second_column[in_chunk] = shared[begin_of_sample + second_rank[in_chunk]]
+    return first_column, second_column
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

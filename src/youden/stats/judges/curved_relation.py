@@ -62,12 +62,12 @@ class CurvedRelation(ReadOnly):
 
 
 class _AdjustedDesign(NamedTuple):
-    """Cross products of trials after projection on the complement Q of the fixed part.
+    """Cross products of trials after the fixed part of a model was removed by the projection Q on its complement.
 
     Attributes
     ----------
     N : float array (n_agents, n_agents)
-        Z'QZ, with Z the matrix from agents to trials.
+        Z'QZ, with Z the matrix (n_trials, n_agents) that is 1 for the two agents of a trial.
     v : float array (n_agents,)
         Z'Qy, with y the answers.
     squares : float
@@ -133,12 +133,12 @@ def curved_relation(
     rows = np.arange(n_trials)
     Z[rows, first] = Z[rows, second] = 1.0
 
+    # fixed part: 1, x_i + x_k, x_i² + x_k², r and r(x_i + x_k)
     strength = Z @ x
     fixed = np.column_stack([np.ones(n_trials), strength, Z @ x**2, deviation, deviation * strength])
     design = _project_out(fixed, Z, answer)
     ratio, _ = _fit_variance_ratio(design)
     inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.N)
-    plain_score, plain_information = inverse @ design.v, inverse @ design.N
 
     # labels: the first judge's answer replaces the curve, which is subtracted with its errors
     first_answer = deviation + Z @ ability
@@ -149,10 +149,12 @@ def curved_relation(
     # shifts of single agents
     residual = _residuals(np.column_stack([fixed, Z]), answer)
     noise_ratio = _noise_ratio(residual, Z)
-    n_by_agent = np.maximum(Z.sum(axis=0), 1)
-    unseen = unseen_effect_square((Z * residual[:, None]).T, n_by_agent)
     shifts = [_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
+
+    # standard errors are at least √(3.54·h)/n, for effects that no trial has shown
+    n_by_agent = np.maximum(Z.sum(axis=0), 1)
+    unseen = unseen_effect_square((Z * residual[:, None]).T, n_by_agent)
     std_error = np.maximum(std_error, np.sqrt(UNSEEN_CLUSTERS * unseen) / n_by_agent)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(np.abs(shift) < _TINY, 0.0, np.abs(shift) / std_error)
@@ -160,8 +162,8 @@ def curved_relation(
         score=score,
         information=information,
         variance=variance,
-        plain_score=plain_score,
-        plain_information=plain_information,
+        plain_score=inverse @ design.v,
+        plain_information=inverse @ design.N,
         shift=shift,
         std_error=std_error,
         p_value=2 * student.sf(t, df),
@@ -205,50 +207,66 @@ def curve_share(ability: Floats, member: Floats) -> float:
 
 
 def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
-    """Remove what the fixed part of a model explains from the columns of agents and from the answers.
+    """Subtract from agents' columns and from answers what the fixed part of a model explains by least squares.
 
-    `fixed` is a float array (n_trials, n_columns), whose columns may be collinear, `Z` (n_trials, n_agents) and `answer`
-    (n_trials,).
+    fixed : float (n_trials, n_columns), whose columns may be collinear; Z : float (n_trials, n_agents), 1 for the two
+    agents of a trial; answer : float (n_trials,).
     """
+    # orthonormal basis of the fixed part
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
     basis = left[:, singular_values > _TINY * singular_values[0]]
-    Z = Z - basis @ (basis.T @ Z)
-    answer = answer - basis @ (basis.T @ answer)
+
+    Z_residual = Z - basis @ (basis.T @ Z)
+    answer_residual = answer - basis @ (basis.T @ answer)
     df = max(len(answer) - basis.shape[1], 1)
-    return _AdjustedDesign(Z.T @ Z, Z.T @ answer, float(answer @ answer), df)
+    squares = float(answer_residual @ answer_residual)
+    return _AdjustedDesign(Z_residual.T @ Z_residual, Z_residual.T @ answer_residual, squares, df)
 
 
 def _label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute score, information and variance of labels after subtracting a parabola in a covariate with errors.
+    """Compute score, information and variance of labels, after subtracting a parabola in a covariate with errors.
 
-    `x` and `x_variance`, float arrays (n_agents,), are the covariate and the variances of its errors. `ratio` is the
-    variance between agents divided by that of a trial. t_m is an unbiased estimate of the m-th power of the true x, so
-    that G_ii·(t_m·t_n − t_(m+n)), summed over agents i, is the contribution of the errors to a moment, with G the
-    information about the agents' effects. Returns the score, float (n_agents,), and information and variance, float
+    x, x_variance : float (n_agents,), covariate and variances of its errors. ratio : variance between agents divided by
+    that of a trial. Returns the score vector, float (n_agents,), and the matrices of information and variance, float
     (n_agents, n_agents) each.
     """
+    # G = N(1 + ratio·N)⁻¹, the information about the effects of agents, and h = (1 + ratio·N)⁻¹v, their score
     eigenvalues, U = np.linalg.eigh(design.N)
     eigenvalues = np.maximum(eigenvalues, 0)
     G = (U * (eigenvalues / (1 + ratio * eigenvalues))) @ U.T
     h = U @ ((U.T @ design.v) / (1 + ratio * eigenvalues))
 
-    t = [np.ones_like(x), x]
-    for m in (1, 2, 3):
-        t.append(x * t[m] - m * x_variance * t[m - 1])
-    curve = np.column_stack(t[1:3])
-    errors = np.array([[np.diag(G) @ (t[m] * t[n] - t[m + n]) for n in (1, 2)] for m in (1, 2)])
+    curve, errors = _parabola_with_errors(x, x_variance, np.diag(G))
 
-    # directions in which the curve's moments are uncorrelated, and the share of errors in each
+    # directions V in which the curve's moments are uncorrelated, and the share of errors in each
     moments, V = np.linalg.eigh(curve.T @ G @ curve)
     is_determined = moments > _TINY
     V = V[:, is_determined] / np.sqrt(moments[is_determined])
     error_share, rotation = np.linalg.eigh(V.T @ errors @ V)
     V = V @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
+
+    # projection on the complement of the curve, with its moments reduced by the errors
     complement = np.eye(len(x)) - G @ curve @ (V / (1 - error_share)) @ V.T @ curve.T
     return complement @ h, complement @ G, complement @ G @ complement.T
+
+
+def _parabola_with_errors(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
+    """Estimate x and x² without their errors, and the contribution of the errors to the moments of both.
+
+    x, x_variance, information : float (n_agents,), covariate, variance of its errors, and information about each agent.
+    Returns the estimates, float (n_agents, 2), and the contributions to the moments, float (2, 2).
+    """
+    # t_m, an unbiased estimate of the m-th power of the true x: t_(m+1) = x·t_m − m·var·t_(m−1)
+    t = [np.ones_like(x), x]
+    for m in (1, 2, 3):
+        t.append(x * t[m] - m * x_variance * t[m - 1])
+
+    # t_m·t_n − t_(m+n) estimates the contribution of the errors to the moment of x^m and x^n
+    errors = np.array([[information @ (t[m] * t[n] - t[m + n]) for n in (1, 2)] for m in (1, 2)])
+    return np.column_stack(t[1:3]), errors
 
 
 def _residuals(design: Floats, answer: Floats) -> Floats:
@@ -257,14 +275,15 @@ def _residuals(design: Floats, answer: Floats) -> Floats:
 
 
 def _noise_ratio(residual: Floats, Z: Floats) -> Floats:
-    """Compute the mean squared residual of each agent's trials relative to that of all trials, float (n_agents,).
+    """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
 
-    Ratios below 1 are raised to 1. `residual` is a float array (n_trials,), and `Z` (n_trials, n_agents) is 1 for the two
-    agents of a trial.
+    residual : float (n_trials,). Z : float (n_trials, n_agents), 1 for the two agents of a trial. Returns float
+    (n_agents,).
     """
     mean_square = float((residual**2).mean())
     if mean_square < _TINY:
         return np.ones(Z.shape[1])
+
     n_trials = np.maximum(Z.sum(axis=0), 1)
     mean_square_by_agent = (Z.T @ residual**2) / n_trials
     ratio: Floats = np.maximum(mean_square_by_agent / mean_square, 1.0)
@@ -272,45 +291,52 @@ def _noise_ratio(residual: Floats, Z: Floats) -> Floats:
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Estimate the variance between agents by restricted maximum likelihood on a grid.
+    """Estimate the variance of random effects of agents by restricted maximum likelihood on a grid.
 
-    Returns τ²/σ², the variance between agents divided by that of a trial, and σ².
+    Returns the ratio τ²/σ² of the variance between agents to that of a trial, and σ².
     """
     eigenvalues, U = np.linalg.eigh(design.N)
     eigenvalues = np.maximum(eigenvalues, 0)
-    explained = (_VARIANCE_RATIOS * (U.T @ design.v) ** 2 / (1 + _VARIANCE_RATIOS * eigenvalues)).sum(axis=1)
-    squares = np.maximum(design.squares - explained, 1e-12)
-    log_det = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
-    log_likelihood = -0.5 * (design.df * np.log(squares) + log_det)
+    rotated_v = U.T @ design.v
+
+    # squares that remain after the effects of agents, for each ratio on the grid
+    explained = (_VARIANCE_RATIOS * rotated_v**2 / (1 + _VARIANCE_RATIOS * eigenvalues)).sum(axis=1)
+    residual_squares = np.maximum(design.squares - explained, 1e-12)
+
+    log_determinant = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
+    log_likelihood = -0.5 * (design.df * np.log(residual_squares) + log_determinant)
     best = int(np.argmax(log_likelihood))
-    return float(_VARIANCE_RATIOS[best, 0]), float(squares[best]) / design.df
+    return float(_VARIANCE_RATIOS[best, 0]), float(residual_squares[best]) / design.df
 
 
 def _agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
-    """Estimate the shift of one agent, its standard error and degrees of freedom; NaN if it is not determined.
+    """Estimate the deviation of one agent from the curve, with its standard error and degrees of freedom.
 
-    The variance τ² between agents is estimated from all other agents. `noise_ratio` is the noise variance of the agent's
-    trials divided by that of all trials.
+    The variance τ² between agents is estimated from all other agents. noise_ratio : variance of the agent's trials
+    divided by that of all trials. Returns NaN if the deviation is not determined.
     """
-    N, v = design.N, design.v
-    others = np.arange(len(v)) != agent
-    n_agent = float(N[agent, agent])
-    if n_agent < _TINY:
+    others = np.arange(len(design.v)) != agent
+    own_square = float(design.N[agent, agent])
+    if own_square < _TINY:
         return np.nan, np.nan, np.nan
-    shared = N[others, agent]
-    N_others = N[np.ix_(others, others)]
+
+    # the other agents, after projection on the complement of this agent's column
+    own_v, v_others = float(design.v[agent]), design.v[others]
+    shared = design.N[others, agent]
+    N_others = design.N[np.ix_(others, others)]
     without_agent = _AdjustedDesign(
-        N=N_others - np.outer(shared, shared) / n_agent,
-        v=v[others] - shared * v[agent] / n_agent,
-        squares=design.squares - float(v[agent]) ** 2 / n_agent,
+        N=N_others - np.outer(shared, shared) / own_square,
+        v=v_others - shared * own_v / own_square,
+        squares=design.squares - own_v**2 / own_square,
         df=max(design.df - 1, 1),
     )
     ratio, variance = _fit_variance_ratio(without_agent)
 
-    # generalized least squares of the fixed effect of the agent, with the others' effects random
-    adjustment = ratio * np.linalg.solve(np.eye(len(N_others)) + ratio * N_others, np.column_stack([shared, v[others]]))
-    information = n_agent - float(shared @ adjustment[:, 0])
-    shift = (float(v[agent]) - float(shared @ adjustment[:, 1])) / information
+    # generalized least squares for the fixed effect of the agent, with random effects of the others
+    system = np.eye(len(N_others)) + ratio * N_others
+    adjustment = ratio * np.linalg.solve(system, np.column_stack([shared, v_others]))
+    information = own_square - float(shared @ adjustment[:, 0])
+    shift = (own_v - float(shared @ adjustment[:, 1])) / information
     std_error = float(np.sqrt(variance * noise_ratio / information + variance * ratio))
-    df = min(len(v) - 1, without_agent.df) if ratio > 0 else without_agent.df
+    df = min(len(design.v) - 1, without_agent.df) if ratio > 0 else without_agent.df
     return shift, std_error, float(df)

@@ -158,10 +158,11 @@ class JudgeShift:
         return math.hypot(unseen_members, unseen_others)
 
     def _unseen_shift(self, side: Bools, level: float) -> float:
-        """Compute the shift that the trials of a group could have missed; `side` : bool (n_compared,), the group."""
+        """Compute how large a shift may be that the trials of a group have not shown; side : bool (n_compared,)."""
         n = self.n_by_agent[side]
         mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
-        return float(zero_event_upper_bound((1 - level) / 2, n.sum()) * np.sqrt(mean_square))
+        max_share = float(zero_event_upper_bound((1 - level) / 2, n.sum()))  # of the trials
+        return float(max_share * np.sqrt(mean_square))
 
 
 def _reliability(effect: Floats, sampling_variance: Floats) -> float:
@@ -177,17 +178,20 @@ def _fit_effects(
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the smallest norm.
 
-    `first`, `second`, `answer` and `covariate` are arrays (n_trials,). Returns the coefficients, float (n_agents,) or
-    (n_agents + 1,), and the pseudo-inverse of the normal matrix.
+    first, second, answer, covariate : arrays (n_trials,). Returns the coefficients, float (n_agents,), or (n_agents + 1,)
+    with a covariate, and the pseudo-inverse of the normal matrix.
     """
+    # normal matrix: numbers of trials of each pair, and of each agent on the diagonal
     pairs = np.zeros((K, K))
     np.add.at(pairs, (first, second), 1.0)
     normal = pairs + pairs.T
     np.fill_diagonal(normal, np.bincount(np.append(first, second), minlength=K))
     right = _sum_by_agent(first, second, answer, K)
+
     if covariate is not None:
         border = _sum_by_agent(first, second, covariate, K)[:, None]
-        normal = np.block([[normal, border], [border.T, np.array([[float(covariate @ covariate)]])]])
+        corner = np.array([[float(covariate @ covariate)]])
+        normal = np.block([[normal, border], [border.T, corner]])
         right = np.append(right, covariate @ answer)
     inverse = np.asarray(np.linalg.pinv(normal, rcond=1e-10, hermitian=True), dtype=np.float64)
     return inverse @ right, inverse

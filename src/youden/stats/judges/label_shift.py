@@ -102,18 +102,7 @@ def label_shift(
     """
     check_level(level)
     K, n_members = len(score), int(member.sum())
-    if member.shape != score.shape or information.shape != (K, K):
-        raise StatisticsError(
-            f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
-            f"{member.shape}. Pass arrays of one fit.",
-            slug="label-shape",
-        )
-    if not 0 < n_members < K:
-        raise StatisticsError(
-            f"The label must separate the agents: got {n_members} of {K} with it. "
-            "Pass a label that some agents have, and some have not.",
-            slug="label-constant",
-        )
+    _check_labels(score, information, member)
 
     # permutations F of the label, without those of no variance
     is_exact = comb(K, n_members) <= n_permutations
@@ -136,18 +125,47 @@ def label_shift(
     g = F @ (information @ f) / length
     observed_g = f_information / f_length
     differs = observed_g - g > 1e-9
+    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
+
     # the observed labels, or labels equivalent to them, are as extreme for every c
     n_observed = 0 if is_exact else 1  # all permutations include the observed labels
     n = len(F) + n_observed
     n_always = len(F) - int(differs.sum()) + n_observed
-    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
-    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
+    low, high, p_value = _invert_test(ends, n=n, n_always=n_always, level=level)
+    return LabelShift(estimate, low, high, p_value, n, level)
+
+
+def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
+    """Raise StatisticsError [label-shape] or [label-constant] unless the arrays fit, and some agents have the label."""
+    K, n_members = len(score), int(member.sum())
+    if member.shape != score.shape or information.shape != (K, K):
+        raise StatisticsError(
+            f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
+            f"{member.shape}. Pass arrays of one fit.",
+            slug="label-shape",
+        )
+    if not 0 < n_members < K:
+        raise StatisticsError(
+            f"The label must separate the agents: got {n_members} of {K} with it. "
+            "Pass a label that some agents have, and some have not.",
+            slug="label-constant",
+        )
+
+
+def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
+    """Compute the interval and the p-value of c = 0 from the values of c that each permutation excludes.
+
+    ends : float (n_half_lines,), ascending ends of the half-lines of these values. n : number of all permutations.
+    n_always : number of those that exclude no value. Bounds are ∓∞ if no value can be excluded.
+    """
     low, high = -np.inf, np.inf
+    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
     if 0 <= n_excluded < len(ends):
         low, high = ends[n_excluded], ends[-1 - n_excluded]
+
     n_extreme = min(int((ends <= 0).sum()), int((ends >= 0).sum())) + n_always
     p_value = min(1.0, 2 * n_extreme / n)
-    return LabelShift(estimate, float(low), float(high), p_value, n, level)
+    return float(low), float(high), p_value
 
 
 def _all_labels(K: int, n_members: int) -> Floats:

@@ -83,7 +83,10 @@ def _adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
     is_used = cell_weight > 0
     cell_sum = np.bincount(cell, weight * answer)
     cell_mean = np.divide(cell_sum, cell_weight, out=np.zeros(len(cell_weight)), where=is_used)
-    residual = float((weight * (answer - cell_mean[cell]) ** 2).sum())
-    total = float((weight * (answer - float(weight @ answer)) ** 2).sum())
+
+    # 1 − (residual squares / total squares)·(n − 1)/(n − number of cells), with n = 1/Σw² trials
+    residual_squares = float((weight * (answer - cell_mean[cell]) ** 2).sum())
+    total_squares = float((weight * (answer - float(weight @ answer)) ** 2).sum())
     n_effective = 1 / float((weight**2).sum())
-    return 1 - residual / total * (n_effective - 1) / max(n_effective - int(is_used.sum()), 1)
+    remaining_df = max(n_effective - int(is_used.sum()), 1)
+    return 1 - residual_squares / total_squares * (n_effective - 1) / remaining_df

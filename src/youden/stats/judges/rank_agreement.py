@@ -66,52 +66,87 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a),
     with B the reliability of a.
     """
-    a, b, covariance = shift.effect_a, shift.effect_b, shift.covariance
+    a = shift.effect_a
     K = len(a)
     x = _normalise(a - a.mean())
     if not x.any():
         return RankAgreement(np.nan, np.nan, np.nan, shift.level, np.nan)
 
-    # orthonormal basis: constant, linear, quadratic, and the complement, in which the sampling covariance is diagonal
-    line = np.column_stack([np.full(K, K**-0.5), x])
-    quadratic = _normalise(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
-    fixed = np.column_stack([line, quadratic]) if quadratic.any() else line
-    complement = np.linalg.svd(fixed, full_matrices=True)[0][:, fixed.shape[1] :]
-    sampling_variance, rotation = np.linalg.eigh(complement.T @ covariance @ complement)
-    basis = np.column_stack([complement @ rotation, quadratic])
-    quadratic_variance = float(quadratic @ covariance @ quadratic)
-    sampling_variance = np.append(sampling_variance, quadratic_variance).clip(0) + 1e-12
-    observed = basis.T @ b
-
-    # posterior over τ and the SD of the quadratic term, on a grid
-    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
-    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
-    quadratic_square = tau_square[:, None] + (_BENDS * float(x @ b)) ** 2
-    log_likelihood = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)[:, None]
-    log_likelihood = log_likelihood + _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
-    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
-    grid_points = rng.choice(weight.size, n_draws, p=weight / weight.sum())
-
-    # posterior draws of the true effects under judge B
-    n_coordinates = len(sampling_variance)
-    prior_variance = np.repeat(tau_square[grid_points // len(_BENDS), None], n_coordinates, axis=1)
-    prior_variance[:, -1] = quadratic_square.ravel()[grid_points]
-    trust = prior_variance / (prior_variance + sampling_variance)
-    noise = rng.standard_normal((n_draws, n_coordinates))
-    coordinates = trust * observed + np.sqrt(trust * sampling_variance) * noise
-    slope_sd = np.sqrt(max(float(x @ covariance @ x), 0.0))
-    slope = x @ b + slope_sd * rng.standard_normal(n_draws)
-    true_b = slope[:, None] * x + coordinates @ basis.T
-    rho = _spearman_rows(true_b, a)
-
+    rho = _spearman_rows(_draw_effects(shift, x, rng=rng, n_draws=n_draws), a)
     p_high = (1 + shift.level) / 2
     low, median, high = np.quantile(rho, [1 - p_high, 0.5, p_high]).tolist()
     if low == high:
         low = high = np.nan
+
+    # true effects of judge A: N(ā + B(a − ā), B(1 − B)·var a), with B the reliability
     B = shift.reliability_a
-    true_a = a.mean() + B * (a - a.mean()) + (B * (1 - B)) ** 0.5 * a.std() * rng.standard_normal((n_draws, K))
+    mean, sd = a.mean() + B * (a - a.mean()), (B * (1 - B)) ** 0.5 * a.std()
+    true_a = mean + sd * rng.standard_normal((n_draws, K))
     ceiling = float(np.median(_spearman_rows(true_a, a)))
     return RankAgreement(median, low, high, shift.level, ceiling)
+
+
+def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
+    """Draw the true effects under judge B from their posterior distribution: float (n_draws, n_agents).
+
+    x : float (n_agents,), effects under judge A, centred and of length 1.
+    """
+    basis, sampling_variance = _sampling_basis(shift, x)
+    observed = basis.T @ shift.effect_b
+    slope = x @ shift.effect_b
+    prior_variance = _draw_prior_variances(observed, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
+
+    # deviations from a line: shrunk observed ones, with the weight prior/(prior + sampling variance), plus noise
+    data_weight = prior_variance / (prior_variance + sampling_variance)
+    noise = rng.standard_normal((n_draws, len(observed)))
+    coordinates = data_weight * observed + np.sqrt(data_weight * sampling_variance) * noise
+
+    # the slope of the line has a flat prior
+    slope_sd = np.sqrt(max(float(x @ shift.covariance @ x), 0.0))
+    drawn_slope = slope + slope_sd * rng.standard_normal(n_draws)
+    return np.asarray(drawn_slope[:, None] * x + coordinates @ basis.T)
+
+
+def _draw_prior_variances(
+    observed: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
+) -> Floats:
+    """Draw the prior variances of deviations from a line, given the observed deviations: float (n_draws, n_vectors).
+
+    observed, sampling_variance : float (n_vectors,), deviations in an orthonormal basis, the quadratic one last, and
+    their sampling variances. slope : slope of the line. The prior variance is τ², plus that of the quadratic term.
+    """
+    # likelihood of τ (rows) and of the SD of the quadratic term (columns)
+    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
+    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
+    quadratic_square = tau_square[:, None] + (_BENDS * slope) ** 2
+    log_of_others = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)
+    log_of_quadratic = _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
+    log_likelihood = log_of_others[:, None] + log_of_quadratic
+
+    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
+    grid_point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
+    prior_variance = np.repeat(tau_square[grid_point // len(_BENDS), None], len(observed), axis=1)
+    prior_variance[:, -1] = quadratic_square.ravel()[grid_point]
+    return prior_variance
+
+
+def _sampling_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
+    """Make an orthonormal basis of the deviations of effects from a line in x, with their sampling variances.
+
+    x : float (n_agents,), centred and of length 1. The last vector is the quadratic term, 0 for 3 agents; the sampling
+    errors of the others are uncorrelated. Returns float (n_agents, n_vectors) and (n_vectors,).
+    """
+    K = len(x)
+    line = np.column_stack([np.full(K, K**-0.5), x])
+    quadratic = _normalise(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
+    fixed = np.column_stack([line, quadratic]) if quadratic.any() else line
+    complement = np.linalg.svd(fixed, full_matrices=True)[0][:, fixed.shape[1] :]
+    sampling_variance, rotation = np.linalg.eigh(complement.T @ shift.covariance @ complement)
+    basis = np.column_stack([complement @ rotation, quadratic])
+
+    quadratic_variance = float(quadratic @ shift.covariance @ quadratic)
+    sampling_variance = np.append(sampling_variance, quadratic_variance).clip(0) + 1e-12
+    return basis, sampling_variance
 
 
 def _log_density(value: Floats, variance: Floats) -> Floats:

@@ -89,12 +89,24 @@ class LabelLikelihood:
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """One regression: a form of ability with or without a slope, and the likelihood of all labels given a, b and τ.
+    """One regression of quality on ability, logit(quality) = a + b·x + u, and the likelihood of all labels under it.
 
-    curvature : c of the form; x, std_error : float (n_agents,), transformed abilities and their standard errors;
-    on_line : float (n_sds, n_grid, n_agents), likelihood of an agent's labels for each SD and mean of its logit quality;
-    off_line : float (n_agents,), likelihood of its labels if it is an outlier; step : step of the grid; has_slope :
-    whether b may differ from 0; prior : prior probability of the regression.
+    Attributes
+    ----------
+    curvature : float
+        Curvature c of the form in which ability enters.
+    x, std_error : float array (n_agents,)
+        Transformed abilities and their standard errors.
+    on_line : float array (n_sds, n_grid, n_agents)
+        Likelihood of an agent's labels if it is no outlier, for each SD and each mean of its logit quality.
+    off_line : float array (n_agents,)
+        Likelihood of the labels of an agent if it is an outlier.
+    step : float
+        Step of the grid of logits.
+    has_slope : bool
+        Whether b may differ from 0.
+    prior : float
+        Prior probability of the regression.
     """
 
     curvature: float
@@ -107,48 +119,71 @@ class _Regression:
     prior: float
 
     def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Interpolate the likelihood of each agent's labels if it is not an outlier: float (n_a, n_b, n_agents).
+        """Look up the likelihood of each agent's labels if it is no outlier, for intercepts a, slopes b and one τ.
 
-        Also returns the flat index into `on_line` of the lower grid point, and the fraction of the step beyond it.
+        a : float (n_a,); b : float (n_b,); tau : SD of the deviation u. Returns three arrays (n_a, n_b, n_agents): the
+        likelihood, interpolated between two points of the grid of logits; the index of the lower one in `on_line`,
+        flattened; and the distance from it, as a fraction of the step.
         """
         n_sds, n_grid, n_agents = self.on_line.shape
+
+        # nearest SD in the table: √(τ² + (b·std_error)²)
         sd = np.hypot(tau, b[:, None] * self.std_error)
         log_ratio = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
-        sd_index = np.clip(np.rint(np.log(sd / _KERNEL_SDS[0]) / log_ratio).astype(np.int64), 0, n_sds - 1)
+        nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_ratio).astype(np.int64)
+        sd_index = np.clip(nearest, 0, n_sds - 1)
 
+        # position of the mean a + b·x on the grid of logits
         position = (a[:, None, None] + b[:, None] * self.x + _MAX_LOGIT) / self.step
         position = np.clip(position, 0, n_grid - 1.001)
         lower = position.astype(np.int64)
         fraction = position - lower
+
         index = (sd_index * n_grid + lower) * n_agents + np.arange(n_agents)
-        table = self.on_line.reshape(-1)
-        low = table[index]
-        return low + (table[index + n_agents] - low) * fraction, index, fraction
+        likelihoods = self.on_line.reshape(-1)
+        at_lower = likelihoods[index]
+        at_upper = likelihoods[index + n_agents]
+        return at_lower + (at_upper - at_lower) * fraction, index, fraction
 
     def log_weights(self, a: Floats, b: Floats) -> Floats:
-        """Compute log posterior weights of grid points: float (n_taus, n_outlier_shares, n_a, n_b)."""
-        log = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(a), len(b)))
+        """Compute log posterior weights for all combinations of intercepts a and slopes b, and for each τ and share.
+
+        a : float (n_a,) and b : float (n_b,), equidistant. Returns float (n_taus, n_outlier_shares, n_a, n_b).
+        """
+        log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(a), len(b)))
         for t, tau in enumerate(_TAUS):
             on_line = self.on_line_likelihood(a, b, tau)[0]
             for s, share in enumerate(_OUTLIER_SHARES):
-                log[t, s] = np.log((1 - share) * on_line + share * self.off_line).sum(axis=2)
-        log += np.log(_OUTLIER_PRIOR)[:, None, None] - 0.5 * (a[:, None] / _INTERCEPT_SD) ** 2 + np.log(a[1] - a[0])
-        tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
-        log += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
-        if not self.has_slope:
-            return np.asarray(log)
+                likelihood = (1 - share) * on_line + share * self.off_line
+                log_weight[t, s] = np.log(likelihood).sum(axis=2)
 
+        # priors of the share of outliers, of the intercept, and of τ
+        half_square = 0.5 * (a[:, None] / _INTERCEPT_SD) ** 2  # minus the log density of the intercept
+        log_weight += np.log(_OUTLIER_PRIOR)[:, None, None] - half_square + np.log(a[1] - a[0])
+        tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
+        log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
+        if not self.has_slope:
+            return np.asarray(log_weight)
+
+        # prior of the slope: a normal density, times twice the prior probability of its sign
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
         p_sign = np.where(b > 0, p_positive, np.where(b < 0, 1 - p_positive, 0.5))
         log_scale = np.log(2 * p_sign * (b[1] - b[0]) / _SLOPE_SD / np.sqrt(2 * np.pi))
-        return np.asarray(log + log_scale - 0.5 * (b / _SLOPE_SD) ** 2)
+        return np.asarray(log_weight + log_scale - 0.5 * (b / _SLOPE_SD) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
 class _PosteriorGrid:
-    """Grid of a and b of a regression with posterior weights.
+    """Grid of intercepts a and slopes b of a regression, with posterior weights.
 
-    a, b : float (n_a,) and (n_b,); weight : float (n_taus, n_outlier_shares, n_a, n_b).
+    Attributes
+    ----------
+    regression : _Regression
+        The regression.
+    a, b : float array (n_a,), (n_b,)
+        Intercepts and slopes.
+    weight : float array (n_taus, n_outlier_shares, n_a, n_b)
+        Posterior weight of each τ, share of outliers, intercept and slope.
     """
 
     regression: _Regression
@@ -173,10 +208,12 @@ class RegressionPosterior:
     @property
     def r2(self) -> float:
         """Share of the variance of logit quality that is due to the slope, averaged over the posterior."""
-        return sum(
-            float((grid.weight.sum(axis=(1, 2)) * grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)).sum())
-            for grid in self.grids
-        )
+        total = 0.0
+        for grid in self.grids:
+            weight = grid.weight.sum(axis=(1, 2))  # by τ and slope
+            explained_share = grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)
+            total += float((weight * explained_share).sum())
+        return total
 
     def slope_quantile(self, p: float) -> float:
         """Compute the p quantile of the slope over all regressions.
@@ -191,18 +228,23 @@ class RegressionPosterior:
         float
             Quantile; 0 for an interval of probabilities, because the slope may be exactly 0.
         """
-        slopes = [grid for grid in self.grids if grid.regression.has_slope]
-        b = np.sort(np.concatenate([grid.b for grid in slopes]))
-        cumulative = np.zeros(len(b))
+        # cumulative probability at each slope other than 0, over all grids, and the probability of a negative slope
+        sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
+        slopes = np.sort(np.concatenate([grid.b for grid in sloped_grids]))
+        cumulative = np.zeros(len(slopes))
         p_negative = 0.0
-        for grid in slopes:
+        for grid in sloped_grids:
             weight = grid.weight.sum(axis=(0, 1, 2))
             cumulative_of_grid = np.cumsum(weight) - weight / 2
-            cumulative += np.interp(b, grid.b, cumulative_of_grid)
+            cumulative += np.interp(slopes, grid.b, cumulative_of_grid)
             p_negative += float(np.interp(0, grid.b, cumulative_of_grid))
-        if p_negative < p <= p_negative + self.p_zero_slope:
+
+        # the probability of a slope of 0 lies between those of negative and of positive slopes
+        if p <= p_negative:
+            return float(np.interp(p, cumulative, slopes))
+        if p <= p_negative + self.p_zero_slope:
             return 0.0
-        return float(np.interp(p if p <= p_negative else p - self.p_zero_slope, cumulative, b))
+        return float(np.interp(p - self.p_zero_slope, cumulative, slopes))
 
     def at_slope(self, slope: float) -> RegressionPosterior:
         """Condition the posterior on a value of the slope.
@@ -219,14 +261,11 @@ class RegressionPosterior:
         """
         grids = []
         for grid in self.grids:
-            if slope == 0 and not grid.regression.has_slope:
+            has_slope = grid.regression.has_slope
+            if slope == 0 and not has_slope:
                 grids.append(grid)
-            elif slope != 0 and grid.regression.has_slope and grid.b[0] <= slope <= grid.b[-1]:
-                k = int(np.clip(np.searchsorted(grid.b, slope) - 1, 0, len(grid.b) - 2))
-                step = grid.b[k + 1] - grid.b[k]
-                fraction = (slope - grid.b[k]) / step
-                weight = grid.weight[..., k : k + 2] * np.array([1 - fraction, fraction]) / step
-                grids.append(replace(grid, b=grid.b[k : k + 2], weight=weight))
+            elif slope != 0 and has_slope and grid.b[0] <= slope <= grid.b[-1]:
+                grids.append(_interpolate_slope(grid, slope))
         total = sum(float(grid.weight.sum()) for grid in grids)
         return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
 
@@ -243,12 +282,16 @@ class RegressionPosterior:
         float array (n_points,)
             Mean of logit⁻¹(a + b·t(z)), in [0, 1].
         """
-        z, reference = _standardise(ability, self.ability), _standardise(self.ability, self.ability)
+        z = _standardise(ability, self.ability)
+        reference = _standardise(self.ability, self.ability)
+
+        # sum over all regressions of the mean over intercepts a and slopes b, by their posterior weights
         curve = np.zeros(len(z))
         for grid in self.grids:
-            x = _transform(z, grid.regression.curvature, reference)[0]
+            x, _ = _transform(z, grid.regression.curvature, reference)
+            quality = expit(grid.a[:, None, None] + grid.b[:, None] * x)  # by intercept, slope and point
             weight = grid.weight.sum(axis=(0, 1))
-            curve += np.tensordot(weight, expit(grid.a[:, None, None] + grid.b[:, None] * x), axes=2)
+            curve += np.tensordot(weight, quality, axes=2)
         return curve
 
     def predict(self) -> tuple[Floats, Floats]:
@@ -266,31 +309,54 @@ class RegressionPosterior:
         Each grid point counts with its weight divided by the likelihood of the agent's own labels, which removes these
         exactly.
         """
+        # weight of each SD and mean of an agent's logit quality, flattened, and weight of being an outlier
         on_line_table = self.grids[0].regression.on_line
         n_agents = on_line_table.shape[2]
-        by_point, outlier = np.zeros(on_line_table.size), np.zeros(n_agents)
+        flat_weight, outlier_weight = np.zeros(on_line_table.size), np.zeros(n_agents)
         for grid in self.grids:
-            off_line = grid.regression.off_line
             for t, tau in enumerate(_TAUS):
-                if grid.weight[t].sum() < _NEGLIGIBLE_WEIGHT:
-                    continue
-                on_line, index, fraction = grid.regression.on_line_likelihood(grid.a, grid.b, tau)
-                weight = np.zeros_like(on_line)
-                for s, share in enumerate(_OUTLIER_SHARES):
-                    own_likelihood = (1 - share) * on_line + share * off_line
-                    without_own = grid.weight[t, s][:, :, None] / own_likelihood
-                    weight += (1 - share) * without_own
-                    outlier += share * without_own.sum(axis=(0, 1))
-                lower, upper = weight * (1 - fraction), weight * fraction
-                by_point += np.bincount(index.ravel(), weights=lower.ravel(), minlength=by_point.size)
-                by_point += np.bincount(index.ravel() + n_agents, weights=upper.ravel(), minlength=by_point.size)
+                if grid.weight[t].sum() >= _NEGLIGIBLE_WEIGHT:
+                    _add_predictions(grid, t, tau, flat_weight, outlier_weight)
 
-        by_sd = by_point.reshape(on_line_table.shape)
-        is_used = by_sd.any(axis=(1, 2))
+        # a normal distribution of the logit around each mean, with each SD
+        weight = flat_weight.reshape(on_line_table.shape)
+        is_used = weight.any(axis=(1, 2))
         kernels = _normal_kernels(self.grids[0].regression.step)
-        density = np.einsum("sgk,sgh->kh", by_sd[is_used], kernels[is_used], optimize=True)
-        total = density.sum(axis=1) + outlier
-        return density / total[:, None], outlier / total
+        density = np.einsum("sgk,sgh->kh", weight[is_used], kernels[is_used], optimize=True)
+        total = density.sum(axis=1) + outlier_weight
+        return density / total[:, None], outlier_weight / total
+
+
+def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
+    """Restrict a grid to the two slopes next to a given one, with weights that interpolate the density at it."""
+    k = int(np.clip(np.searchsorted(grid.b, slope) - 1, 0, len(grid.b) - 2))
+    step = grid.b[k + 1] - grid.b[k]
+    fraction = (slope - grid.b[k]) / step
+    weight = grid.weight[..., k : k + 2] * np.array([1 - fraction, fraction]) / step
+    return replace(grid, b=grid.b[k : k + 2], weight=weight)
+
+
+def _add_predictions(
+    grid: _PosteriorGrid, tau_index: int, tau: float, flat_weight: Floats, outlier_weight: Floats
+) -> None:
+    """Add the posterior weights for one τ, without each agent's own labels, to two arrays, in place.
+
+    flat_weight : float (n_sds · n_grid · n_agents,), for agents that are no outliers; outlier_weight : float
+    (n_agents,).
+    """
+    n_agents = len(outlier_weight)
+    on_line, index, fraction = grid.regression.on_line_likelihood(grid.a, grid.b, tau)
+    weight = np.zeros_like(on_line)
+    for s, share in enumerate(_OUTLIER_SHARES):
+        own_likelihood = (1 - share) * on_line + share * grid.regression.off_line
+        without_own = grid.weight[tau_index, s][:, :, None] / own_likelihood
+        weight += (1 - share) * without_own
+        outlier_weight += share * without_own.sum(axis=(0, 1))
+
+    # each weight is divided between the two grid points next to the mean
+    to_lower, to_upper = weight * (1 - fraction), weight * fraction
+    flat_weight += np.bincount(index.ravel(), weights=to_lower.ravel(), minlength=flat_weight.size)
+    flat_weight += np.bincount(index.ravel() + n_agents, weights=to_upper.ravel(), minlength=flat_weight.size)
 
 
 def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Floats) -> RegressionPosterior:
@@ -314,30 +380,33 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     z, z_error = np.zeros(len(ability)), np.ones(len(ability))
     z[has_ability] = reference
     z_error[has_ability] = np.nan_to_num(std_error[has_ability]) / _sd(finite_ability)
-    on_line = _normal_kernels(likelihood.step) @ likelihood.value.T
-    off_line = likelihood.value @ likelihood.uniform
-    p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
 
-    linear = _Regression(0.0, z, z_error, on_line, off_line, likelihood.step, has_slope=False, prior=p_no_slope)
-    regressions = [linear]
-    for curvature, prior in zip(_CURVATURES, _CURVATURE_PRIOR, strict=True):
-        x, derivative = _transform(z, curvature, reference)
-        regressions.append(
-            replace(
-                linear,
-                curvature=curvature,
-                x=x,
-                std_error=derivative * z_error,
-                has_slope=True,
-                prior=prior * (1 - p_no_slope),
-            )
-        )
-    grids = [_make_grid(regression) for regression in regressions]
-    maximum = max(float(grid.weight.max()) for grid in grids)
-    total = sum(float(np.exp(grid.weight - maximum).sum()) for grid in grids)
-    return RegressionPosterior(
-        [replace(grid, weight=np.exp(grid.weight - maximum) / total) for grid in grids], finite_ability
+    p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
+    without_slope = _Regression(
+        curvature=0.0,
+        x=z,
+        std_error=z_error,
+        on_line=_normal_kernels(likelihood.step) @ likelihood.value.T,
+        off_line=likelihood.value @ likelihood.uniform,
+        step=likelihood.step,
+        has_slope=False,
+        prior=p_no_slope,
     )
+    regressions = [without_slope]
+    for curvature, form_prior in zip(_CURVATURES, _CURVATURE_PRIOR, strict=True):
+        x, derivative = _transform(z, curvature, reference)
+        prior = form_prior * (1 - p_no_slope)
+        regression = replace(
+            without_slope, curvature=curvature, x=x, std_error=derivative * z_error, has_slope=True, prior=prior
+        )
+        regressions.append(regression)
+
+    # the weights of all grids sum to 1
+    grids = [_make_grid(regression) for regression in regressions]
+    max_log_weight = max(float(grid.weight.max()) for grid in grids)
+    total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in grids)
+    normalised = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in grids]
+    return RegressionPosterior(normalised, finite_ability)
 
 
 def _sd(x: Floats) -> float:
@@ -352,15 +421,17 @@ def _standardise(x: Floats, reference: Floats) -> Floats:
 
 
 def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform z by the form t with curvature c, standardised such that t(reference) has mean 0 and SD 1.
+    """Transform z by sign(c)·exp(c·z), with c the curvature, or leave it unchanged if c = 0.
 
-    Returns t(z) and its derivative, float (n,).
+    z : float (n,), standardised abilities. reference : float (n_reference,), standardised abilities whose transformed
+    values have mean 0 and SD 1. Returns the transformed z and the derivative, float (n,) each.
     """
     if curvature == 0:
         return z, np.ones(len(z))
-    exponential, of_reference = (np.exp(curvature * np.clip(x, -_MAX_Z, _MAX_Z)) for x in (z, reference))
-    derivative = abs(curvature) * exponential / _sd(of_reference)
-    return np.sign(curvature) * _standardise(exponential, of_reference), derivative
+    exponential = np.exp(curvature * np.clip(z, -_MAX_Z, _MAX_Z))
+    reference_exponential = np.exp(curvature * np.clip(reference, -_MAX_Z, _MAX_Z))
+    derivative = abs(curvature) * exponential / _sd(reference_exponential)
+    return np.sign(curvature) * _standardise(exponential, reference_exponential), derivative
 
 
 @lru_cache(2)
@@ -372,18 +443,28 @@ def _normal_kernels(step: float) -> Floats:
 
 
 def _make_grid(regression: _Regression) -> _PosteriorGrid:
-    """Make a grid with log posterior weights: coarse first, and then finer around the bulk of the posterior."""
-    a, b = np.linspace(-5, 5, 17), np.linspace(-3.2, 3.2, 13) if regression.has_slope else np.zeros(1)
-    coarse = regression.log_weights(a, b)
-    coarse = np.exp(coarse - coarse.max())
-    coarse /= coarse.sum()
-    a = _zoom(a, coarse.sum(axis=(0, 1, 3)), 13)
-    b = _zoom(b, coarse.sum(axis=(0, 1, 2)), 13) if regression.has_slope else b
+    """Make a grid of intercepts and slopes with log posterior weights.
+
+    A coarse grid shows where the posterior weights are. The grid that is returned is finer and lies around them.
+    """
+    a, b = np.linspace(-5, 5, 17), np.zeros(1)
+    if regression.has_slope:
+        b = np.linspace(-3.2, 3.2, 13)
+    log_weight = regression.log_weights(a, b)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+
+    a = _zoom(a, weight.sum(axis=(0, 1, 3)), 13)
+    if regression.has_slope:
+        b = _zoom(b, weight.sum(axis=(0, 1, 2)), 13)
     return _PosteriorGrid(regression, a, b, regression.log_weights(a, b))
 
 
 def _zoom(grid: Floats, weight: Floats, n: int) -> Floats:
-    """Make a grid of n points around the bulk of the weight; grid, weight : float (n_grid,), weights sum to 1."""
+    """Make a grid of `n` points that covers 3.5 standard deviations around the mean of a distribution.
+
+    grid, weight : float (n_grid,), points and their probabilities.
+    """
     mean = float(weight @ grid)
     sd = float(np.sqrt(weight @ (grid - mean) ** 2))
     half_width = 3.5 * max(sd, 0.6 * (grid[1] - grid[0]))

@@ -39,7 +39,8 @@ _STEP, _FINE_STEP = 0.125, 0.05
 _MANY_LABELS, _MAX_LABELS = 150, 1000
 _PRIOR_VARIANCE = 0.25
 """Variance of a label of 0 or 1 with the mean .5, which is added to the sums of squares that are compared."""
-_N_CURVE_POINTS = 41
+_MIN_RELATIVE_VARIANCE = 0.02
+_N_CURVE_POINTS, _N_BISECTIONS = 41, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +94,11 @@ class QualityEstimates:
         float array (n_agents,)
             Probabilities, which sum to 1.
         """
-        cumulative = np.cumsum(self.density, axis=1) - self.density / 2
-        log_below = np.log(np.maximum(cumulative, 1e-300))
-        log_product = log_below.sum(axis=0)
-        p_best = (self.density * np.exp(log_product - log_below)).sum(axis=1)
+        # P(k is best) = Σ_q p_k(q)·Π_{i≠k} P(q_i < q), where half of the probability of q itself counts as below q
+        p_below = np.cumsum(self.density, axis=1) - self.density / 2
+        log_p_below = np.log(np.maximum(p_below, 1e-300))
+        log_p_others_below = log_p_below.sum(axis=0) - log_p_below
+        p_best = (self.density * np.exp(log_p_others_below)).sum(axis=1)
         return np.asarray(p_best / p_best.sum())
 
     def regret_bound(self, agent: int) -> float:
@@ -113,13 +115,18 @@ class QualityEstimates:
             Smallest δ such that, with the probability `level`, no agent's quality exceeds the selected one's by more
             than δ.
         """
-        others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
+        cdf_of_others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
+
+        # bisection for the smallest δ with P(no other quality exceeds the selected one by more than δ) ≥ level
         low, high = 0.0, 1.0
-        for _ in range(20):
-            mid = (low + high) / 2
-            p_below = np.array([np.interp(self.grid + mid, self.grid, cdf) for cdf in others])
-            is_enough = self.density[agent] @ p_below.prod(axis=0) >= self.level
-            low, high = (low, mid) if is_enough else (mid, high)
+        for _ in range(_N_BISECTIONS):
+            delta = (low + high) / 2
+            p_by_agent = np.array([np.interp(self.grid + delta, self.grid, cdf) for cdf in cdf_of_others])
+            p_no_agent_exceeds = self.density[agent] @ p_by_agent.prod(axis=0)
+            if p_no_agent_exceeds >= self.level:
+                high = delta
+            else:
+                low = delta
         return high
 
     def allocate_labels(self, n: int, left: Positions, *, for_best: bool) -> Positions:
@@ -150,18 +157,28 @@ class QualityEstimates:
         ----------
         Frazier (2018), A tutorial on Bayesian optimization, arXiv:1807.02811.
         """
-        allocated = np.zeros(len(left), dtype=np.int64)
         variance = _variance(self.density, self.grid)
         q = self.density @ self.grid
+        label_variance = q * (1 - q)
+
+        # gain of knowing the quality q' of each agent: E max(q' − m, 0), or E max(m − q', 0) for the best agent
         best = int(np.argmax(q))
         is_best = np.arange(len(q)) == best
-        best_other = np.where(is_best, np.delete(q, best).max(initial=0.0), q[best])[:, None]
+        second_highest = np.delete(q, best).max(initial=0.0)
+        best_other = np.where(is_best, second_highest, q[best])[:, None]
         sign = np.where(is_best, -1, 1)[:, None]
-        gain = (self.density * np.maximum(sign * (self.grid - best_other), 0)).sum(axis=1)
+        improvement = np.maximum(sign * (self.grid - best_other), 0)
+        gain = (self.density * improvement).sum(axis=1)
+
+        allocated = np.zeros(len(left), dtype=np.int64)
         for _ in range(min(n, int(left.sum()))):
-            current = variance / (1 + allocated * variance / (q * (1 - q)))
-            value = gain / (1 + allocated) if for_best else current**2 / (current + q * (1 - q))
-            allocated[int(np.argmax(np.where(allocated < left, value, -1.0)))] += 1
+            if for_best:
+                value = gain / (1 + allocated)
+            else:  # reduction of the variance by one more label
+                current = variance / (1 + allocated * variance / label_variance)
+                value = current**2 / (current + label_variance)
+            value_if_possible = np.where(allocated < left, value, -1.0)
+            allocated[int(np.argmax(value_if_possible))] += 1
         return allocated
 
 
@@ -231,8 +248,12 @@ def quality_from_labels(
 class _LabelMeans:
     """Label means of the agents.
 
-    mean, n : float (n_agents,), means and numbers of labels; relative_variance : float (n_agents,), variance of a label
-    divided by the variance of labels that are 0 or 1 and have the same mean.
+    Attributes
+    ----------
+    mean, n : float array (n_agents,)
+        Mean and number of each agent's labels.
+    relative_variance : float array (n_agents,)
+        Variance of a label, divided by that of a label of 0 or 1 with the same mean.
     """
 
     mean: Floats
@@ -246,25 +267,34 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Compute the variance of labels relative to labels that are 0 or 1 with the same means, pooled over agents.
+    """Estimate the variance of labels around the means of their agents, divided by mean·(1 − mean).
 
-    agent, value : arrays (n_labels,); mean : float (n_agents,).
+    The divisor is the variance of labels that are 0 or 1, for which the result is 1. Grades between 0 and 1 vary less.
+
+    agent, value : int and float array (n_labels,), agent and value of each label; mean : float (n_agents,). Returns a
+    number from 0.02 to 1, the same for all agents.
     """
     if np.isin(value, (0.0, 1.0)).all():
         return 1.0
-    binary = (mean * (1 - mean))[agent].sum() + _PRIOR_VARIANCE
-    n = np.bincount(agent, minlength=len(mean))
-    correction = len(value) / max(len(value) - (n > 0).sum(), 1)
+    n_labels = len(value)
+    n_labelled = (np.bincount(agent, minlength=len(mean)) > 0).sum()
+    correction = n_labels / max(n_labels - n_labelled, 1)  # for the means, which are estimates
+
+    binary_squares = (mean * (1 - mean))[agent].sum() + _PRIOR_VARIANCE
     squares = correction * ((value - mean[agent]) ** 2).sum() + _PRIOR_VARIANCE
-    return float(np.clip(squares / binary, 0.02, 1.0))
+    return float(np.clip(squares / binary_squares, _MIN_RELATIVE_VARIANCE, 1.0))
 
 
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
     """Estimate quality by label means with Wilson intervals, and densities under a uniform prior of quality."""
     mean, n = labels.mean, labels.n
-    logits, likelihood = logit_grid(_STEP), _binomial_likelihood(mean, n, _STEP)
-    density = likelihood * (expit(logits) * expit(-logits))
     intervals = [proportion(m * k, k, level=level) for m, k in zip(mean, n, strict=True)]
+
+    # The derivative of quality by its logit is the uniform prior on the grid of logits.
+    logits = logit_grid(_STEP)
+    prior = expit(logits) * expit(-logits)
+    density = _binomial_likelihood(mean, n, _STEP) * prior
+
     unknown = np.full(len(mean), np.nan)
     return QualityEstimates(
         quality=np.where(n > 0, mean, np.nan),
@@ -282,35 +312,42 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Widen the intervals by the variance that all label means share, a multiple of q·(1 − q), on the arcsine scale."""
-    centre, low, high = (np.arcsin(np.sqrt(q)) for q in (estimates.quality, estimates.low, estimates.high))
+    """Widen the intervals of quality q by an error that all label means share, of variance `shared_variance`·q·(1 − q).
+
+    The error is added on the scale arcsin(√q), on which its standard deviation is √shared_variance/2 for every q.
+    """
+    centre = np.arcsin(np.sqrt(estimates.quality))
+    low = np.arcsin(np.sqrt(estimates.low))
+    high = np.arcsin(np.sqrt(estimates.high))
     margin = ndtri((1 + estimates.level) / 2) * np.sqrt(shared_variance) / 2
+
     low = np.maximum(centre - np.hypot(centre - low, margin), 0)
     high = np.minimum(centre + np.hypot(high - centre, margin), np.pi / 2)
     return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
 
 
 def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
-    """Compute the quasi-binomial likelihood on the logit grid: float (n_agents, n_grid), with the maximum 1.
+    """Compute the likelihood of each agent's labels at each logit of a grid: float (n_agents, n_grid).
 
-    mean, n : float (n_agents,), label means and effective numbers of labels.
+    mean, n : float (n_agents,), label means and effective numbers of labels. step : step of the grid. The likelihood is
+    q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum.
     """
     logits = logit_grid(step)
-    log = n[:, None] * (mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits))
-    return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
+    log_mean_likelihood = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
+    log_likelihood = n[:, None] * log_mean_likelihood
+    return np.asarray(np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True)))
 
 
 def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, level: float) -> QualityEstimates:
-    """Fit the regression of quality on ability; ability, std_error : float (n_agents,)."""
+    """Estimate quality from labels and its regression on ability; ability, std_error : float (n_agents,)."""
     mean, n = labels.mean, labels.n
     n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
     step = _FINE_STEP if n_effective.max() > _MANY_LABELS else _STEP
     likelihood = LabelLikelihood(_binomial_likelihood(mean, n_effective, step), step, int((n > 0).sum()))
     posterior = fit_regressions(likelihood, ability, std_error)
-    slope, low_slope, high_slope = (posterior.slope_quantile(p) for p in (0.5, (1 - level) / 2, (1 + level) / 2))
-    at_median = posterior.at_slope(slope)
+    q = expit(likelihood.logits)
 
-    # posterior of each agent: prediction times its own likelihood
+    # posterior of each agent: prediction times the likelihood of its own labels
     on_line, p_off_line = posterior.predict()
     off_line = p_off_line[:, None] * likelihood.uniform
     prior = on_line + off_line
@@ -318,19 +355,24 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     p_outlier = (off_line * likelihood.value).sum(axis=1) / density.sum(axis=1)
     density /= density.sum(axis=1, keepdims=True)
 
-    # intervals; an outlier's contains that of its labels alone
-    low, high = (_quality_quantiles(density, likelihood.logits, p) for p in ((1 - level) / 2, (1 + level) / 2))
-    for k in np.flatnonzero((p_outlier > _P_OUTLIER) & (n > 0)):
-        from_labels = proportion(mean[k] * n[k], n[k], level=level)
-        low[k], high[k] = min(low[k], from_labels.low), max(high[k], from_labels.high)
+    # point estimates: the same with the slope at its posterior median
+    slope = posterior.slope_quantile(0.5)
+    at_median = posterior.at_slope(slope)
+    quality = _posterior_means(at_median, likelihood)
 
-    # point estimates at the median of b
-    q = expit(likelihood.logits)
-    on_line_at_median, p_off_line_at_median = at_median.predict()
-    density_at_median = (on_line_at_median + p_off_line_at_median[:, None] * likelihood.uniform) * likelihood.value
-    quality = (density_at_median @ q) / density_at_median.sum(axis=1)
+    # intervals, which contain the point estimates
+    low, high = _credible_bounds(density, likelihood, p_outlier, labels, level)
     low, high = np.minimum(low, quality), np.maximum(high, quality)
 
+    line = QualityLine(
+        slope=slope,
+        low=posterior.slope_quantile((1 - level) / 2),
+        high=posterior.slope_quantile((1 + level) / 2),
+        p_zero_slope=posterior.p_zero_slope,
+        r2=posterior.r2,
+        equivalent_labels=_count_equivalent_labels(labels, quality, _variance(density, q)),
+        curve=_make_curve(at_median),
+    )
     return QualityEstimates(
         quality=quality,
         low=low,
@@ -338,20 +380,39 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
         label_weight=n_effective / (n_effective + _equivalent_labels(prior, q)),
         p_outlier=p_outlier,
         predicted=(on_line @ q) / on_line.sum(axis=1),
-        regression=QualityLine(
-            slope=slope,
-            low=low_slope,
-            high=high_slope,
-            p_zero_slope=posterior.p_zero_slope,
-            r2=posterior.r2,
-            equivalent_labels=_count_equivalent_labels(labels, quality, _variance(density, q)),
-            curve=_make_curve(at_median),
-        ),
+        regression=line,
         item_variance_share=0.0,
         density=density,
         grid=q,
         level=level,
     )
+
+
+def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
+    """Compute the posterior mean of each agent's quality from regressions and its own labels: float (n_agents,)."""
+    on_line, p_off_line = posterior.predict()
+    prior = on_line + p_off_line[:, None] * likelihood.uniform
+    density = prior * likelihood.value
+    return np.asarray((density @ expit(likelihood.logits)) / density.sum(axis=1))
+
+
+def _credible_bounds(
+    density: Floats, likelihood: LabelLikelihood, p_outlier: Floats, labels: _LabelMeans, level: float
+) -> tuple[Floats, Floats]:
+    """Compute credible bounds of quality; the interval of an outlier contains that of its labels alone.
+
+    density : float (n_agents, n_grid), posterior probabilities of the logits; p_outlier : float (n_agents,). Returns
+    lower and upper bounds, float (n_agents,) each.
+    """
+    low = _quality_quantiles(density, likelihood.logits, (1 - level) / 2)
+    high = _quality_quantiles(density, likelihood.logits, (1 + level) / 2)
+    is_labelled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
+    for agent in np.flatnonzero(is_labelled_outlier):
+        n = labels.n[agent]
+        from_labels = proportion(labels.mean[agent] * n, n, level=level)
+        low[agent] = min(low[agent], from_labels.low)
+        high[agent] = max(high[agent], from_labels.high)
+    return low, high
 
 
 def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ...]:
@@ -363,14 +424,15 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Count the labels that direct estimates need for the same precision.
+    """Count the labels with which label means would have the same variance as these estimates, over all agents.
 
     quality, variance : float (n_agents,), estimates and their posterior variances.
     """
     is_labelled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance
-    direct_variance = label_variance[is_labelled] / labels.n[is_labelled]
-    return round(float(direct_variance.sum() / variance[is_labelled].sum()) * float(labels.n.sum()))
+    variance_of_means = label_variance[is_labelled] / labels.n[is_labelled]
+    variance_ratio = float(variance_of_means.sum() / variance[is_labelled].sum())
+    return round(variance_ratio * float(labels.n.sum()))
 
 
 def _equivalent_labels(density: Floats, q: Floats) -> Floats:
@@ -383,10 +445,14 @@ def _equivalent_labels(density: Floats, q: Floats) -> Floats:
 
 
 def _variance(density: Floats, q: Floats) -> Floats:
+    """Compute the variance of each row of probabilities, float (n_agents, n_grid), of the values q, float (n_grid,)."""
     return np.asarray(density @ q**2 - (density @ q) ** 2)
 
 
 def _quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
-    """Compute the p quantile of quality under each row of a density over logits, float (n_agents, n_grid)."""
+    """Compute the p quantile of quality for each row of probabilities of logits: float (n_agents,).
+
+    density : float (n_agents, n_grid); logits : float (n_grid,).
+    """
     cumulative = np.cumsum(density, axis=1) - density / 2
     return np.asarray(expit([np.interp(p, row, logits) for row in cumulative]))

@@ -175,7 +175,8 @@ class AgentRates(ReadOnly):
         squared_error_variance = float(self.squared_error_variance[pair].sum())
         if not (variance > 0 and squared_error_variance > 0):
             return 0.0, float("inf")
-        return variance, max(2 * variance**2 / squared_error_variance, 1.0)
+        df = 2 * variance**2 / squared_error_variance  # of a multiple of χ² with this mean and variance
+        return variance, max(df, 1.0)
 
 
 class IndependentTotals:
@@ -238,26 +239,37 @@ class IndependentTotals:
         check_trials(first, second, item, other_item, answer=answer)
         self.n_trials += len(answer)
         self.total_all += float(answer.sum())
-        used = slice(None) if is_training is None else is_training
-        training = answer[used]
-        self.training_n += len(training)
-        self.training_total += float(training.sum())
-        self.training_squares += float((training**2).sum())
 
+        training_answer = answer if is_training is None else answer[is_training]
+        self.training_n += len(training_answer)
+        self.training_total += float(training_answer.sum())
+        self.training_squares += float((training_answer**2).sum())
+
+        is_used = np.full(len(answer), True) if is_training is None else is_training
+        for_first, for_second = (True, True) if counts_for is None else counts_for
+        self._add_side(first, item, answer, is_used & for_first)
+        self._add_side(second, other_item, answer, is_used & for_second)
+
+    def _add_side(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, rows: Bools) -> None:
+        """Add answers to the sums of the agents on one side, the first or the second, of their trials.
+
+        agent, item : int (n_trials,), agent and item of the text on this side; answer : float (n_trials,); rows : bool
+        (n_trials,), trials that count for the agent.
+        """
         n_agents = len(self.n)
-        counts = (True, True) if counts_for is None else counts_for
-        for agent, agent_item, counts_for_agent in ((first, item, counts[0]), (second, other_item, counts[1])):
-            rows = np.full(len(answer), True) & counts_for_agent
-            if is_training is not None:
-                rows &= is_training
-            own_agent, own_answer = agent[rows], answer[rows]
-            self.n += np.bincount(own_agent, minlength=n_agents)
-            self.total += np.bincount(own_agent, own_answer, n_agents)
-            self.squares += np.bincount(own_agent, own_answer**2, n_agents)
-            self._add_cells(own_agent * np.int64(self._n_items) + agent_item[rows], own_answer)
+        agent, item, answer = agent[rows], item[rows], answer[rows]
+        self.n += np.bincount(agent, minlength=n_agents)
+        self.total += np.bincount(agent, answer, n_agents)
+        self.squares += np.bincount(agent, answer**2, n_agents)
+
+        cell = agent * np.int64(self._n_items) + item
+        self._add_cells(cell, answer)
 
     def _add_cells(self, cell: Positions, answer: Floats) -> None:
-        """Add answers, float (n,), to the sums of their cells (agent, item), int64 (n,)."""
+        """Add answers to the sums of their cells, a cell being one agent on one item.
+
+        cell : int64 (n,), agent · n_items + item; answer : float (n,).
+        """
         cells, position, n = np.unique(cell, return_inverse=True, return_counts=True)
         total = np.bincount(position, answer, len(cells)).astype(np.float64)
         self._cell_chunks.append((cells, n.astype(np.float64), total))
@@ -265,14 +277,22 @@ class IndependentTotals:
             self._cell_chunks = [self._sum_by_cell()]
 
     def _sum_by_cell(self) -> tuple[Positions, Floats, Floats]:
-        """Sum the chunks of cells: each cell once, with the number and the sum of its answers, arrays (n_cells,)."""
-        cell, n, total = (np.concatenate(column) for column in zip(*self._cell_chunks, strict=True))
+        """Sum all chunks by cell, a cell being one agent on one item.
+
+        Returns three arrays (n_cells,): the cells as numbers, agent · n_items + item, each once and ascending, and the
+        number and the sum of their answers.
+        """
+        cell = np.concatenate([chunk[0] for chunk in self._cell_chunks])
+        n = np.concatenate([chunk[1] for chunk in self._cell_chunks])
+        total = np.concatenate([chunk[2] for chunk in self._cell_chunks])
+
         cells, position = np.unique(cell, return_inverse=True)
-        n_by_cell, total_by_cell = (np.bincount(position, column, len(cells)) for column in (n, total))
-        return cells, n_by_cell.astype(np.float64), total_by_cell.astype(np.float64)
+        n_by_cell = np.bincount(position, n, len(cells)).astype(np.float64)
+        total_by_cell = np.bincount(position, total, len(cells)).astype(np.float64)
+        return cells, n_by_cell, total_by_cell
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
-        """Return the sums over the trials of two totals.
+        """Add the sums of other trials to these, and return the result as a new object.
 
         Parameters
         ----------
@@ -284,10 +304,14 @@ class IndependentTotals:
         IndependentTotals
         """
         totals = IndependentTotals(len(self.n), self._n_items)
-        for name in ("n", "total", "squares", "n_trials", "total_all"):
-            setattr(totals, name, getattr(self, name) + getattr(added, name))
-        for name in ("training_n", "training_total", "training_squares"):
-            setattr(totals, name, getattr(self, name) + getattr(added, name))
+        totals.n = self.n + added.n
+        totals.total = self.total + added.total
+        totals.squares = self.squares + added.squares
+        totals.n_trials = self.n_trials + added.n_trials
+        totals.total_all = self.total_all + added.total_all
+        totals.training_n = self.training_n + added.training_n
+        totals.training_total = self.training_total + added.training_total
+        totals.training_squares = self.training_squares + added.training_squares
         totals._cell_chunks = [*self._cell_chunks, *added._cell_chunks]
         return totals
 
@@ -330,12 +354,12 @@ class IndependentTotals:
         return self._fit(items_vary=items_vary).to_rates()
 
     def _fit(self, *, items_vary: bool) -> _RateFit:
+        """Fit the distribution of rates, with a design effect if answers to an agent's text on one item correlate."""
         fit = _RateFit(self, design_effect=1.0)
-        if items_vary and self.training_total > 0:
-            design_effect = self._design_effect(fit.shrunk_rate)
-            if design_effect > 1:
-                return _RateFit(self, design_effect=design_effect)
-        return fit
+        if not items_vary or self.training_total <= 0:
+            return fit
+        design_effect = self._design_effect(fit.shrunk_rate)
+        return _RateFit(self, design_effect=design_effect) if design_effect > 1 else fit
 
     def first_agents(self, n: int) -> IndependentTotals:
         """Return the sums of the first `n` agents, if no trial contains another agent.
@@ -350,8 +374,7 @@ class IndependentTotals:
         IndependentTotals
         """
         totals = self.merged(IndependentTotals(len(self.n), self._n_items))
-        for name in ("n", "total", "squares"):
-            setattr(totals, name, getattr(totals, name)[:n])
+        totals.n, totals.total, totals.squares = self.n[:n], self.total[:n], self.squares[:n]
         return totals
 
     def link_rates(
@@ -381,24 +404,42 @@ class IndependentTotals:
             return AgentRates.unknown(n_agents)
         linked = anchors._fit(items_vary=items_vary).link(self.n[agents], self.total[agents])
 
-        columns = {}
-        for name in ("rate", "squared_error_variance", "low", "high", "n_trials"):
+        def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
+            """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""
             column = np.zeros(n_agents)
-            column[:n_anchors] = getattr(rates, name)
-            column[agents] = getattr(linked, name)
-            columns[name] = column
+            column[:n_anchors] = of_anchors
+            column[agents] = of_linked
+            return column
+
+        # the errors of a linked agent are independent of those of all others
         covariance = np.zeros((n_agents, n_agents))
         covariance[:n_anchors, :n_anchors] = rates.covariance
         covariance[agents], covariance[:, agents] = 0.0, 0.0
         covariance[agents, agents] = np.diag(linked.covariance)
-        return AgentRates(**columns, covariance=covariance, pooled=rates.pooled)
+        return AgentRates(
+            rate=combine(rates.rate, linked.rate),
+            covariance=covariance,
+            squared_error_variance=combine(rates.squared_error_variance, linked.squared_error_variance),
+            low=combine(rates.low, linked.low),
+            high=combine(rates.high, linked.high),
+            n_trials=combine(rates.n_trials, linked.n_trials),
+            pooled=rates.pooled,
+        )
 
     def _design_effect(self, rate: Floats) -> float:
-        """Compute by how much correlation within cells (agent, item) inflates the variance of a rate, at least 1."""
+        """Compute by which factor correlation within cells inflates the variance of a rate, at least 1.
+
+        A cell is an agent on an item; rate : float (n_agents,), rates from which residuals are measured.
+        """
         cell, n, total = self._sum_by_cell()
-        residual = total - n * rate[cell // self._n_items]
-        squares = float((self.squares - 2 * rate * self.total + self.n * rate**2).sum())
-        return max(1.0, float((residual**2).sum()) / squares) if squares > 0 else 1.0
+        agent = cell // self._n_items
+
+        # Σ_cells (Σe)² / Σe², with e the residual of an answer
+        cell_residual = total - n * rate[agent]
+        residual_squares = float((self.squares - 2 * rate * self.total + self.n * rate**2).sum())
+        if residual_squares <= 0:
+            return 1.0
+        return max(1.0, float((cell_residual**2).sum()) / residual_squares)
 
 
 def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> float:
@@ -433,11 +474,23 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
 
 
 class _Posterior(NamedTuple):
-    """Posterior of rates given κ, float arrays (n_kappa, n_agents), and the log marginal likelihood."""
+    """Posterior distribution of the rates of some agents, for each κ on the grid.
+
+    κ is the coefficient of variation of the rates of all agents.
+
+    Attributes
+    ----------
+    mean, variance : float array (n_kappa, n_agents)
+        Posterior mean and variance of each rate.
+    kurtosis_term : float array (n_kappa, n_agents)
+        2·variance²/shape of the gamma posterior of a regular rate, a part of the variance of squared errors.
+    log_likelihood : float array (n_kappa, n_agents)
+        Logarithm of the probability of the agent's answers, up to a constant.
+    """
 
     mean: Floats
     variance: Floats
-    fourth_moment: Floats
+    kurtosis_term: Floats
     log_likelihood: Floats
 
 
@@ -452,118 +505,169 @@ class _RateFit:
 
     def __init__(self, totals: IndependentTotals, *, design_effect: float) -> None:
         self._totals = totals
-        n, answer_sum = max(totals.training_n, 1), totals.training_total
+        n_answers, answer_sum = max(totals.training_n, 1), totals.training_total
         K = int((totals.n > 0).sum())
 
+        # dispersion c = Σy²/Σy − ȳ, which is 1 − ȳ for answers yes and no
         dispersion = 1.0
         if answer_sum > 0:
-            dispersion = max(totals.training_squares / answer_sum - answer_sum / n, _MIN_DISPERSION)
+            dispersion = max(totals.training_squares / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
         self._effective_yeses = answer_sum / dispersion + 0.5
-        self._mean = dispersion * self._effective_yeses / n
+        self._mean = dispersion * self._effective_yeses / n_answers
         self._linked_dispersion = dispersion * design_effect
         self._dispersion = self._linked_dispersion
         if K > 2:  # a trial counts for both agents, and only the distance from their mean matters
             self._dispersion *= (K - 2) / (K - 1)
 
-        self._posterior = self._condition(totals.n, totals.total, self._dispersion)
-        rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
-        log_likelihood = self._posterior.log_likelihood.sum(axis=1) - 0.5 * np.log((1 / rate_variance).sum(axis=1))
+        # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
+        self._posterior = self._posterior_by_kappa(totals.n, totals.total, self._dispersion)
+        answer_variance = self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
+        rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
+        reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
+        log_likelihood = self._posterior.log_likelihood.sum(axis=1) - reml_term
         self._likelihood = np.exp(log_likelihood - log_likelihood.max())
+
         self._is_equal = K <= 2  # two agents have the same trials
-        self.shrunk_rate = self._weights(_SHRINKING_PRIOR) @ self._posterior.mean
+        self.shrunk_rate = self._kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
         if self._is_equal:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
-    def _condition(self, n: Floats, total: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior of rates given κ; n, total : float (n_agents,)."""
-        z, expected = total / dispersion, np.maximum(n * self._mean / dispersion, 1e-300)
-        shape = 1 / _KAPPA[1:, None] ** 2
-        outlier = _log_negative_binomial(z, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected) + np.log(_OUTLIER_FRACTION)
-        poisson = z * np.log(expected) - expected
-        regular = np.vstack([poisson, _log_negative_binomial(z, shape, expected)]) + np.log1p(-_OUTLIER_FRACTION)
-        log_likelihood = np.logaddexp(regular, outlier)
-        p_outlier = np.exp(outlier - log_likelihood)
+    def _posterior_by_kappa(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
+        """Compute the posterior of rates for each κ, the coefficient of variation of the rates.
 
+        n, answer_sum : float (n_agents,), number and sum of the answers to each agent's trials. dispersion : variance of
+        an answer divided by its mean. A rate is regular, or with a small prior probability an outlier.
+        """
+        n_yes = answer_sum / dispersion  # a Poisson variable with the mean n·rate/dispersion
+        expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
+        log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
+        log_likelihood = np.logaddexp(log_regular, log_outlier)
+        p_outlier = np.exp(log_outlier - log_likelihood)
+
+        # gamma posterior of a regular rate; for κ = 0, which comes first, all rates are equal to the mean
         mean = np.full((len(_KAPPA), len(n)), self._mean)
-        variance, fourth = np.zeros_like(mean), np.zeros_like(mean)
-        posterior_shape, posterior_rate = shape + z, shape / self._mean + n / dispersion
-        mean[1:] = posterior_shape / posterior_rate
-        variance[1:] = posterior_shape / posterior_rate**2
-        fourth[1:] = 2 * variance[1:] ** 2 / posterior_shape  # excess of the fourth moment over the squared variance
+        variance, kurtosis_term = np.zeros_like(mean), np.zeros_like(mean)
+        prior_shape = 1 / _KAPPA[1:, None] ** 2
+        shape = prior_shape + n_yes
+        inverse_scale = prior_shape / self._mean + n / dispersion
+        mean[1:] = shape / inverse_scale
+        variance[1:] = shape / inverse_scale**2
+        kurtosis_term[1:] = 2 * variance[1:] ** 2 / shape
 
-        outlier_rate = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
-        outlier_mean = (_OUTLIER_SHAPE + z) / outlier_rate
-        mixed = (1 - p_outlier) * mean + p_outlier * outlier_mean
-        within_regular = variance + (mean - mixed) ** 2
-        within_outlier = outlier_mean / outlier_rate + (outlier_mean - mixed) ** 2
-        mixed_variance = (1 - p_outlier) * within_regular + p_outlier * within_outlier
-        return _Posterior(mixed, mixed_variance, fourth, log_likelihood)
+        # gamma posterior of an outlier
+        outlier_inverse_scale = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
+        outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
+        outlier_variance = outlier_mean / outlier_inverse_scale
 
-    def _weights(self, prior: Floats) -> Floats:
-        """Compute the posterior of κ: float (n_kappa,)."""
+        # mixture of both, with the mean squares around their common mean
+        mixed_mean = (1 - p_outlier) * mean + p_outlier * outlier_mean
+        regular_square = variance + (mean - mixed_mean) ** 2
+        outlier_square = outlier_variance + (outlier_mean - mixed_mean) ** 2
+        mixed_variance = (1 - p_outlier) * regular_square + p_outlier * outlier_square
+        return _Posterior(mixed_mean, mixed_variance, kurtosis_term, log_likelihood)
+
+    def _kappa_weights(self, prior: Floats) -> Floats:
+        """Compute the posterior probabilities of the κ on the grid from prior ones: float (n_kappa,)."""
         weight = self._likelihood * prior
         return np.asarray(weight / weight.sum())
 
     def to_rates(self) -> AgentRates:
-        """Return the rates of all agents with their covariance."""
+        """Return the rates of all agents with their covariance, averaged over the posterior of κ."""
         totals = self._totals
+        n_agents = len(totals.n)
         if not totals.training_n:
-            return AgentRates.unknown(len(totals.n))
-        posterior, weight = self._posterior, self._weights(_PRIOR)
-        deviation = posterior.mean - self.shrunk_rate
-        covariance = np.diag(weight @ posterior.variance) + (deviation * weight[:, None]).T @ deviation
-        squared_error = posterior.variance + deviation**2
-        squared_error_variance = weight @ squared_error**2 - (weight @ squared_error) ** 2
-        squared_error_variance += weight @ posterior.fourth_moment
+            return AgentRates.unknown(n_agents)
         if self._is_equal:
-            covariance, squared_error_variance = np.zeros_like(covariance), np.zeros(len(totals.n))
+            return self._make_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
+
+        # covariance of the errors: mean of the variances given κ, plus that of the products of the distances
+        posterior, weight = self._posterior, self._kappa_weights(_PRIOR)
+        distance = posterior.mean - self.shrunk_rate
+        between_kappas = (distance * weight[:, None]).T @ distance
+        covariance = np.diag(weight @ posterior.variance) + between_kappas
+
+        # variance of the squared errors
+        squared_error = posterior.variance + distance**2
+        squared_error_variance = weight @ squared_error**2 - (weight @ squared_error) ** 2
+        squared_error_variance += weight @ posterior.kurtosis_term
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
-    def link(self, n: Floats, total: Floats) -> AgentRates:
-        """Return the rates of further agents, each by its own trials and the fitted distribution.
+    def link(self, n: Floats, answer_sum: Floats) -> AgentRates:
+        """Estimate the rates of further agents, each from its own trials and the distribution of the first agents' rates.
 
-        n, total : float (n_linked,), number and sum of the answers to an agent's trials
+        n, answer_sum : float (n_linked,), number and sum of the answers to the trials of each further agent.
         """
-        posterior = self._condition(n, total, self._linked_dispersion)
+        posterior = self._posterior_by_kappa(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
 
         def kappa_weights(prior: Floats) -> Floats:
-            weight = self._weights(prior)[:, None] * likelihood
+            """Compute the posterior of κ given the first agents' trials and one more agent's: (n_kappa, n_linked)."""
+            weight = self._kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
+        # the rate is the posterior mean, with the prior mass at equal rates
         rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
+
+        # mean of the squared error, which is the variance of the error, and variance of the squared error
         weight = kappa_weights(_PRIOR)
         squared_error = posterior.variance + (posterior.mean - rate) ** 2
         variance = (weight * squared_error).sum(axis=0)
         squared_error_variance = (weight * squared_error**2).sum(axis=0) - variance**2
-        squared_error_variance += (weight * posterior.fourth_moment).sum(axis=0)
+        squared_error_variance += (weight * posterior.kurtosis_term).sum(axis=0)
         return self._make_rates(rate, np.diag(variance), squared_error_variance, n)
 
     def _make_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Return rates whose mean is the mean answer, with a factor for the uncertainty of this mean."""
-        n, pooled = max(self._totals.training_n, 1), self._totals.training_rate
+        """Shift rates so that their mean is the mean answer to all trials, and add intervals.
+
+        rate, squared_error_variance, n_trials : float (n_agents,); covariance : float (n_agents, n_agents). The
+        covariance is increased for the uncertainty of the fitted mean.
+        """
+        n_answers, pooled = max(self._totals.training_n, 1), self._totals.training_rate
         factor = 1 + 1 / self._effective_yeses
-        variance = factor * np.diag(covariance) + self._linked_dispersion * self._mean / n
-        shape, scale = rate**2 / variance, variance / rate  # of a gamma distribution
-        bounds = [scale * gammaincinv(shape, p) for p in (0.025, 0.975)]
+
+        # 95 % interval of a gamma distribution with the mean and the variance of the rate
+        variance = factor * np.diag(covariance) + self._linked_dispersion * self._mean / n_answers
+        shape, scale = rate**2 / variance, variance / rate
+        low = scale * gammaincinv(shape, 0.025)
+        high = scale * gammaincinv(shape, 0.975)
+
         # a shift that all agents share cancels in differences, so it is limited by the agents of extreme rates
         fitted = self.shrunk_rate
         shift = np.clip(pooled - fitted.mean(), -fitted.min(), 1 - fitted.max())
         shifted = np.clip(rate + shift, 0.0, 1.0)
         return AgentRates(
-            shifted,
-            factor * covariance,
-            factor**2 * squared_error_variance,
-            np.minimum(bounds[0], shifted),
-            np.minimum(np.maximum(bounds[1], shifted), 1.0),
-            n_trials.copy(),
-            pooled,
+            rate=shifted,
+            covariance=factor * covariance,
+            squared_error_variance=factor**2 * squared_error_variance,
+            low=np.minimum(low, shifted),
+            high=np.minimum(np.maximum(high, shifted), 1.0),
+            n_trials=n_trials.copy(),
+            pooled=pooled,
         )
 
 
-def _log_negative_binomial(z: Floats, shape: Floats | float, mean: Floats) -> Floats:
-    """Compute the log probability of z, up to a constant in z; the shapes of the arguments are broadcast."""
-    ratio = gammaln(z + shape) - gammaln(shape)
-    return np.asarray(ratio + shape * np.log(shape / (shape + mean)) + z * np.log(mean / (shape + mean)))
+def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
+    """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
+
+    n_yes, expected_n_yes : float (n_agents,), observed numbers, and those at the mean rate. Returns the log likelihoods
+    if the rates are regular, float (n_kappa, n_agents), and if they are outliers, float (n_agents,).
+    """
+    # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
+    log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
+    log_binomial = _log_negative_binomial(n_yes, 1 / _KAPPA[1:, None] ** 2, expected_n_yes)
+    log_regular = np.vstack([log_poisson, log_binomial]) + np.log1p(-_OUTLIER_FRACTION)
+
+    log_outlier = _log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
+    return log_regular, log_outlier + np.log(_OUTLIER_FRACTION)
+
+
+def _log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:
+    """Compute the log probability of counts under a negative binomial distribution, up to a constant in the count.
+
+    The arguments are broadcast against each other; `shape` is that of the gamma distribution of the Poisson mean.
+    """
+    log_coefficient = gammaln(count + shape) - gammaln(shape)
+    p_failure, p_success = shape / (shape + mean), mean / (shape + mean)
+    return np.asarray(log_coefficient + shape * np.log(p_failure) + count * np.log(p_success))

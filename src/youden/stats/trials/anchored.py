@@ -117,8 +117,20 @@ class AnchorScale:
         self.centre = float(np.nanmean(ability))
         self.effect = np.nan_to_num((ability - self.centre) / scale)
         self.effect_variance: Floats = (np.nan_to_num(std_error) / scale) ** 2
+        n_trials = self._fit_items(chunks, n_items)
 
-        # number of trials and mean residual of each item, and squares within items
+        # Both agents add the cell variance to a trial. It counts twice, as an agent's two answers in a block share it.
+        self.cell_variance, self.pair_variance = self._estimate_covariances(chunks)
+        fpc = float(_item_fpc((self.item_share**2).sum(), n_items))
+        trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
+        self.centre_variance = trial_variance / max(n_trials, 1)
+
+    def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
+        """Estimate the effects of items, and the variances of items and of answers, after subtracting agents' effects.
+
+        Sets the attributes that begin with `item_`, and `residual_variance`. Returns the number of trials.
+        """
+        # number of trials and mean residual of each item, and sum of squares within items
         n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk)
@@ -128,7 +140,7 @@ class AnchorScale:
 
         # σ² of an answer and σ²_b between items; the mean square of item means exceeds σ²_b by σ²/n
         observed, n_trials = n > 0, int(n.sum())
-        df = n_trials - int(observed.sum()) - n_anchors
+        df = n_trials - int(observed.sum()) - len(self.effect)
         self.residual_variance = squares / df if df > 0 else 0.0
         between_variance = 0.0
         if df > 0:
@@ -141,53 +153,65 @@ class AnchorScale:
         self.item_residual, self.item_share = mean, n / max(n_trials, 1)
         self.item_effect: Floats = reliability * mean
         self.item_effect_variance: Floats = between_variance * (1 - reliability)
-
-        # Both agents add the cell variance to a trial. It counts twice, as an agent's two answers in a block share it.
-        self.cell_variance, self.pair_variance = self._estimate_covariances(chunks)
-        fpc = float(_item_fpc((self.item_share**2).sum(), n_items))
-        trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
-        self.centre_variance = trial_variance / max(n_trials, 1)
+        return n_trials
 
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Subtract the centre and the effects of both agents from answers: float (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _estimate_covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate `cell_variance` and `pair_variance` from the residuals of agents and items.
-
-        A block is a set of trials on one item in which each anchor appears at most twice.
-        """
+        """Estimate `cell_variance` and `pair_variance` from the residuals of agents and items."""
         n_anchors = len(self.effect)
         product_sum, n_products = 0.0, 0
-        pair_sums = np.zeros((3, n_anchors, n_anchors))  # number, sum and sum of squares of the residuals
+        pair_sums = np.zeros((3, n_anchors, n_anchors))
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
-
-            # product of an anchor's two residuals in a block: e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
+            pair_sums += _sum_by_pair(chunk, residual, n_anchors)
             if chunk.effect_group is not None:
-                has_two = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors) == 2
-                square_of_sum = sum_by_effect_group(chunk, residual, n_anchors) ** 2
-                twice_product = square_of_sum - sum_by_effect_group(chunk, residual**2, n_anchors)
-                product_sum += float(twice_product[has_two].sum()) / 2
-                n_products += int(has_two.sum())
+                chunk_sum, n_chunk_products = _sum_products_in_blocks(chunk, residual, n_anchors)
+                product_sum += chunk_sum
+                n_products += n_chunk_products
 
-            low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
-            pair = low.astype(np.int64) * n_anchors + high
-            columns = (np.ones(len(pair)), residual, residual**2)
-            chunk_sums = [np.bincount(pair, column, n_anchors**2) for column in columns]
-            pair_sums += np.reshape(chunk_sums, pair_sums.shape)
-
-        # Both agents of a trial contribute to the variance of its residual: at most half of it is theirs.
+        # Each of the two agents of a trial adds a cell variance to its residual: together at most half of the variance.
         cell_variance = 0.0
         if n_products:
-            cell_variance = min(max(0.0, product_sum / n_products), self.residual_variance / 4)
+            mean_product = product_sum / n_products
+            cell_variance = min(max(0.0, mean_product), self.residual_variance / 4)
         return cell_variance, _estimate_pair_variance(*pair_sums)
 
 
-def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
-    """Compute Σ_j (w_j − 1/J)² / Σ_j w_j², the finite population correction of the items' variance.
+def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
+    """Sum the products of the two residuals of an anchor in a block, over anchors and blocks, and count them.
 
-    share_squares : float array (...), Σ_j w_j² of shares w over all J items. Returns an array of the same shape.
+    A block is a set of trials on one item in which each anchor appears at most twice; residual : float (n_trials,).
+    """
+    n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
+    has_two = n_in_block == 2
+
+    # e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
+    square_of_sum = sum_by_effect_group(chunk, residual, n_anchors) ** 2
+    sum_of_squares = sum_by_effect_group(chunk, residual**2, n_anchors)
+    twice_product = square_of_sum - sum_of_squares
+    return float(twice_product[has_two].sum()) / 2, int(has_two.sum())
+
+
+def _sum_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
+    """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
+
+    residual : float (n_trials,). Returns float (3, n_anchors, n_anchors), filled above the diagonal.
+    """
+    low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
+    pair = low.astype(np.int64) * n_anchors + high
+    columns = (np.ones(len(pair)), residual, residual**2)
+    sums = [np.bincount(pair, column, n_anchors**2) for column in columns]
+    return np.reshape(sums, (3, n_anchors, n_anchors))
+
+
+def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
+    """Compute the finite population correction of the variance of items, Σ_j (w_j − 1/J)² / Σ_j w_j².
+
+    share_squares : float array (...), the sums Σ_j w_j² of the shares w_j of all J items. Returns an array of the same
+    shape.
     """
     imbalance = np.maximum(share_squares - 1 / n_items, 0)
     ones = np.ones_like(share_squares)
@@ -195,7 +219,9 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance of the true mean residuals of pairs of anchors; 0 if no pair has two residuals.
+    """Estimate how much the expected residual of a pair of anchors varies from pair to pair: a variance.
+
+    It is 0 if no pair has two residuals.
 
     n_residuals, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of each
     unordered pair, above the diagonal.
@@ -207,9 +233,11 @@ def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats)
     if df < 1:
         return 0.0
 
-    within_variance = float((squares[is_compared] - n * mean**2).sum()) / df
+    squares_within = squares[is_compared] - n * mean**2
+    within_variance = float(squares_within.sum()) / df
 
-    # Residuals have mean 0, so mean² is on average the variance of the true means plus within_variance/n.
+    # The expected residual of all pairs is 0. The square of a mean over n residuals exceeds that of the pair's expected
+    # residual by within_variance/n on average.
     excess = mean**2 - within_variance / n
     return max(0.0, float(excess.mean()))
 
@@ -274,42 +302,30 @@ class LinkedEffects:
             Whether variances are for exactly these items; else they are for items like these.
         """
         n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+        n_items, n_anchors = len(scale.item_effect), len(scale.effect)
 
-        # first pass: the mean residual of each agent, and its partners
-        n, total, partner_counts = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
+        # first pass over the trials: the mean residual of each agent, and its partners
+        n, total = np.zeros((2, n_agents))
+        partner_counts = np.zeros((n_agents, n_anchors))
         for items, chunk in _with_items(chunks()):
             check_trials(chunk.item, chunk.agent, chunk.partner, chunk.block, answer=chunk.answer)
             n += np.bincount(chunk.agent, minlength=n_agents)
             total += np.bincount(chunk.agent, _linking_residuals(chunk, items, scale), n_agents)
             partner_counts += _count_by_agent(chunk.agent, chunk.partner, n_agents, n_anchors)
         self.effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
-        n_or_1 = np.maximum(n, 1)
-        self.partner_share: Floats = partner_counts / n_or_1[:, None]
+        self.partner_share: Floats = partner_counts / np.maximum(n, 1)[:, None]
 
-        # second pass: ΣE² over blocks, the items' part of the linking variance, and Σ_j p_ij²
-        squares, n_blocks, linking, item_squares = np.zeros((4, n_agents))
-        for items, chunk in _with_items(chunks()):
-            residual = _linking_residuals(chunk, items, scale) - self.effect[chunk.agent]
-            block_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
-            block_agents, index = np.unique(block_agent, return_inverse=True)
-            block_sum = np.bincount(index, residual)
-            agent_of_sum = block_agents % n_agents
-            squares += np.bincount(agent_of_sum, block_sum**2, n_agents)
-            n_blocks += np.bincount(agent_of_sum, minlength=n_agents)
-
-            item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_or_1[:, None]
-            linking += (item_share - scale.item_share[items]) ** 2 @ scale.item_effect_variance[items]
-            item_squares += (item_share**2).sum(axis=1)
-
-        # u = S/(S − 1)·ΣE²/n, shrunk, then divided by n
+        # second pass: u = S/(S − 1)·ΣE²/n, shrunk towards the anchors' residual variance and divided by n
+        sums = _sum_clusters(chunks, scale, self.effect, n)
         variance = np.full(n_agents, np.nan)
-        is_estimated = n_blocks >= 2
-        df = n_blocks[is_estimated] - 1
-        trial_variance = squares[is_estimated] / n[is_estimated] * (df + 1) / df
+        is_estimated = sums.n_blocks >= 2
+        df = sums.n_blocks[is_estimated] - 1
+        trial_variance = sums.squares[is_estimated] / n[is_estimated] * (df + 1) / df
         shrunk = (trial_variance * df + _PRIOR_BLOCKS * scale.residual_variance) / (df + _PRIOR_BLOCKS)
         variance[is_estimated] = shrunk / n[is_estimated]
 
-        linking += (self.partner_share - 1 / n_anchors) ** 2 @ scale.effect_variance
+        # linking variance: of the effects of items, of partners, and of the centre
+        linking = sums.item_linking_variance + (self.partner_share - 1 / n_anchors) ** 2 @ scale.effect_variance
         linking[n_anchors:] += scale.centre_variance
         self.linking_variance = np.where(n > 0, linking, np.nan)
 
@@ -318,19 +334,72 @@ class LinkedEffects:
         fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
         if finite and scale.cell_variance > 0:
             cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
-            fpc *= 1 - cell_share + cell_share * _item_fpc(item_squares, n_items)
+            fpc *= 1 - cell_share + cell_share * _item_fpc(sums.share_squares, n_items)
         self.variance: Floats = variance * fpc + self.linking_variance
-        self.n_trials, self.n_blocks = n.astype(np.int32), n_blocks.astype(np.int32)
+        self.n_trials, self.n_blocks = n.astype(np.int32), sums.n_blocks.astype(np.int32)
+
+
+class _ClusterSums(NamedTuple):
+    """Sums over the blocks and the items of each linked agent.
+
+    Attributes
+    ----------
+    squares : float array (n_agents,)
+        Σ_s E_s², with E_s the sum of the agent's residuals in block s.
+    n_blocks : float array (n_agents,)
+        Number of blocks.
+    item_linking_variance : float array (n_agents,)
+        Σ_j (p_ij − q_j)²·var(item_effect_j), with p_ij the share of item j in the agent's trials and q_j that in the
+        anchors' trials.
+    share_squares : float array (n_agents,)
+        Σ_j p_ij².
+    """
+
+    squares: Floats
+    n_blocks: Floats
+    item_linking_variance: Floats
+    share_squares: Floats
+
+
+def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
+    """Sum squares over the blocks and the items of each agent.
+
+    effect, n : float arrays (n_agents,), effects on the scale and numbers of trials.
+    """
+    n_agents = len(n)
+    squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
+    for items, chunk in _with_items(chunks()):
+        # residuals summed by agent and block
+        residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
+        block_and_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
+        distinct, index = np.unique(block_and_agent, return_inverse=True)
+        residual_sum = np.bincount(index, residual)
+        agent = distinct % n_agents
+        squares += np.bincount(agent, residual_sum**2, n_agents)
+        n_blocks += np.bincount(agent, minlength=n_agents)
+
+        item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
+        item_share = item_counts / np.maximum(n, 1)[:, None]
+        share_difference = item_share - scale.item_share[items]
+        item_linking_variance += share_difference**2 @ scale.item_effect_variance[items]
+        share_squares += (item_share**2).sum(axis=1)
+    return _ClusterSums(squares, n_blocks, item_linking_variance, share_squares)
 
 
 def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
-    """Subtract the centre and the effects of partner and item from answers: float (n_rows,)."""
+    """Subtract from answers the centre of the scale and the effects of partner and item: float (n_rows,).
+
+    items : the items of the chunk.
+    """
     item_effect = scale.item_effect[items][chunk.item]
     return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
 
 
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
-    """Count the rows of each agent and unit; agent, unit : int (n_rows,). Returns float (n_agents, n_units)."""
+    """Count how often each agent occurs with each unit, such as an item: float (n_agents, n_units).
+
+    agent, unit : int (n_rows,).
+    """
     counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
     return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
 
@@ -371,31 +440,38 @@ def compute_linked_influence(
     The effect of an item cancels as far as it is known, or if agent and anchors have equal shares of it. The influence
     of an item on anchors is carried over to the agents that were linked through them.
     """
-    n_agents, n = len(linked.effect), np.maximum(linked.n_trials, 1)[:, None]
+    n_agents, n_anchors = len(linked.effect), len(scale.effect)
+    n_trials = np.maximum(linked.n_trials, 1)[:, None]
 
     # β_j, by which the mean residual of item j was shrunk, and Σ_l p_il·β_l of each agent
     has_residual = scale.item_residual != 0
     beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
     known_share = np.zeros(n_agents)
     for items, chunk in _with_items(chunks()):
-        known_share += _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n @ beta[items]
+        item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
+        known_share += item_share @ beta[items]
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield the items of each chunk with their influence and their share."""
+        """Yield the items of each chunk, their influence on each agent, and their share in the agent's trials."""
         for items, chunk in _with_items(chunks()):
-            # residuals summed by agent and item, minus the items' part in the anchors' centre
+            shape = n_agents, chunk.n_items
+
+            # Σ_t (r_t − effect_i)/n_i over the trials of agent i on each item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item
-            shape = n_agents, chunk.n_items
-            direct = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(shape) / n
-            centre = (1 - known_share)[:, None] * scale.item_share[items] * scale.item_residual[items]
+            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(shape)
+            through_trials = residual_sum / n_trials
 
-            # Σ_k p_ik·U_kj, measured from the mean of the anchors
+            # q_j·(1 − Σ_l p_il·β_l)·r̄_j
+            through_centre = (1 - known_share)[:, None] * scale.item_share[items] * scale.item_residual[items]
+
+            # Σ_k p_ik·U_kj, with U_kj measured from the mean of the anchors
             on_anchors = anchors(items)
             through_anchors = linked.partner_share @ (on_anchors - on_anchors.mean(axis=0))
-            influence = effect_scale(len(scale.effect)) * (direct - centre) - through_anchors
+
+            influence = effect_scale(n_anchors) * (through_trials - through_centre) - through_anchors
             influence = np.where(linked.n_trials[:, None] > 0, influence, 0.0)
-            yield items, influence, _count_by_agent(chunk.agent, chunk.item, *shape) / n
+            yield items, influence, _count_by_agent(chunk.agent, chunk.item, *shape) / n_trials
 
     return iter_influence
 
@@ -566,14 +642,17 @@ class _ResidualSums:
         self.count += len(residual)
 
     def means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
-        """Compute the mean residual of each agent and its variance: float (n_agents,) each, NaN without a residual.
+        """Compute the mean residual of each agent and the variance of this mean.
 
-        df_share : degrees of freedom per residual. centred : whether to subtract the mean of all residuals.
+        df_share : degrees of freedom of the residual variance, divided by the number of residuals. centred : whether to
+        subtract the mean of all residuals. Returns two float arrays (n_agents,), NaN for an agent without a residual.
         """
-        overall = float(self._total.sum()) / self.count if centred else 0.0
-        residual_variance = (self._squares / self.count - overall**2) / max(df_share, 1e-9)
+        overall_mean = float(self._total.sum()) / self.count if centred else 0.0
+        mean_square = self._squares / self.count - overall_mean**2
+        residual_variance = mean_square / max(df_share, 1e-9)
 
-        has_residuals, unknown = self._n > 0, np.full(len(self._n), np.nan)
-        mean = np.divide(self._total, self._n, out=unknown.copy(), where=has_residuals) - overall
-        variance = np.divide(residual_variance, self._n, out=unknown.copy(), where=has_residuals)
-        return mean, variance
+        has_residuals = self._n > 0
+        unknown = np.full(len(self._n), np.nan)
+        agent_mean = np.divide(self._total, self._n, out=unknown.copy(), where=has_residuals)
+        variance_of_mean = np.divide(residual_variance, self._n, out=unknown.copy(), where=has_residuals)
+        return agent_mean - overall_mean, variance_of_mean

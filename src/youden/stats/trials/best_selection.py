@@ -131,28 +131,36 @@ def select_best(
     if top == 1 and is_single_analysis and differences.unique_best is not None:
         regret_bound, other_candidates = 0.0, []
 
-    # selection-adjusted interval of the first agent
     leader = int(selected[0])
-    level = 1 - (1 - differences.level) * alpha_fraction
-    p_upper = (1 + level) / 2
     n_candidates = len(np.union1d(candidates, leader))
-    t_low = float(stdtrit(covariance.df[leader], p_upper ** (1 / n_candidates)))
-    t_high = float(stdtrit(covariance.df[leader], p_upper))
-    estimate, std_error = float(ability[leader]), float(covariance.std_error[leader])
-    low, high = estimate - t_low * std_error, estimate + t_high * std_error
-
+    level = 1 - (1 - differences.level) * alpha_fraction
+    distance_low, distance_high = _selection_adjusted_distances(covariance, leader, n_candidates, level)
     p_best, expected_regret = best_probabilities(ability, differences)
     return Choice(
         agents=tuple(selected.tolist()),
         regret_bound=regret_bound,
         level=differences.level,
         candidates=tuple(other_candidates),
-        ability_low=low,
-        ability_high=high,
+        ability_low=float(ability[leader]) - distance_low,
+        ability_high=float(ability[leader]) + distance_high,
         ahead=ahead,
         p_best=p_best,
         expected_regret=expected_regret,
     )
+
+
+def _selection_adjusted_distances(
+    covariance: CentredCovariance, agent: int, n_candidates: int, level: float
+) -> tuple[float, float]:
+    """Compute how far the bounds of an agent's interval are below and above its estimate, if it was selected.
+
+    agent : position of the agent with the highest estimate among `n_candidates` agents.
+    """
+    p_upper = (1 + level) / 2
+    df, std_error = covariance.df[agent], float(covariance.std_error[agent])
+    t_low = float(stdtrit(df, p_upper ** (1 / n_candidates)))
+    t_high = float(stdtrit(df, p_upper))
+    return t_low * std_error, t_high * std_error
 
 
 def are_comparable(differences: Differences) -> bool:
@@ -225,19 +233,21 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _dunnett_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute Dunnett's quantiles d_ki for control k, transformed to Student's t with the df of agent i.
+    """Compute Dunnett's quantile for each agent as the control, transformed to Student's t of each other agent.
 
-    std_error, df : float arrays (n_agents,). Returns a float array (n_agents, n_agents).
+    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom. Returns float (n_agents, n_agents):
+    row k has the control k, and column i has the degrees of freedom of agent i.
     """
     # quantiles for a few standard errors of the control, transformed to Student's t with the same tail probability
     sizes = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
     tails = ndtr(-_dunnett(sizes, std_error, level))
     t_by_size = np.array([stdtrit(df, 1 - tail) for tail in tails])
 
-    # linear interpolation at the standard error of each control
+    # linear interpolation between the sizes, at the standard error of each control
     position = np.interp(std_error, sizes, np.arange(len(sizes), dtype=np.float64))
-    lower, fraction = np.floor(position).astype(np.int64), (position % 1)[:, None]
+    lower = np.floor(position).astype(np.int64)
     upper = np.minimum(lower + 1, len(sizes) - 1)
+    fraction = (position % 1)[:, None]
     return np.asarray(t_by_size[lower] * (1 - fraction) + t_by_size[upper] * fraction)
 
 
@@ -278,39 +288,47 @@ def next_allocation(
     value = np.nan_to_num(differences.value)
     selected = np.argsort(-value.sum(axis=1), kind="stable")[:top]
     final_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
-    ahead, gap, expected = (table[:, selected] for table in (upper_bounds, value, final_bounds))
+
+    # columns of the selected agents: bounds so far, estimates, and bounds that the last analysis would give now
+    bounds_so_far = upper_bounds[:, selected]
+    estimate = value[:, selected]
+    last_bounds = final_bounds[:, selected]
 
     # selected agents whose regret bound is still too large, and the agents that may be ahead of them
-    is_unsettled = np.sort(ahead, axis=0)[-top] > max_regret
-    pairs = (ahead > max_regret) & is_unsettled
+    is_unsettled = np.sort(bounds_so_far, axis=0)[-top] > max_regret
+    pairs = (bounds_so_far > max_regret) & is_unsettled
     pairs[selected] = False
 
     # Leave out pairs that the last analysis would settle without more trials, unless no other pair is left.
-    needs_trials = pairs & (expected > max_regret)
+    needs_trials = pairs & (last_bounds > max_regret)
     if needs_trials.any():
         pairs = needs_trials
     is_active = pairs.any(axis=1)
     is_active[selected[is_unsettled]] = True
 
-    # ratio of the distances between bound and estimate, now and at the goal, squared
-    distance_now = np.maximum(expected, max_regret) - gap
-    distance_at_goal = max_regret - np.minimum(gap, max_regret / 2)
-    needed = (distance_now / distance_at_goal) ** 2
-    increase = MARGIN * float(np.max(needed, where=pairs, initial=1.0)) - 1
+    # factor by which trials must grow: squared ratio of the distances between bound and estimate, now and at the goal
+    distance_now = np.maximum(last_bounds, max_regret) - estimate
+    distance_at_goal = max_regret - np.minimum(estimate, max_regret / 2)
+    growth = (distance_now / distance_at_goal) ** 2
+    increase = MARGIN * float(np.max(growth, where=pairs, initial=1.0)) - 1
     return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
 
 
 def _agent_std_errors(differences: Differences) -> Floats:
-    """Fit standard errors e of independent agents to those of differences, √(e_i² + e_k²): float (n_agents,)."""
+    """Find a standard error e_i for each agent such that √(e_i² + e_k²) is about that of the difference of i and k.
+
+    This treats agents as independent. Returns float (n_agents,).
+    """
     K = len(differences.std_error)
-    variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
-    row_sum = variance.sum(axis=1)
+    difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
+    row_sum = difference_variance.sum(axis=1)
     if K == 2:
         return np.asarray(np.sqrt(row_sum / 2))
 
-    # row_sum_i = (K − 2)·e_i² + Σ_k e_k², and Σ_k e_k² = Σ_i row_sum_i/(2K − 2)
-    squared_error = (row_sum - row_sum.sum() / (2 * K - 2)) / (K - 2)
-    minimum = 1e-3 * float(variance.mean())
+    # least squares: row_sum_i = (K − 2)·e_i² + Σ_k e_k², and Σ_k e_k² = Σ_i row_sum_i/(2K − 2)
+    sum_of_squares = row_sum.sum() / (2 * K - 2)
+    squared_error = (row_sum - sum_of_squares) / (K - 2)
+    minimum = 1e-3 * float(difference_variance.mean())
     return np.asarray(np.sqrt(np.maximum(squared_error, minimum)))
 
 
@@ -331,15 +349,16 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
     cumulative = np.cumsum(posterior, axis=1)
     tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
-    # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
-    log_below = np.log(np.maximum(cumulative - posterior / 2, tiny))
-    p_best = (posterior * np.exp(log_below.sum(axis=0) - log_below)).sum(axis=1)
+    # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x), where half of the probability of x itself counts as below x
+    log_p_below = np.log(np.maximum(cumulative - posterior / 2, tiny))
+    log_p_others_below = log_p_below.sum(axis=0) - log_p_below
+    p_best = (posterior * np.exp(log_p_others_below)).sum(axis=1)
 
-    # the maximum has the distribution function Π_i P(θ_i ≤ x)
-    cdf_of_max = np.exp(np.log(np.maximum(cumulative, tiny)).sum(axis=0))
-    mean_of_max = float(np.diff(cdf_of_max, prepend=0.0) @ grid)
+    # the best ability has the distribution function Π_i P(θ_i ≤ x)
+    cdf_of_best = np.exp(np.log(np.maximum(cumulative, tiny)).sum(axis=0))
+    mean_of_best = float(np.diff(cdf_of_best, prepend=0.0) @ grid)
     mean_of_first = float(posterior[np.argmax(ability)] @ grid)
-    return np.asarray(p_best / p_best.sum()), max(mean_of_max - mean_of_first, 0.0)
+    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_first, 0.0)
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
@@ -357,17 +376,21 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
     float array (n_agents,)
         Estimate minus posterior mean; 0 for other agents, and for all if fewer than 3 are selected.
     """
-    bias, agents = np.zeros(len(selected)), np.flatnonzero(selected)
+    agents = np.flatnonzero(selected)
+    bias = np.zeros(len(selected))
     if len(agents) < 3:
         return bias
 
     among_selected = differences.subset(agents)
     std_error = _agent_std_errors(among_selected)
-    if std_error.any():
-        ability = np.nansum(among_selected.value, axis=1) / len(agents)  # relative to the mean of the selected agents
-        grid, posterior = _posterior_grid(ability, std_error)
-        posterior_mean = posterior @ grid
-        bias[agents] = ability - posterior_mean
+    if not std_error.any():
+        return bias
+
+    # mean difference from the selected agents, which is the ability relative to their mean
+    ability = np.nansum(among_selected.value, axis=1) / len(agents)
+    grid, posterior = _posterior_grid(ability, std_error)
+    posterior_mean = posterior @ grid
+    bias[agents] = ability - posterior_mean
     return bias
 
 
@@ -410,43 +433,49 @@ def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]
     error_variance = float((std_error**2).mean())
     min_variance = error_variance * float(np.sqrt(0.5 / (len(std_error) - 1)))
     prior_variance = max(float(ability.var(ddof=1)) - error_variance, min_variance)
+
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
+    grid_step = grid[1] - grid[0]
 
     # normal likelihood of each estimate at each grid point, relative to its maximum; errors are at least one grid step
-    grid_step = grid[1] - grid[0]
     z = (ability[:, None] - grid) / np.maximum(std_error, grid_step)[:, None]
     square = z**2
-    likelihood = np.exp((square.min(axis=1, keepdims=True) - square) / 2)
+    smallest_square = square.min(axis=1, keepdims=True)
+    likelihood = np.exp((smallest_square - square) / 2)
 
-    # EM step: the new prior is the mean of the posterior distributions
+    # EM step: the new prior is the mean of the posterior distributions of the agents
     prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
         prior *= (1 / marginal) @ likelihood / len(std_error)
-    return grid, likelihood * prior / (likelihood @ prior)[:, None]
+
+    marginal = likelihood @ prior
+    return grid, likelihood * prior / marginal[:, None]
 
 
 def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the `level` quantile of max_i (e_k − e_i)/√(v_k + v_i), for a control k of each standard error √v_k.
+    """Compute the `level` quantile of the largest standardised difference between a control and the other agents.
 
-    sizes : float array (n_sizes,), standard errors of the control; std_error : float array (n_agents,), those of all
-    agents. Returns a float array (n_sizes,).
+    sizes : float array (n_sizes,), standard errors √v_k of the control for which to compute it; std_error : float array
+    (n_agents,), those of all agents, which are independent. Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over
+    the other agents i, float (n_sizes,).
     """
     K = len(std_error)
-    total = sizes[:, None] ** 2 + std_error**2
+    total_variance = sizes[:, None] ** 2 + std_error**2
 
-    # correlation of the standardised differences with the error of the control
-    loading = sizes[:, None] / np.sqrt(np.where(total > 0, total, 1.0))
-    loading = np.where(total > 0, loading, np.sqrt(0.5))[:, None, :]
-    specific = np.sqrt(np.maximum(1 - loading**2, 1e-12))
+    # correlation of each standardised difference with the error of the control, and SD of what is independent of it
+    loading = sizes[:, None] / np.sqrt(np.where(total_variance > 0, total_variance, 1.0))
+    loading = np.where(total_variance > 0, loading, np.sqrt(0.5))[:, None, :]
+    specific_sd = np.sqrt(np.maximum(1 - loading**2, 1e-12))
 
     def cdf(d: Floats) -> Floats:
-        """Compute P(max ≤ d), given the control's error at each node, then averaged over nodes."""
-        log_p_of_agent = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific)
-        log_p = log_p_of_agent.sum(axis=2) * ((K - 1) / K)  # K terms, for K − 1 other agents
+        """Compute P(max ≤ d) given each error of the control, a quadrature node, and average over the nodes."""
+        log_p_by_agent = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific_sd)
+        log_p = log_p_by_agent.sum(axis=2) * ((K - 1) / K)  # K terms, for K − 1 other agents
         return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
 
+    # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for K − 1
     one_comparison = np.full(len(sizes), ndtri(level))
     bonferroni = np.full(len(sizes), -ndtri((1 - level) / (K - 1)))
     return _invert(cdf, one_comparison, bonferroni, level)
@@ -455,21 +484,27 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
 def _range_quantile(K: int, level: float) -> float:
     """Compute the `level` quantile of the largest standardised difference of K independent agents with equal errors."""
     grid = np.linspace(-8, 8, _N_GRID)
+    grid_step = grid[1] - grid[0]
 
     def cdf(d: Floats) -> Floats:
         """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K values."""
-        in_range = ndtr(grid) - ndtr(grid - np.sqrt(2) * d[:, None])
-        density = np.exp(-(grid**2) / 2) * np.maximum(in_range, 0.0) ** (K - 1)
-        return np.asarray(K * density.sum(axis=1) * (grid[1] - grid[0]) / np.sqrt(2 * np.pi))
+        p_in_range = ndtr(grid) - ndtr(grid - np.sqrt(2) * d[:, None])
+        density = np.exp(-(grid**2) / 2) * np.maximum(p_in_range, 0.0) ** (K - 1)
+        return np.asarray(K * density.sum(axis=1) * grid_step / np.sqrt(2 * np.pi))
 
-    bonferroni = -ndtri((1 - level) / (K * (K - 1)))
-    return float(_invert(cdf, np.full(1, ndtri(level)), np.full(1, bonferroni), level)[0])
+    one_comparison = np.full(1, ndtri(level))
+    bonferroni = np.full(1, -ndtri((1 - level) / (K * (K - 1))))
+    return float(_invert(cdf, one_comparison, bonferroni, level)[0])
 
 
 def _invert(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
-    """Find where an increasing function is `level`, by bisection between `low` and `high`, float arrays (n,)."""
+    """Find the arguments between `low` and `high` at which an increasing function is `level`, by bisection.
+
+    low, high : float arrays (n,), bounds of the arguments; `cdf` takes and returns such arrays.
+    """
     for _ in range(_N_BISECTIONS):
         mid = (low + high) / 2
         is_below = cdf(mid) < level
-        low, high = np.where(is_below, mid, low), np.where(is_below, high, mid)
+        low = np.where(is_below, mid, low)
+        high = np.where(is_below, high, mid)
     return np.asarray((low + high) / 2)

@@ -98,20 +98,24 @@ class YesCounts:
         answers, and at least 2.
         """
         check_level(level)
-        # pairs with a trial
+        alpha = 1 - level
+
+        # pairs of agents with a trial
         low, high = np.nonzero(self.n)
         n, n_yes = self.n[low, high], self.n_yes[low, high]
         n_total, n_yes_total = int(n.sum()), int(n_yes.sum())
 
+        # agents: each pair counts for both of its agents
         agent, n_agents = np.append(low, high), len(self.n)
         n_by_agent = _sum_by_agent(agent, n, n_agents)
         n_yes_by_agent = _sum_by_agent(agent, n_yes, n_agents)
         agent_tests = _test_rates(n_by_agent, n_yes_by_agent, n_total, n_yes_total)
-        alarms = [Alarm((i,), *statistics) for i, statistics in _iter_significant(agent_tests, 1 - level)]
-        alarmed = {alarm.agents[0] for alarm in alarms}
+        alarms = [Alarm((i,), *statistics) for i, statistics in _iter_significant(agent_tests, alpha)]
 
+        # pairs of agents without an alarm
+        alarmed = {alarm.agents[0] for alarm in alarms}
         pair_tests = _test_rates(n, n_yes, n_total, n_yes_total)
-        for row, statistics in _iter_significant(pair_tests, 1 - level):
+        for row, statistics in _iter_significant(pair_tests, alpha):
             pair = int(low[row]), int(high[row])
             if not alarmed & set(pair):
                 alarms.append(Alarm(pair, *statistics))
@@ -127,7 +131,10 @@ def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Position
 
 
 def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) -> _RateTests:
-    """Test each rate of yes answers against that of all other trials; n, n_yes : int64 (n_tests,)."""
+    """Test whether each rate of yes answers is larger than that of all other trials, by the binomial distribution.
+
+    n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers; n_total, n_yes_total : those of all trials.
+    """
     from scipy.stats import binom
 
     other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)

@@ -64,7 +64,7 @@ class ConservativeDifference(NamedTuple):
     rate_df: float = math.inf
 
     def with_rates(self, rates: AgentRates, new: int, old: int) -> ConservativeDifference:
-        """Return the difference of abilities, from that of mean answers.
+        """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
 
         Parameters
         ----------
@@ -76,10 +76,11 @@ class ConservativeDifference(NamedTuple):
         Returns
         -------
         ConservativeDifference
+            Difference of the abilities, with the variance of the rates.
         """
         variance, df = rates.difference_variance(new, old)
-        value = self.value - float(rates.rate[new] - rates.rate[old])
-        return self._replace(value=value, rate_variance=variance, rate_df=df)
+        rate_difference = float(rates.rate[new] - rates.rate[old])
+        return self._replace(value=self.value - rate_difference, rate_variance=variance, rate_df=df)
 
     @property
     def total_variance(self) -> float:
@@ -87,11 +88,23 @@ class ConservativeDifference(NamedTuple):
         return self.variance + self.rate_variance
 
     def df(self, n_items: float) -> float:
-        """Compute the degrees of freedom of the total variance, if there are `n_items` items.
+        """Compute the degrees of freedom of the total variance, as if there were `n_items` items.
+
+        Parameters
+        ----------
+        n_items : float
+            Number of items.
+
+        Returns
+        -------
+        float
+            Degrees of freedom by the formula of Welch and Satterthwaite, but at least 10, or n_items − 1 if this is
+            smaller.
 
         Notes
         -----
-        Those of Welch and Satterthwaite, but at least 10, or n_items − 1 if that is smaller.
+        (v + r)²/(v²/(n_items − 1) + r²/ν), with v the variance over items, and r that of the false-positive rates with ν
+        degrees of freedom.
         """
         item_df = n_items - 1
         if self.rate_variance == 0:
@@ -190,22 +203,15 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
             slug="difference-items",
         )
 
-    # v̄, from the variance per trial of all agents
-    has_trials = influence.n_trials.any(axis=1)
-    K = int(has_trials.sum())
-    n_trials = influence.n_trials.sum(axis=1)
-    all_influence = influence.influence[has_trials]
-    variance_by_agent = ((all_influence - all_influence.mean(axis=0)) ** 2).sum(axis=1)
-    variance_per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
-    predicted = variance_per_trial * float((1 / n_trials[pair]).sum())
-
     # v, and v shrunk towards v̄; the larger one is used
     difference = influence.influence[new] - influence.influence[old]
     observed = float((difference**2).sum())
+    predicted = _predict_variance(influence, pair)
     shrunk = (observed * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS)
     variance = n / (n - 1) * max(observed, shrunk)
 
     # (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij
+    K = int(influence.n_trials.any(axis=1).sum())
     share_squares_per_trial = (influence.weight[pair] ** 2 / np.maximum(n_by_item, 1)).sum(axis=1)
     within_variance = np.nan_to_num(influence.within_item_variance[pair]) @ share_squares_per_trial
     residual_variance = min((K - 2) / (K - 1) * float(within_variance), variance)
@@ -214,9 +220,32 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     n_effective = 1 / float((influence.weight[pair].mean(axis=0) ** 2).sum())
     effect = (difference * n_effective)[None]
     unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
-    min_items = int((n_by_item > 0).sum(axis=1).min())
-    value = float(influence.ability[new] - influence.ability[old])
-    return ConservativeDifference(value, variance, n, n_effective, unseen, residual_variance, min_items)
+    return ConservativeDifference(
+        value=float(influence.ability[new] - influence.ability[old]),
+        variance=variance,
+        n_items=n,
+        n_effective_items=n_effective,
+        unseen_effect_square=unseen,
+        residual_variance=residual_variance,
+        min_items=int((n_by_item > 0).sum(axis=1).min()),
+    )
+
+
+def _predict_variance(influence: InfluenceTable, pair: list[int]) -> float:
+    """Predict the variance of the difference of two agents from the variance per trial of all agents.
+
+    `pair` holds the positions of the two agents. The prediction is σ²·(1/n_new + 1/n_old), with n their numbers of
+    trials.
+    """
+    has_trials = influence.n_trials.any(axis=1)
+    K = int(has_trials.sum())
+    n_trials = influence.n_trials.sum(axis=1)
+
+    # σ², the mean over agents of the variance of an ability times the number of its trials
+    all_influence = influence.influence[has_trials]
+    variance_by_agent = ((all_influence - all_influence.mean(axis=0)) ** 2).sum(axis=1)
+    variance_per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
+    return variance_per_trial * float((1 / n_trials[pair]).sum())
 
 
 def required_n_items(difference: ConservativeDifference, *, margin: float, alpha: float) -> int | None:
@@ -405,9 +434,9 @@ def conditional_power(
     Lachin (2005), Statistics in Medicine 24, 2747–2764 (conditional power).
     """
     item_variance, trial_variance = components
+    item_factor, trial_factor = remaining
     t = student.ppf(1 - alpha, later_df)
     power = np.zeros(len(later_df))
-    item_factor, trial_factor = remaining
     possible_variances = (item_variance + trial_variance) * df / chi2.ppf(_VARIANCE_QUANTILES, df)
     for variance in possible_variances:
         from_trials = min(trial_variance, variance)

@@ -89,16 +89,10 @@ def partner_split_half(
         half[rng.permutation(agents)[: n // 2]] = True
         ability = _mean_over_partners(without_partner, compared, half)
         other_ability = _mean_over_partners(without_partner, compared, is_compared & ~half)
-
-        in_both = ~np.isnan(ability + other_ability)
-        if in_both.sum() < MIN_AGENTS:
-            continue
-        correlations.append(rank_correlation(ability[in_both], other_ability[in_both]))
-
-        rank, other_rank = rank_with_ties(ability[in_both]), rank_with_ties(other_ability[in_both])
-        change = np.full(n_agents, np.nan)
-        change[in_both] = np.abs(rank - other_rank)
-        rank_changes.append(change)
+        if (~np.isnan(ability + other_ability)).sum() >= MIN_AGENTS:
+            rho, change = _compare_rankings(ability, other_ability)
+            correlations.append(rho)
+            rank_changes.append(change)
 
     # means over the splits that are informative
     changes = np.array(rank_changes).reshape(-1, n_agents)
@@ -107,6 +101,18 @@ def partner_split_half(
     valid = [rho for rho in correlations if not np.isnan(rho)]
     mean_rho = float(np.mean(valid)) if valid else float("nan")
     return PartnerSplitHalf(mean_rho, mean_change, n_splits)
+
+
+def _compare_rankings(ability: Floats, other_ability: Floats) -> tuple[float, Floats]:
+    """Compute Spearman's ρ of two rankings, and the absolute change of each agent's rank, float (n_agents,).
+
+    ability, other_ability : float arrays (n_agents,). Agents with a NaN are left out, and their change is NaN.
+    """
+    in_both = ~np.isnan(ability + other_ability)
+    rank, other_rank = rank_with_ties(ability[in_both]), rank_with_ties(other_ability[in_both])
+    change = np.full(len(ability), np.nan)
+    change[in_both] = np.abs(rank - other_rank)
+    return rank_correlation(ability[in_both], other_ability[in_both]), change
 
 
 def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floats:

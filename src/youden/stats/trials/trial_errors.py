@@ -103,26 +103,27 @@ def compute_item_influence(
     n_by_item = np.maximum(np.bincount(item, minlength=n_items), 1)
     item_mean = np.bincount(item, without_agents, n_items) / n_by_item
     residual = without_agents - item_mean[item]
-    sides = ((first, first_weight), (second, second_weight))
 
-    def sum_by_cell(value_of: Callable[[Floats], Floats]) -> Floats:
-        """Sum a function of the weights over both sides of all trials: float (n_agents, n_items)."""
+    def sum_by_cell(of_first: Floats, of_second: Floats) -> Floats:
+        """Sum values (n_trials,) for the first and the second agents by agent and item: float (n_agents, n_items)."""
         n_cells = n_agents * n_items
-        sums = (np.bincount(agent * np.int64(n_items) + item, value_of(w), n_cells) for agent, w in sides)
-        return np.asarray(sum(sums), dtype=np.float64).reshape(n_agents, n_items)
+        first_cell = first * np.int64(n_items) + item
+        second_cell = second * np.int64(n_items) + item
+        sums = np.bincount(first_cell, of_first, n_cells) + np.bincount(second_cell, of_second, n_cells)
+        return np.asarray(sums, dtype=np.float64).reshape(n_agents, n_items)
 
-    weight = sum_by_cell(lambda w: w)
+    weight = sum_by_cell(first_weight, second_weight)
     total_weight = np.maximum(weight.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    n_trials = sum_by_cell(lambda w: np.asarray(w > 0, dtype=np.float64))
+    influence = sum_by_cell(first_weight * residual, second_weight * residual) / total_weight
 
-    # squares around the mean of each cell: Σe² − (Σe)²/n
-    squares = sum_by_cell(lambda w: residual**2 * (w > 0))
-    square_of_sum = sum_by_cell(lambda w: residual * (w > 0)) ** 2
+    # sums over the trials that measure an agent: their number, and squares around the mean of each cell, Σe² − (Σe)²/n
+    for_first, for_second = first_weight > 0, second_weight > 0
+    n_trials = sum_by_cell(for_first.astype(np.float64), for_second.astype(np.float64))
+    squares = sum_by_cell(residual**2 * for_first, residual**2 * for_second)
+    square_of_sum = sum_by_cell(residual * for_first, residual * for_second) ** 2
     squares -= np.divide(square_of_sum, n_trials, out=np.zeros(n_trials.shape), where=n_trials > 0)
     df = np.maximum(n_trials - 1, 0).sum(axis=1)
     within_variance = np.divide(squares.sum(axis=1), df, out=np.full(n_agents, np.nan), where=df > 0)
-
-    influence = sum_by_cell(lambda w: w * residual) / total_weight
     return InfluenceTable(ability, influence, weight / total_weight, n_trials, np.maximum(within_variance, 0))
 
 
@@ -316,18 +317,22 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 
 
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
-    """Compute the influence of items on mean answers; mean, n : float arrays (n_agents,), n at least 1."""
+    """Compute the influence of items on mean answers, one chunk of items after another.
+
+    mean, n : float arrays (n_agents,), mean answer to each agent's trials and their number, at least 1.
+    """
     n_agents, K = len(mean), int((~np.isnan(mean)).sum())
     effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
     for chunk in chunks():
         # residuals of the additive model, whose item effects are means over the trials of an item
-        residual = chunk.value - effect[chunk.first] - effect[chunk.second]
+        without_agents = chunk.value - effect[chunk.first] - effect[chunk.second]
         n_by_item = np.maximum(np.bincount(chunk.item, minlength=chunk.n_items), 1)
-        item_mean = np.bincount(chunk.item, residual, chunk.n_items) / n_by_item
-        residual -= item_mean[chunk.item]
+        item_effect = np.bincount(chunk.item, without_agents, chunk.n_items) / n_by_item
+        residual = without_agents - item_effect[chunk.item]
 
         influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
-        yield InfluenceChunk(influence, influence, sum_by_item(chunk, chunk.weight, n_agents))
+        weight = sum_by_item(chunk, chunk.weight, n_agents)
+        yield InfluenceChunk(influence, influence, weight)
 
 
 _PRIOR_PRODUCTS = 100
@@ -364,6 +369,7 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance
     is f_i·v_i.
     """
+    # v_i, the variances clustered by block
     sums = _BlockSums(ability)
     for chunk in chunks():
         sums.add(chunk)
@@ -374,26 +380,29 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
         share_squares=sums.block_squares / n**2,
         relative_variance=1 / n,
     )
-    block_variance = np.diag(by_block.covariance)  # v_i
+    block_variance = np.diag(by_block.covariance)
 
+    # f_i
     n_partners = max(int((sums.n > 0).sum()) - 1, 1)
     n_pairs = 2 * n_partners
     fpc = np.maximum(0.0, 1 - n / (n_pairs * n_items + 1))
 
+    # τ²_i, σ²c_i and σ²g_i
     trial_variance = _shrink_trial_variance(sums.squares / n, df=by_block.df)
     relative_variance = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
     components = sums.estimate_components(relative_variance)
     if components is None:
         return by_block.with_scaled_variances(fpc)
+    cell_variance, pair_variance = components
 
-    # Σ_j (w_ij − 1/J)² and Σ_p w_ip² − 1/P: 0 in a balanced plan
-    cell, pair = components
+    # Σ_j (w_ij − 1/J)² and Σ_p w_ip² − 1/P, which are 0 in a balanced plan
     item_imbalance = sums.item_squares / n**2 - 1 / n_items
     squared_counts = sums.pairs[0] ** 2
     pair_squares = squared_counts.sum(axis=1) + squared_counts.sum(axis=0)  # as the first and as the second agent
     pair_imbalance = np.maximum(pair_squares / n**2 - 1 / n_pairs, 0)
 
-    remaining = fpc * (trial_variance - cell - pair) / n + cell * item_imbalance + pair * pair_imbalance
+    residual_part = fpc * (trial_variance - cell_variance - pair_variance) / n
+    remaining = residual_part + cell_variance * item_imbalance + pair_variance * pair_imbalance
     return by_block.with_scaled_variances(np.clip(remaining / block_variance, fpc / 4, 1))
 
 
@@ -435,6 +444,8 @@ class _BlockSums:
             )
         n_agents, residual = len(self.n), self._residuals(chunk)
         ones = np.ones(len(residual))
+
+        # numbers of trials by agent (row) and block or item (column)
         n_by_block = sum_by_effect_group(chunk, ones, n_agents)
         n_by_item = sum_by_item(chunk, ones, n_agents)
         self.n += n_by_block.sum(axis=1)
@@ -442,45 +453,46 @@ class _BlockSums:
         self.block_squares += (n_by_block**2).sum(axis=1)
         self.item_squares += (n_by_item**2).sum(axis=1)
 
+        # products e₁·e₂ of an agent's two residuals in a block, as ((e₁ + e₂)² − e₁² − e₂²)/2
         squares = sum_by_effect_group(chunk, residual**2, n_agents)
-        self.squares += squares.sum(axis=1)
-
-        # (Σe)² − Σe² is twice the sum of the products of different residuals
         twice_products = sum_by_effect_group(chunk, residual, n_agents) ** 2 - squares
         twice_n_products = n_by_block * (n_by_block - 1)
-        self.products += [column.sum(axis=1) / 2 for column in (twice_products, twice_n_products)]
+        self.squares += squares.sum(axis=1)
+        self.products += [twice_products.sum(axis=1) / 2, twice_n_products.sum(axis=1) / 2]
 
+        # number, sum and sum of squares of the residuals of each ordered pair of agents
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
-        columns = (ones, residual, residual**2)
-        self.pairs += [np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents) for column in columns]
+        pair_sums = [np.bincount(pair, column, n_agents**2) for column in (ones, residual, residual**2)]
+        self.pairs += np.reshape(pair_sums, self.pairs.shape)
 
         block_sizes = np.bincount(chunk.effect_group)
         n_blocks = chunk.effect_group.max(initial=-1) + 1
         self._inverse_sizes += (1 / block_sizes).sum(), n_blocks
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
-        """Yield the influence of each block on each agent, and the block's share in the agent's trials, chunk by chunk.
+        """Yield, for each chunk, the influence of its blocks on each agent, and their shares in the agent's trials.
 
         Both are float (n_agents, n_blocks_of_chunk). The chunks must be those that were added.
         """
         n_agents, n = len(self.n), np.maximum(self.n, 1)[:, None]
         for chunk in chunks:
-            influence = sum_by_effect_group(chunk, self._residuals(chunk), n_agents) / n
-            yield influence, sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents) / n
+            residual_sum = sum_by_effect_group(chunk, self._residuals(chunk), n_agents)
+            n_by_block = sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents)
+            yield residual_sum / n, n_by_block / n
 
     def _residuals(self, chunk: PairChunk) -> Floats:
-        """Compute residuals of the additive model, centred within blocks: float (n_trials,)."""
+        """Compute residuals of the additive model, which subtracts agent effects and block means: float (n_trials,)."""
         block = chunk.effect_groups
-        residual = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
-        block_mean = np.bincount(block, residual) / np.bincount(block)
-        return np.asarray(residual - block_mean[block])
+        without_agents = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
+        block_mean = np.bincount(block, without_agents) / np.bincount(block)
+        return np.asarray(without_agents - block_mean[block])
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate two variance components for each agent: of its effects on items, and of the effects of its pairs.
+        """Estimate each agent's variance of effects on items, and of effects of its pairs with partners.
 
-        Each is float (n_agents,), shrunk towards its average over agents times `relative_variance`, float (n_agents,),
-        which is τ²_i/τ̄². Pair components are 0 if there are too few products. Returns None if no block has an agent
-        twice.
+        relative_variance : float (n_agents,), residual variance of each agent divided by the mean one. Returns two
+        float arrays (n_agents,), each shrunk towards its average over agents times `relative_variance`. The second is 0
+        if there are too few products of residuals. Returns None if no agent appears twice in a block.
         """
         n_agents = len(self.n)
         cell_products, n_cell_products = self.products
@@ -489,25 +501,28 @@ class _BlockSums:
 
         # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of
         # two residuals by variance/m.
-        n, total, squares = self.pairs
+        n_residuals, total, squares = self.pairs
         inverse_size_sum, n_blocks = self._inverse_sizes
-        correction = float(squares.sum() / n.sum() * inverse_size_sum / n_blocks)
-        cell = _shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
+        correction = float(squares.sum() / n_residuals.sum() * inverse_size_sum / n_blocks)
+        cell_variance = _shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
 
-        # products of two residuals of an ordered pair, added up over the pairs of each agent
-        products = (total**2 - squares) / 2
-        n_products = n * (n - 1) / 2
-        if n_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
-            return cell, np.zeros(n_agents)
-        agent_products = products.sum(axis=0) + products.sum(axis=1)
-        n_agent_products = n_products.sum(axis=0) + n_products.sum(axis=1)
-        return cell, _shrink_component(agent_products, n_agent_products, relative_variance, correction=0.0)
+        # sum and number of the products of two residuals of each ordered pair: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
+        pair_products = (total**2 - squares) / 2
+        n_pair_products = n_residuals * (n_residuals - 1) / 2
+        if n_pair_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
+            return cell_variance, np.zeros(n_agents)
+
+        # summed over the pairs that contain an agent, as the first or as the second one
+        products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
+        n_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
+        return cell_variance, _shrink_component(products, n_products, relative_variance, correction=0.0)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
-    """Shrink mean squared residuals towards their mean, as the variances clustered by block are shrunk.
+    """Shrink the residual variances of agents towards their mean, which has the weight of `PRIOR_CLUSTERS` blocks.
 
-    mean_square, df : float (n_agents,), df of the estimate clustered by block. Returns float (n_agents,); NaN stays.
+    mean_square : float (n_agents,), mean squared residuals. df : float (n_agents,), degrees of freedom of the variances
+    clustered by block, which are shrunk in the same way. Returns float (n_agents,); NaN stays.
     """
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)
@@ -515,11 +530,13 @@ def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
 
 
 def _shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float) -> Floats:
-    """Shrink the mean product of each agent's residuals towards the average of all agents times `relative_variance`.
+    """Average the products of each agent's residuals, shrunk towards the mean of all agents times `relative_variance`.
 
-    products, n, relative_variance : float (n_agents,), sums and numbers of products, and the residual variance of each
-    agent relative to the mean; correction : value added to each mean product. Returns float (n_agents,), at least 0.
+    products, n : float (n_agents,), sum and number of the products. relative_variance : float (n_agents,), residual
+    variance of each agent divided by the mean one. correction : value added to each mean product. Returns float
+    (n_agents,), at least 0.
     """
     average = max(0.0, float(products.sum() / n.sum()) + correction)
-    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
+    prior = _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
+    total = products + n * correction + prior
     return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))

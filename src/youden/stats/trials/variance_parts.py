@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.streams import standalone_stream
-from youden.types.pool import Floats, Ids
+from youden.types.pool import Floats, Ids, Positions
 from youden.types.results import Part
 
 MAX_DESIGN_ENTRIES = 3 * 10**8
@@ -152,58 +152,72 @@ class VarianceComponents:
         w = 1 / np.maximum(n_trials, 1)
         base = (w[first] + w[second]) / int(has_trials.sum())
 
-        # cells (an agent on an item) and texts (a response to an item) of both sides
+        # cells (an agent on an item) and texts (a response to an item) of both sides, as numbers
         first_cell = first.astype(np.int64) * n_items + item
         second_cell = second.astype(np.int64) * n_items + item
         first_text = responses[0].astype(np.int64) * n_items + item
         second_text = responses[1].astype(np.int64) * n_items + item
         n_cells = n_agents * n_items
-        cells, self_share = _squared_weights(
+        n_texts = n_cells * n_repeats
+
+        cell_factor, own_share = _squared_weights(
             first_cell, second_cell, n_cells, first=first, second=second, w=w, base=base
         )
-        texts, self_share_of_texts = _squared_weights(
-            first_text, second_text, n_cells * n_repeats, first=first, second=second, w=w, base=base
+        text_factor, own_share_of_texts = _squared_weights(
+            first_text, second_text, n_texts, first=first, second=second, w=w, base=base
         )
-        self.agent_item_factor, self.partner_factor = cells * self_share, cells * (1 - self_share)
-        self.response_factor = texts * self_share_of_texts
+        self.agent_item_factor = cell_factor * own_share
+        self.partner_factor = cell_factor * (1 - own_share)
+        self.response_factor = text_factor * own_share_of_texts
 
         # Σ_t (w_i·[t has i] − base_t)² = w_i − 2·w_i·Σ_{t of i} base_t + Σ_t base_t²
         cross = w * (np.bincount(first, base, n_agents) + np.bincount(second, base, n_agents))
-        self.residual_factor = float((w - 2 * cross + (base**2).sum())[has_trials].mean())
-        self.showings_per_response = 2 * len(first) / len(np.unique(np.append(first_text, second_text)))
+        trial_factor = w - 2 * cross + (base**2).sum()
+        self.residual_factor = float(trial_factor[has_trials].mean())
+
+        n_distinct_texts = len(np.unique(np.append(first_text, second_text)))
+        self.showings_per_response = 2 * len(first) / n_distinct_texts
 
 
 def _squared_weights(
     first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
 ) -> tuple[float, float]:
-    """Compute the squared weights of all units, cells or responses, in an ability's distance from the mean.
+    """Sum the squared weights that units have in the distance of an ability from the mean ability.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit of either side; w : float (n_agents,), weight of one of the
-    agent's trials; base : float (n_trials,), weight of a trial in the mean. Returns the sum of squared weights, and the
-    share of the agent's own units in it, both averaged over agents.
+    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials.
+
+    first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial. first, second : int arrays
+    (n_trials,), agents of the trial. w : float (n_agents,), weight of each of its trials in an agent's ability. base :
+    float (n_trials,), weight of each trial in the mean ability. Returns the sum of squared weights, and the share of
+    the agent's own units in it, both averaged over agents.
     """
     n_agents = len(w)
-
-    # Σ over units of (weight in θ̂_i − weight in θ̄)² = own and partners' squares − 2·cross + squares in θ̄
     units = np.append(first_unit, second_unit)
+
+    # products of the weights in the ability and in the mean ability, summed over the trials of each agent
     base_by_unit = np.bincount(units, np.tile(base, 2), n_units)
     base_of_trial = base_by_unit[first_unit] + base_by_unit[second_unit]
     cross = w * (np.bincount(first, base_of_trial, n_agents) + np.bincount(second, base_of_trial, n_agents))
 
+    # squared weights of each agent's own units in its ability
     n_showings = np.bincount(units, minlength=n_units).astype(np.float64)
-    agent = np.zeros(n_units, dtype=np.int64)
-    agent[first_unit], agent[second_unit] = first, second
-    own_units = np.bincount(agent, n_showings**2, n_agents) * w**2
+    agent_of_unit = np.zeros(n_units, dtype=np.int64)
+    agent_of_unit[first_unit], agent_of_unit[second_unit] = first, second
+    own_squares = np.bincount(agent_of_unit, n_showings**2, n_agents) * w**2
 
-    partner_units = np.append(
+    # squared weights of the units of its partners in its ability
+    agent_and_unit = np.append(
         first.astype(np.int64) * n_units + second_unit, second.astype(np.int64) * n_units + first_unit
     )
-    agent_and_unit, count = np.unique(partner_units, return_counts=True)
-    of_partners = np.bincount(agent_and_unit // n_units, count.astype(np.float64) ** 2, n_agents) * w**2
+    distinct, n_meetings = np.unique(agent_and_unit, return_counts=True)
+    agent_of_meeting = distinct // n_units
+    partner_squares = np.bincount(agent_of_meeting, n_meetings.astype(np.float64) ** 2, n_agents) * w**2
 
+    # Σ (weight in θ̂_i − weight in θ̄)², with the squares multiplied out
     has_trials = np.bincount(np.append(first, second), minlength=n_agents) > 0
-    squared_weights = (own_units + of_partners) - 2 * cross + (base_by_unit**2).sum()
-    own_share = own_units / np.maximum(own_units + of_partners, 1e-300)
+    squares = own_squares + partner_squares
+    squared_weights = squares - 2 * cross + (base_by_unit**2).sum()
+    own_share = own_squares / np.maximum(squares, 1e-300)
     return float(squared_weights[has_trials].mean()), float(own_share[has_trials].mean())
 
 
@@ -217,12 +231,17 @@ def _variance_interval(value: float, std_error: float, t: float) -> Part:
 
 
 def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
-    """Return whether some cells show several responses and some responses are shown twice."""
-    agents, texts = np.append(first, second).astype(np.int64), np.append(*responses).astype(np.int64)
+    """Return whether some agents have several responses to an item, and some responses are shown more than once.
+
+    first, second, item : int arrays (n_trials,). responses : number of the response on either side, such arrays.
+    """
+    agents = np.append(first, second).astype(np.int64)
+    response_numbers = np.append(*responses).astype(np.int64)
     items = np.tile(item, 2)
     n_cells = len(np.unique(agents * n_items + items))
-    n_texts = len(np.unique(texts * n_items + items))
-    return n_cells < n_texts < len(agents)
+    n_texts = len(np.unique(response_numbers * n_items + items))
+    n_showings = len(agents)
+    return n_cells < n_texts < n_showings
 
 
 def _sums_of_squares(
@@ -237,21 +256,13 @@ def _sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squared residuals by cell, by response (if given) and by trial, and their expectations.
 
-    Returns float arrays (n_items, n_components) and, as coefficients of the components, (n_items,
-    n_components, n_components).
+    A cell is an agent on an item. Returns the sums of each item, float (n_items, n_components), and the coefficients of
+    the variance components in their expectations, float (n_items, n_components, n_components).
     """
-    # trials of each item with several, or of a sample of these items if the computation would be too large
-    order = np.argsort(item, kind="stable")
-    starts = np.flatnonzero(np.diff(item[order])) + 1
-    groups = [rows for rows in np.split(order, starts) if len(rows) > 1]
-    width = n_agents * n_repeats if responses is not None else n_agents
-    max_items = max(20, MAX_DESIGN_ENTRIES // max(width * width, 1))
-    if len(groups) > max_items:
-        sample = standalone_stream(len(groups)).choice(len(groups), max_items, replace=False)
-        groups = [groups[index] for index in np.sort(sample)]
-
+    n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
+    max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
     squares, expectations = [], []
-    for rows in groups:
+    for rows in _select_items(item, max_items):
         units = [(first[rows], second[rows])]
         if responses is not None:
             units.append((responses[0][rows], responses[1][rows]))
@@ -265,8 +276,25 @@ def _sums_of_squares(
     return np.array(squares), np.array(expectations)
 
 
+def _select_items(item: Ids, max_items: int) -> list[Positions]:
+    """Group the rows of trials by item, for the items with several trials: a list of int64 arrays.
+
+    item : int (n_trials,). If there are more than `max_items` such items, a random sample of them is returned.
+    """
+    order = np.argsort(item, kind="stable")
+    starts = np.flatnonzero(np.diff(item[order])) + 1
+    groups = [rows for rows in np.split(order, starts) if len(rows) > 1]
+    if len(groups) <= max_items:
+        return groups
+    sample = standalone_stream(len(groups)).choice(len(groups), max_items, replace=False)
+    return [groups[index] for index in np.sort(sample)]
+
+
 def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Count the units of each trial, centred within the item as residuals are: float (n_trials, n_units)."""
+    """Count the units of each trial of one item, and subtract the means over the trials: float (n_trials, n_units).
+
+    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response.
+    """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
     _, column = np.unique(np.append(first_unit, second_unit), return_inverse=True)
@@ -277,9 +305,15 @@ def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 
 
 def _expectations(designs: list[Floats], n_trials: int) -> Floats:
-    """Compute the coefficients (n_components, n_components) of all components in the expected squares of one item."""
-    size = len(designs) + 1
-    coefficients = np.empty((size, size))
+    """Compute the coefficients of the variance components in the expected sums of squares of one item.
+
+    designs : centred design matrices Z, float (n_trials, n_units), one for each component but the residual variance.
+    Returns float (n_components, n_components): rows are sums of squares, columns are components.
+    """
+    # E Σ(Z_aᵀe)² has the coefficients ‖Z_aᵀZ_b‖² of component b and ‖Z_a‖² of the residual variance; E Σe² has ‖Z_b‖²
+    # and n − 1 for n trials
+    n_components = len(designs) + 1
+    coefficients = np.empty((n_components, n_components))
     for a, Z_a in enumerate(designs):
         for b, Z_b in enumerate(designs):
             coefficients[a, b] = ((Z_a.T @ Z_b) ** 2).sum()
@@ -289,26 +323,35 @@ def _expectations(designs: list[Floats], n_trials: int) -> Floats:
 
 
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
-    """Solve the moment equations for all items, (n_components,), and without each item, (n_items, n_components)."""
-    total_squares, total_expectations = squares.sum(axis=0), expectations.sum(axis=0)
-    components = np.linalg.lstsq(total_expectations, total_squares, rcond=None)[0]
+    """Estimate the variance components by setting sums of squares equal to their expectations.
+
+    squares : float (n_items, n_components), sums of squares of each item; expectations : float (n_items, n_components,
+    n_components), coefficients of the components in them. Returns the estimates from all items, float (n_components,),
+    and those without each item, float (n_items, n_components).
+    """
+    all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
+    components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
 
     without_item = []
     for item_squares, item_expectations in zip(squares, expectations, strict=True):
-        other_expectations, other_squares = total_expectations - item_expectations, total_squares - item_squares
+        other_squares = all_squares - item_squares
+        other_expectations = all_expectations - item_expectations
         without_item.append(np.linalg.lstsq(other_expectations, other_squares, rcond=None)[0])
-    jackknife = np.stack(without_item)
-    return np.asarray(components), jackknife
+    return np.asarray(components), np.stack(without_item)
 
 
 def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
-    """Compute jackknife standard errors and t quantiles, with df from the kurtosis: float (n_components,) each."""
+    """Compute the standard errors of estimates, and the .975 quantiles of Student's t for their intervals.
+
+    jackknife : float (n_items, n_components), estimates without each item. Returns two float arrays (n_components,).
+    """
     n_items = len(jackknife)
-    square = (jackknife - jackknife.mean(axis=0)) ** 2
-    std_error = np.sqrt((n_items - 1) / n_items * square.sum(axis=0))
+    squares = (jackknife - jackknife.mean(axis=0)) ** 2
+    sum_of_squares = squares.sum(axis=0)
+    std_error = np.sqrt((n_items - 1) / n_items * sum_of_squares)
 
     # df = 2J/(kurtosis − 1) for J items, from 4 to J − 1
-    kurtosis = n_items * (square**2).sum(axis=0) / np.maximum(square.sum(axis=0) ** 2, 1e-300)
+    kurtosis = n_items * (squares**2).sum(axis=0) / np.maximum(sum_of_squares**2, 1e-300)
     df = np.clip(2 * n_items / np.maximum(kurtosis - 1, 1e-9), 4, n_items - 1)
     return std_error, np.asarray(stdtrit(df, 0.975))
 
@@ -316,14 +359,16 @@ def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
 def _pair_component(
     first: Ids, second: Ids, item: Ids, residual: Floats, *, n_agents: int, ability_variance: float, n_items: int
 ) -> Part | None:
-    """Estimate the pair component as the mean product of two residuals of a pair on different items.
+    """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
 
-    residual : float array (n_trials,). Returns None if there are fewer than 2 such products per agent.
+    first, second, item : int arrays (n_trials,); residual : float (n_trials,); ability_variance : sampling variance of
+    an ability. Returns None if there are fewer than 2 products of a pair's residuals per agent.
     """
     # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
-    pair_item, index = np.unique((low * n_agents + high) * n_items + item, return_inverse=True)
-    pair = pair_item // n_items
+    pair_and_item = (low * n_agents + high) * n_items + item
+    distinct, index = np.unique(pair_and_item, return_inverse=True)
+    pair = distinct // n_items
     total = np.bincount(index, residual).astype(np.float64)
     n = np.bincount(index).astype(np.float64)
 
@@ -335,10 +380,10 @@ def _pair_component(
 
     products, n_products = sum_products(total), sum_products(n)
     total_products, total_n = products.sum(), n_products.sum()
-    if total_n < 4 * n_agents:
+    if total_n < 4 * n_agents:  # each product is counted twice
         return None
 
-    # jackknife over agents
+    # mean products without the pairs of each agent
     by_agent = products.sum(axis=0) + products.sum(axis=1)
     n_by_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -350,8 +395,10 @@ def _pair_component(
         squares = ((jackknife - jackknife.mean()) ** 2).sum()
         std_error = float(np.sqrt((n_values - 1) / n_values * squares))
 
-    # Two abilities were subtracted from each residual. Their variance lowers the mean product, and they contain a share of
-    # the pair effects: 1 divided by the number of partners.
-    value = (float(total_products / total_n) + 2 * ability_variance) / (1 - 2 / max(n_values - 2, 3))
+    # Two abilities were subtracted from each residual. Their variance lowers the mean product, and they contain a share
+    # of the pair effects: 1 divided by the number of partners.
+    mean_product = float(total_products / total_n)
+    pair_share = 1 - 2 / max(n_values - 2, 3)
+    value = (mean_product + 2 * ability_variance) / pair_share
     df = max((n_values - 1) / 2, 1)  # a pair has two agents
     return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))

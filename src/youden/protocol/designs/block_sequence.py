@@ -1,0 +1,107 @@
+"""Compare the contenders of a search with partners, in a random sequence of blocks that all rounds share.
+
+A block compares all contenders with one partner on one item, in one order.
+"""
+
+from __future__ import annotations
+
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.types import Trials
+from youden.types.pool import Bools, Positions
+from youden.types.trials import MAIN
+
+
+class Comparisons(NamedTuple):
+    """Comparisons of contenders with the partners of some blocks.
+
+    Attributes
+    ----------
+    item, contender, partner : int array (n_comparisons,)
+        Item and agents of each comparison.
+    is_first : bool array (n_comparisons,)
+        Whether the contender's text comes first.
+    block : int array (n_comparisons,)
+        Position of the block among the blocks that were requested.
+    """
+
+    item: Positions
+    contender: Positions
+    partner: Positions
+    is_first: Bools
+    block: Positions
+
+    @property
+    def first(self) -> Positions:
+        """Agents of the first texts, int array (n_comparisons,)."""
+        return np.where(self.is_first, self.contender, self.partner)
+
+    @property
+    def second(self) -> Positions:
+        """Agents of the second texts, int array (n_comparisons,)."""
+        return np.where(self.is_first, self.partner, self.contender)
+
+    def are_eligible(self, eligible: Bools) -> Bools:
+        """Return which comparisons are of two agents whose cells are True in `eligible`, (n_agents, n_items)."""
+        has_cells = eligible[self.contender, self.item] & eligible[self.partner, self.item]
+        return np.asarray((self.contender != self.partner) & has_cells)
+
+    def to_trials(self, mask: Bools, *, block: Positions) -> Trials:
+        """Make trials that measure the contenders from the comparisons in `mask`, bool (n_comparisons,).
+
+        block : int array (n_comparisons,), block number of each comparison in the plan.
+        """
+        trials = Trials.paired(
+            self.item[mask].astype(np.int32),
+            self.first[mask].astype(np.int32),
+            self.second[mask].astype(np.int32),
+            block=block[mask].astype(np.int32),
+        )
+        return trials.with_role(MAIN, first=self.is_first[mask], second=~self.is_first[mask])
+
+
+class BlockSequence(NamedTuple):
+    """Random sequence of blocks, each of one item, one partner and one order of the texts.
+
+    Attributes
+    ----------
+    items, partners : int array (n_items,), (n_agents,)
+        All items and all agents in random orders.
+    contender_is_first : bool array (n_items · n_agents,)
+        Whether the contenders' texts come first in a block of the first pass; the second pass has the other order.
+    """
+
+    items: Positions
+    partners: Positions
+    contender_is_first: Bools
+
+    @classmethod
+    def draw(cls, n_agents: int, n_items: int, rng: np.random.Generator) -> BlockSequence:
+        """Draw the orders of items and partners, and the order of the texts in each block."""
+        items = rng.permutation(n_items)
+        partners = rng.permutation(n_agents)
+        return cls(items, partners, rng.random(n_items * n_agents) < 0.5)
+
+    def compare(self, number: Positions, contenders: Positions) -> Comparisons:
+        """Compare each contender with the partner of each block.
+
+        number : int array (n_blocks,), positions of the blocks in the sequence; contenders : int array (n_contenders,).
+        """
+        n_items, n_agents = len(self.items), len(self.partners)
+        item = self.items[number % n_items]
+
+        # the partner is shifted by one whenever the cycles of items and partners end together, so that each item meets
+        # each partner
+        n_finished_cycles = number // lcm(n_items, n_agents)
+        partner = self.partners[(number + n_finished_cycles) % n_agents]
+
+        n_in_pass = n_items * n_agents
+        is_second_pass = number >= n_in_pass
+        is_first = self.contender_is_first[number % n_in_pass] ^ is_second_pass
+
+        block = np.repeat(np.arange(len(number)), len(contenders))
+        contender = np.tile(contenders, len(number))
+        return Comparisons(item[block], contender, partner[block], is_first[block], block)
