@@ -245,9 +245,12 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     n_affordable = cost.count_affordable(max_cost)
     if n_affordable is None:
         return []
+    # a run that is judged to its end, and is being extended, keeps its ranking
+    can_be_partial = not planned.folder.is_judged
+    partial = f"`youden fit {planned.folder.path}` ranks by the answers so far, and " if can_be_partial else ""
     return [
         f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops; "
-        f"`youden fit {planned.folder.path}` ranks by the answers so far, and the same command resumes the run"
+        f"{partial}the same command resumes it"
     ]
 
 
