@@ -170,15 +170,17 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     drawn = ranked[:MAX_RANKED]
     columns: dict[str, Column] = {
         "agent": [agent.agent for agent in drawn],
-        "group": [agent.group or NO_GROUP for agent in drawn],
         "ability": [agent.ability for agent in drawn],
     }
+    has_groups = any(agent.group for agent in drawn)
+    if has_groups:
+        columns["group"] = [agent.group or NO_GROUP for agent in drawn]
     for name, attribute in {"distance": "ability", "low": "low", "high": "high"}.items():
         values = [getattr(agent, attribute) for agent in drawn]
         columns[name] = [None if value is None else value - average for value in values]
     frame = Frame.from_rows(drawn, **columns, ranks="ranks", trials="n_trials")
     numbers = ("ability:Q .3f", "distance:Q +.3f", "low:Q +.3f", "high:Q +.3f", "trials:Q ,")
-    names = ["agent:N", "group:N", "ranks:N"] if any(agent.group for agent in drawn) else ["agent:N", "ranks:N"]
+    names = ["agent:N", "group:N", "ranks:N"] if has_groups else ["agent:N", "ranks:N"]
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=color_by_group(frame),

@@ -195,8 +195,8 @@ NO_GROUP = "no group"
 
 def color_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
     """Colour marks by group, with the same colours in all figures of a run; one colour without a legend if there are none."""
-    groups = sorted({str(group) for group in frame.columns["group"]})
-    if groups == [NO_GROUP]:
+    groups = sorted({str(group) for group in frame.columns.get("group", ())})
+    if groups in ([], [NO_GROUP]):
         return alt.ColorValue(GROUP_COLOURS[0])
     return color_by("group", "group", domain=groups)
 
