@@ -46,6 +46,7 @@ def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path
 
 
+@pytest.mark.posix
 def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"

@@ -233,7 +233,7 @@ def _print_extended_run(
         result["extension"] = None
         if extension is not None:
             result["extension"] = {**asdict(extension), "summary": list(summary.moved)}
-        result["recommendation"] = asdict(fitted.facts.recommendation)
+        result["recommendation"] = asdict(summary.recommendation)
         if end_reason:
             result["ended"] = end_reason
         output.print_json(result)

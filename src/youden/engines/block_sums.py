@@ -227,7 +227,10 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Join the chunks and subtract `offset` from each score; the collector is empty afterwards."""
+        """Join the scores of all chunks, and subtract a false-positive rate, `offset`, from each.
+
+        `role` is whether they are scores for training or of held-out cells. The collector is empty afterwards.
+        """
         agent, item, value, weight = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
         self._chunks.clear()
         value -= offset

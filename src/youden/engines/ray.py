@@ -273,7 +273,10 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Give the workers some seconds to store the answers of calls in flight, then end them."""
+        """Signal the workers to stop, and end those that have not stopped after some seconds.
+
+        In this time, they store the answers of calls in flight. `tasks` are those that wait for the workers.
+        """
         try:
             self._stop_event.set.remote()
             await asyncio.wait(tasks, timeout=seconds)

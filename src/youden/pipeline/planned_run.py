@@ -21,6 +21,7 @@ from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import LEXICAL, REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
@@ -144,9 +145,9 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
-    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension.
+    """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
 
-    `earlier` is the plan with fewer trials of another run that is in the folder.
+    `pools` are the pool of the first plan, and one for each extension. `earlier` is a smaller part that is in the folder.
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
@@ -247,7 +248,11 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield the differences between the config and the settings that the plan was drawn with."""
+    """Describe the differences between a config and the settings that a stored plan was drawn with.
+
+    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
+    and is 1".
+    """
     # a part of another run may be older than the last extension of that run
     possible_pools = pools[:1] if config.trials_from is None else pools
     if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
@@ -363,7 +368,7 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
-    text = folder.read_facts().recommendation.text
+    text = read_recommendation(folder).text
     return f"Run `{command}` to continue with a search. So far: {text} To search from the start, set"
 
 
@@ -388,17 +393,20 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     if not n:
         return ""
 
-    # without a price, the suggestion has no cost
     cost = ""
-    with suppress(YoudenError):
-        judge = load_judge_of_run(config)
-        plan = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
-        usd = estimate(plan, judge).usd
-        old_usd = estimate(stored.with_pool(old_pool), judge).usd
-        dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
-        cost = f" (about {len(plan) - len(stored):,} calls{dollars})"
+    with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
+        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+        cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+
+
+def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
+    """Format the numbers of calls and USD that an extended plan costs in addition; without USD if a price is unknown."""
+    usd = estimate(extended, judge).usd
+    old_usd = estimate(plan, judge).usd
+    dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
+    return f" (about {len(extended) - len(plan):,} calls{dollars})"
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:

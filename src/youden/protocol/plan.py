@@ -314,7 +314,11 @@ def find_shortfall(plan: Plan) -> str | None:
 
 
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
-    """Describe the trials of held-out cells, None if none are added, and the probes among the independent trials."""
+    """Describe, in notes of a plan, the trials that it has in addition to those of its design.
+
+    `n_holdout_trials` is the number of trials of held-out cells, None if the design plans these itself. `n_probes` of the
+    `n_independent` independent trials are probes.
+    """
     notes = []
     if n_holdout_trials is not None:
         notes.append(
@@ -430,7 +434,10 @@ class _IndependentTrials:
         return n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
-        """Draw the independent trials for paired ones; `in_rounds`: whether these are the first round of several."""
+        """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
+
+        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several.
+        """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)

@@ -132,7 +132,10 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
 
 
 def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks: bool, note: str) -> Plan:
-    """Make the plan of some trials of another plan, in the given rows, as if it had been drawn by itself."""
+    """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
+
+    rows : int array, rows of the trials. `has_blocks` is whether they are whole blocks; if not, no trial belongs to one.
+    """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()
     if not has_blocks:

@@ -19,6 +19,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
+from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions
 from youden.run_keys import Target
 from youden.stats.trials.best_selection import reliability
@@ -59,7 +60,7 @@ class JudgedRun:
     target : {"items-like-these", "these-items", "items-and-judges"}
         Population that the intervals of the run refer to.
     recommendation : Recommendation or None
-        Recommendation in fit.json; None if the run is not fitted.
+        Recommendation of the run; None if it is not fitted.
     """
 
     name: str
@@ -111,7 +112,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         family=_read_judge_family(folder),
         abilities=abilities,
         target=folder.terms.target,
-        recommendation=folder.recommendation,
+        recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
         pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
     )
 

@@ -347,6 +347,10 @@ class ChoiceFacts:
     """
     expected_regret: float
     """Expected regret: posterior mean of the ability of the best agent minus that of the first selected agent."""
+    abilities: Mapping[str, float] = field(default_factory=dict)
+    """Agent id → ability of the selected agents and of the agent that follows them, best first; empty in a `fit.json` of an
+    earlier version.
+    """
 
 
 @dataclass(frozen=True)

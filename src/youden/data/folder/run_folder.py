@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write, atomic_write_many
 from youden.data.folder import csv_tables, rate_tables, trial_tables
-from youden.data.folder.calibration_file import find_calibration
+from youden.data.folder.calibration_file import CalibrationRecord, find_calibration
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
@@ -32,7 +32,6 @@ from youden.types.cells import Pairs
 from youden.types.facts import PartnerRules, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
 from youden.types.pool import Json
-from youden.types.recommendation import Recommendation
 from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, VarianceFacts
 
 if TYPE_CHECKING:
@@ -346,19 +345,24 @@ class RunFolder:
         facts = self.read_facts()
         return FitTerms(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
 
-    @property
-    def recommendation(self) -> Recommendation | None:
-        """Recommendation in fit.json, None if the run is not fitted."""
-        return self.read_facts().recommendation if self.has("fit.json") else None
+    def find_calibration(self) -> CalibrationRecord | None:
+        """Find the stored calibration of the judge; None without one."""
+        if not self.has("verdicts.parquet"):
+            return None
+        return find_calibration(self.path.resolve().parent, self.read_recorded_judge(), pool=self.read_pool().digest)
 
     @property
     def calibration(self) -> str | None:
         """One line about the stored calibration of the judge; None without one."""
-        if not self.has("verdicts.parquet"):
+        record = self.find_calibration()
+        return None if record is None else record.describe(pool=self.read_pool().digest)
+
+    def find_quality(self) -> QualityFacts | None:
+        """Read quality.json; None if there is none, or if it belongs to an earlier ranking."""
+        if not self.has("quality.json"):
             return None
-        pool = self.read_pool().digest
-        record = find_calibration(self.path.resolve().parent, self.read_recorded_judge(), pool=pool)
-        return None if record is None else record.describe(pool=pool)
+        facts = self.read_quality()
+        return facts if facts.tables_digest == self.compute_tables_digest() else None
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """Write curl.csv: the distribution of curl of the symmetric scores, for each link."""

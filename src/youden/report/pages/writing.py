@@ -180,12 +180,12 @@ def render_markdown(data: ReportData) -> str:
     lines = [
         f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}",
         "",
-        f"**{escape_markdown(run.headline)}**",
+        f"**{escape_markdown(run.headline_parts[0])}** {escape_markdown(run.headline_parts[1])}".rstrip(),
         "",
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.chances):
+    for sentence in (run.calibration, run.selection, run.chances):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
