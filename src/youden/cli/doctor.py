@@ -16,7 +16,7 @@ import click
 
 from youden import __version__
 from youden.cli import options, output
-from youden.extras import EXTRAS
+from youden.extras import EXTRAS, format_install
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _print_installation(*, as_json: bool) -> None:
         state = "missing" if extra.missing else "ok"
         click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
         if extra.missing:
-            click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
+            click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
 
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
     for name, (variable, location) in keys.items():

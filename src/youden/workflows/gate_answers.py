@@ -148,10 +148,11 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     Raises
     ------
     RunFolderError
-        If the run is not judged and fitted.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
     """
     plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
+        folder.check_judged()
         plan = folder.read_plan()
         verdicts = folder.read_verdicts(plan)
         agent_ids, n_items = plan.agent_ids, plan.n_items
