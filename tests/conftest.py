@@ -37,6 +37,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `posix` on Windows."""
+    for item in items if os.name == "nt" else ():
+        if item.get_closest_marker("posix"):
+            item.add_marker(pytest.mark.skip(reason="needs signals, a POSIX shell, symbolic links or named pipes"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail skipped tests if YOUDEN_REQUIRE_ALL=1: a skip hides a missing install step.

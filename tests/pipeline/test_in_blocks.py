@@ -402,6 +402,7 @@ with scratch_directory(Path(sys.argv[1])):
     "script",
     [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
 )
+@pytest.mark.posix
 def test_a_fit_deletes_files_of_a_killed_fit_and_keeps_those_of_a_running_one(
     chunked_run: RunFolder, script: str
 ) -> None:

@@ -29,6 +29,7 @@ from youden.report.pages.gate_output import gate_markdown as render_markdown
 from youden.report.pages.gate_output import render_junit
 from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import printable
+from youden.text.sentences import format_recognition_difference
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 from youden.types.recommendation import NOT_MADE
@@ -77,7 +78,18 @@ def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: floa
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
     said = json.loads(ended.out)
     assert (said["outcome"], ended.code) == (verdict, code)
-    assert said["agents"][0]["low"] < said["agents"][0]["difference"] < said["agents"][0]["high"]
+    (row,) = said["agents"]
+    assert row["low"] < row["difference"] < row["high"]
+
+    shown = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--margin", "0.1").err.splitlines()[0]
+    comparative = "fewer" if row["difference"] < 0 else "more"
+    number = format_recognition_difference(abs(row["difference"]))
+    interval = f"interval {100 * row['low']:+.1f} … {100 * row['high']:+.1f})"
+    assert shown.startswith(
+        f"{verdict}: the judge recognizes the responses of a0 in {number} {comparative} of 100 comparisons than"
+    )
+    assert interval in shown
+    assert (", all above the margin −10." in shown) == (verdict == "no worse")
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
@@ -224,6 +236,23 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         decided += then.outcome != "undecided"
     assert asked >= 10
     assert decided >= 0.8 * asked
+
+
+@pytest.mark.parametrize("independent", ["pooled", "pooled:40"])
+def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rates(independent: str) -> None:
+    dense = world(seed=3, own=0.0)
+    plan = make_plan(POOL, calls=600, independent=independent, seed=3)
+    is_false_positive = (plan.first == 0) & (np.arange(len(plan)) % 2 == 0)
+    paired = dense[plan.item, plan.first, plan.second]
+    verdicts = answer_with(plan, np.where(plan.trial_type == PAIRED, paired, is_false_positive))
+    forecast = outlook_of(verdicts)
+    assert forecast.difference.rate_variance > forecast.difference.variance
+    analysis = GateAnalysis("a0", 1, 0.95)
+    result = evaluate_agent(forecast, analysis, n_asked=1, n_items=60, margin=0.15, usd=None)
+    assert result.outcome == "undecided"
+    assert result.required is not None
+    assert (result.required.items is not None) == (independent == "pooled")
+    assert (not_none(result.required.conditional_power) > 0.1) == (independent == "pooled")
 
 
 def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
@@ -401,18 +430,18 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
-def test_the_page_states_the_candidates_only_if_the_run_recommends_an_agent(youden: Youden, tmp_path: Path) -> None:
+def test_the_page_states_the_candidates_of_the_run_or_that_it_recommends_none(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
     choice = not_none(run.read_facts().choice)
     page = youden(*words, "--markdown", "-").out
     (line,) = (line for line in page.splitlines() if line.startswith("Among all agents of the run"))
     assert f"this gate: Candidates: {choice.agents[0]}" in line
-    assert f"{choice.regret_bound:.3f}" in line
+    assert f"by more than {format_recognition_difference(choice.regret_bound)}" in line
     assert all(agent in line for agent in choice.candidates[:3])
     assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
     run.write_facts(replace(run.read_facts(), recommendation=NOT_MADE))
-    assert "Among all agents" not in youden(*words, "--markdown", "-").out
+    assert f"this gate: {NOT_MADE.text}".replace("`", "\\`") in youden(*words, "--markdown", "-").out
 
 
 def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:

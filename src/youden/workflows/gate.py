@@ -15,6 +15,7 @@ import numpy as np
 from youden.data.folder.run_files import GATES_FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
+from youden.pipeline.recommendation import read_recommendation
 from youden.run_keys import Target
 from youden.stats.trials.noninferiority import (
     GateOutcome,
@@ -113,7 +114,7 @@ class Gate:
     agents, target : tuple of GateResult, {"items-like-these", "these-items", "items-and-judges"}
         One result per agent; the population that the differences refer to.
     choice, recommendation : ChoiceFacts, Recommendation or None
-        Selection and recommendation among all agents of the run, as in fit.json; None if quality is compared.
+        Selection and recommendation among all agents of the run, None if quality is compared.
     calibration, by : str or None, {"ability", "quality"}
         A line on the stored calibration of the judge, if there is one; the quantity that is compared.
     """
@@ -304,7 +305,7 @@ def gate_run(
         agents=tuple(rows),
         target=target,
         choice=None if labels else facts.choice,
-        recommendation=None if labels else facts.recommendation,
+        recommendation=None if labels else read_recommendation(folder),
         calibration=folder.calibration,
         by="quality" if labels else "ability",
     )
@@ -469,9 +470,13 @@ def _compute_required_calls(
         """Compute the conditional power for remaining fractions of the variance; both are float arrays (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
         from_items = difference.variance - difference.residual_variance
+        from_trials = difference.residual_variance + difference.rate_variance
+        if not difference.rates_improve and from_trials > 0:
+            left_of_trials = difference.residual_variance * remaining.residual + difference.rate_variance
+            remaining = remaining._replace(residual=left_of_trials / from_trials)
         return conditional_power(
             difference.value,
-            (from_items, difference.residual_variance + difference.rate_variance),
+            (from_items, from_trials),
             remaining=remaining,
             df=difference.df(difference.n_items),
             later_df=np.array([difference.df(n) for n in later_items.tolist()]),
@@ -486,7 +491,7 @@ def _compute_required_calls(
         calls = int(forecast.calls[is_enough.argmax()])
         return RequiredCalls(calls=calls, usd=None if usd is None else usd * calls)
 
-    # with every comparison on the present items, both variances shrink in proportion to 1 / items
+    # with every comparison on the present items, the variances of mean answers shrink in proportion to 1 / items
     later_items = _ITEM_GRID[np.searchsorted(_ITEM_GRID, n_items, side="right") :]
     agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
     residual_share = float(min(forecast.remaining.residual, default=1.0))

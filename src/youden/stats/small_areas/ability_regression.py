@@ -167,7 +167,9 @@ class _Regression:
 
         # prior of the slope: a normal density, times twice the prior probability of its sign
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
-        p_sign = np.where(b > 0, p_positive, np.where(b < 0, 1 - p_positive, 0.5))
+        p_sign = np.full(len(b), 0.5)
+        p_sign[b > 0] = p_positive
+        p_sign[b < 0] = 1 - p_positive
         log_scale = np.log(2 * p_sign * (b[1] - b[0]) / _SLOPE_SD / np.sqrt(2 * np.pi))
         return np.asarray(log_weight + log_scale - 0.5 * (b / _SLOPE_SD) ** 2)
 
@@ -367,19 +369,20 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     likelihood : LabelLikelihood
         Likelihood of the labels.
     ability, std_error : float array (n_agents,)
-        Abilities and their standard errors; NaN for an agent without an ability.
+        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
+        standard error is not used.
 
     Returns
     -------
     RegressionPosterior
         Posterior over regressions without a slope, and with a slope in each form.
     """
-    has_ability = np.isfinite(ability)
+    has_ability = np.isfinite(ability) & np.isfinite(std_error)
     finite_ability = ability[has_ability]
     reference = _standardise(finite_ability, finite_ability)
     z, z_error = np.zeros(len(ability)), np.ones(len(ability))
     z[has_ability] = reference
-    z_error[has_ability] = np.nan_to_num(std_error[has_ability]) / _sd(finite_ability)
+    z_error[has_ability] = std_error[has_ability] / _sd(finite_ability)
 
     p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
     without_slope = _Regression(

@@ -194,7 +194,8 @@ def quality_from_labels(
     value : float array (n_labels,)
         Labels in [0, 1], averaged over the labels of one response.
     ability, std_error : float array (n_agents,)
-        Abilities and their standard errors; NaN for an agent without an ability.
+        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
+        standard error is not used, because it may be of any precision.
     level : float, default 0.95
         Level of the credible intervals.
 
@@ -286,7 +287,10 @@ def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
 
 
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
-    """Estimate quality by label means with Wilson intervals, and densities under a uniform prior of quality."""
+    """Estimate the quality of agents from their labels alone, without their abilities.
+
+    Estimates are label means with Wilson intervals. The posterior densities have a uniform prior of quality.
+    """
     mean, n = labels.mean, labels.n
     intervals = [proportion(m * k, k, level=level) for m, k in zip(mean, n, strict=True)]
 
