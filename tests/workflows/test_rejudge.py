@@ -256,28 +256,28 @@ def grow_pool(here: Path, *, n_agents: int = N_AGENTS, n_items: int = N_ITEMS) -
 
 @pytest.mark.parametrize("kind", ["agents", "items"])
 def test_answers_of_a_second_judge_stay_useful_after_an_extension(
-    kind: str, youden: Youden, here: Path, server: WireServer
+    kind: str, youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
     words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--json")
     part = youden(*words, "--calls", "500").said
-    folder = RunFolder(here / "runs/mine-by-second")
+    folder = RunFolder(first_judge_folder / "runs/mine-by-second")
     first_part = folder.read_verdicts(folder.read_plan())
 
-    grow_pool(here, n_agents=N_AGENTS + 2 * (kind == "agents"), n_items=N_ITEMS + 5 * (kind == "items"))
+    grow_pool(first_judge_folder, n_agents=N_AGENTS + 2 * (kind == "agents"), n_items=N_ITEMS + 5 * (kind == "items"))
     youden("extend", kind, "runs/mine", "grown").well()
-    n_requests = server.n_requests
+    n_requests = biased_server.n_requests
 
     # both runs can be compared at once, on the agents and items of the part, and the same command changes nothing
     compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json").said["judges"]
     assert compared["pairs"][0]["cohen_kappa"] == pytest.approx(part["judges"]["pairs"][0]["cohen_kappa"])
     again = youden(*words, "--calls", "500").said["judges"]
     assert again["pairs"][0]["cohen_kappa"] == compared["pairs"][0]["cohen_kappa"]
-    assert server.n_requests == n_requests
+    assert biased_server.n_requests == n_requests
     assert folder.read_judged_plan_digest() == first_part.plan.digest
 
     # more calls go to the new agents and items; no answer of the second judge is lost or requested twice
     more = youden(*words, "--calls", "700").said
-    assert server.n_requests == n_requests + 200
+    assert biased_server.n_requests == n_requests + 200
     assert more["cost"]["stored"] == 500
     verdicts = folder.read_verdicts(folder.read_plan())
     assert len(verdicts) == 700
