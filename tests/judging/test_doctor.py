@@ -61,6 +61,7 @@ def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer
     server.behave = lambda *_: Reply("YES")
     found = examined(server, decision="logprobs")
     assert statuses(found)["logprobs"] == "failed"
+    assert said(found, "logprobs") == "the model returns none. Set `decision: text` in the judge's config."
     assert not found.is_usable
 
 

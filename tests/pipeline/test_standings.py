@@ -126,6 +126,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
         ("agent,kind\na0,f\n", (), "families-columns"),
         ("agent,family\n,\n", (), "families-empty"),
         (None, ("--trusted", "a0"), "panel-small"),
+        (None, ("--robust",), "robust-few-agents"),
         (None, ("--trusted", "a0,nobody"), "trusted-unknown"),
     ],
 )

@@ -10,13 +10,13 @@ import platform
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from youden import __version__
 from youden.cli import options, output
-from youden.extras import EXTRAS
+from youden.extras import EXTRAS, format_install
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ def _print_installation(*, as_json: bool) -> None:
             name: {"variable": variable, "set": bool(location), "in": location or None}
             for name, (variable, location) in keys.items()
         }
-        prices: Json = {"source": describe_table(), "status": price_age.severity, **price_age.facts}
+        age_days = cast(Json, price_age.facts["age_days"])
+        prices: Json = {"source": describe_table(), "status": price_age.severity, "age_days": age_days}
         output.print_json({"version": __version__, "extras": extras, "keys": key_states, "prices": prices})
         return
 
@@ -151,7 +152,7 @@ def _print_installation(*, as_json: bool) -> None:
         state = "missing" if extra.missing else "ok"
         click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
         if extra.missing:
-            click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
+            click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
 
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
     for name, (variable, location) in keys.items():

@@ -154,8 +154,10 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
     model = completion.model or "a model that does not report its name"
     if completion.fingerprint:
         model += f" ({completion.fingerprint})"
+    # a host may add or omit the owner of a model, as in meta-llama/Llama-3.3-70B-Instruct
     _, _, requested_name = (config.model or "").rpartition("/")
-    if completion.model.startswith(requested_name):
+    _, _, name = completion.model.rpartition("/")
+    if name.startswith(requested_name):
         return _make_finding("model", "ok", f"{model} answers")
     return _make_finding("model", "warning", f"requested {config.model}, but {model} answers")
 
@@ -195,8 +197,9 @@ def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logp
         message = f"offered: {n_alternatives} alternatives for the first token (`decision: logprobs` works)"
         return _make_finding("logprobs", "ok", message)
     message = "the model returns none" if accepts_logprobs else "the model rejects requests for them"
-    severity: Severity = "failed" if config.decision == "logprobs" else "warning"
-    return _make_finding("logprobs", severity, message)
+    if config.decision == "logprobs":
+        return _make_finding("logprobs", "failed", f"{message}. Set `decision: text` in the judge's config.")
+    return _make_finding("logprobs", "warning", message)
 
 
 def _check_price(config: JudgeConfig, completion: Completion) -> Finding:

@@ -222,9 +222,12 @@ def find_flagged_groups(
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     """Check that the rules of alternative rankings fit the agents of a run.
 
-    Raises StatisticsError: [families-unknown] or [trusted-unknown] if the rules name an agent that is not in
-    `agent_ids`, [panel-small] if the panel has fewer than 2 agents, [one-family] if all agents belong to one family.
+    Raises StatisticsError: [robust-few-agents] if the robust ranking is the main one of fewer than 8 agents,
+    [families-unknown] or [trusted-unknown] if the rules name an agent that is not in `agent_ids`, [panel-small] if the
+    panel has fewer than 2 agents, [one-family] if all agents belong to one family.
     """
+    if rules.ranked_by == "robust":
+        _check_enough_agents(len(agent_ids))
     _check_agents_exist("families", rules.families, agent_ids)
     _check_agents_exist("trusted", rules.trusted, agent_ids)
 
@@ -264,6 +267,16 @@ def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids
         family = ("family", families[agent]) if agent in families else ("agent", agent)
         numbers.append(number_of.setdefault(family, len(number_of)))
     return np.array(numbers, dtype=np.int32)
+
+
+def _check_enough_agents(n_agents: int) -> None:
+    """Raise StatisticsError [robust-few-agents] if a robust ranking has too few agents."""
+    if n_agents < MIN_AGENTS_FOR_COPYING:
+        raise StatisticsError(
+            f"A robust ranking needs at least {MIN_AGENTS_FOR_COPYING} agents: got {n_agents}. With fewer, copying cannot be "
+            "distinguished from agreement. Add agents, or use the plain ranking.",
+            slug="robust-few-agents",
+        )
 
 
 def _check_agents_exist(field: str, agents: Iterable[str], agent_ids: Sequence[str]) -> None:
@@ -361,12 +374,7 @@ def _robust_partners(cluster: Ids) -> PartnerWeights:
 
     `cluster`, int32 array (n_agents,), has the same number for the agents of a group.
     """
-    if len(cluster) < MIN_AGENTS_FOR_COPYING:
-        raise StatisticsError(
-            f"A robust ranking needs at least {MIN_AGENTS_FOR_COPYING} agents: got {len(cluster)}. With fewer, copying cannot be "
-            "distinguished from agreement. Add agents, or use the plain ranking.",
-            slug="robust-few-agents",
-        )
+    _check_enough_agents(len(cluster))
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
             f"All {len(cluster)} agents are flagged as one group, so no agent is left to score them. Add agents that "

@@ -6,6 +6,7 @@ package, without importing it, or from the shipped part of that table. The netwo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -290,6 +291,7 @@ def _validate(
             )
         return config
 
+    config = _with_default_decision(config)
     config.questions()
     _check_provider(config, location)
     if config.price_in is None and config.price_out is None:
@@ -308,6 +310,22 @@ def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
     url = None if record is None else find_base_url(record.key_variable)
     if url is not None:
         keys["base_url"] = url
+
+
+def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
+    """Return the config with `decision: logprobs` if no decision is set and log-probabilities are known to serve.
+
+    The provider must return them for the model, and the first letter of an answer must identify its label.
+    """
+    pattern = config.record.logprobs_pattern
+    is_at_provider = config.address == config.record.address
+    if "decision" in config.model_fields_set or pattern is None or not is_at_provider:
+        return config
+    labels = config.loaded_prompt.labels
+    initials = {label[:1].casefold() for label in labels}
+    if len(initials) < len(labels) or not re.fullmatch(pattern, config.model or ""):
+        return config
+    return config.with_changes({"decision": "logprobs"})
 
 
 def _check_provider(config: JudgeConfig, location: str) -> None:
