@@ -126,7 +126,7 @@ def measure_cell_run(
         make_empty_pool(n_agents, n_items), design=design, calls=None if percent is None else f"{percent}%", seed=seed
     )
     rates = answer_plan(plan, sample).rates()
-    abilities = fit_rates(rates, target=target).abilities
+    abilities = fit_rates(rates, target=target)
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
     truth = (truth - truth.mean()) / (2 * (n_agents - 1) * len(D))
     error = abilities.ability - abilities.ability.mean() - truth

@@ -23,8 +23,7 @@ from recorded import DOMAINS, SHARED, read_rates
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.abilities import EstimationRequest, agent_differences, summarize_choice
-from youden.pipeline.additive_abilities import fit_trials
-from youden.pipeline.ranking import estimate_trial_abilities
+from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend
 from youden.pipeline.text_length import MAX_SHARE, follows_length, length_correlation
 from youden.stats.judges.length_dependence import length_share
@@ -128,7 +127,7 @@ def find_recommendation(plan: Plan, answer: Floats) -> tuple[str, Floats]:
     """
     verdicts = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "simulated"})
     trials = TrialsByItem.from_verdicts(verdicts)
-    abilities = estimate_trial_abilities(trials, EstimationRequest()) or fit_trials(trials).abilities
+    abilities = estimate_or_fit(trials, EstimationRequest())
     signal = assess_signal(measure_judge_rates(trials), abilities)
     if not (signal.discriminates and signal.separates_agents):
         return "none", abilities.ability

@@ -94,12 +94,25 @@ def make_domain_draw(D: Floats, mean: float, sd: float) -> Draw:
     return draw
 
 
+class LexicalAnswers(NamedTuple):
+    """Answers of the judge `lexical` to all pairs of texts, float arrays (n_texts, n_texts), n_texts = n_agents · n_items."""
+
+    n_agents: int
+    n_items: int
+    graded: Floats
+    yes_no: Floats
+
+
 @cache
-def read_lexical_answers(shared: Path, n_models: int | None) -> tuple[int, int, Floats, Floats]:
-    """Judge all pairs of texts: numbers of agents and items, and answers (n_texts, n_texts), graded and yes/no."""
+def read_lexical_answers(shared: Path, n_models: int | None) -> LexicalAnswers:
+    """Judge all pairs of texts of AlpacaEval, as `judge_all_pairs` does."""
     pool = read_alpaca_eval([shared / "alpaca-eval" / "results"], columns={}).pool
     texts = pool.texts[:n_models, ::2]
-    pool = Pool(pool.agents[:n_models], pool.items[::2], texts)
+    return judge_all_pairs(Pool(pool.agents[:n_models], pool.items[::2], texts))
+
+
+def judge_all_pairs(pool: Pool) -> LexicalAnswers:
+    """Judge all pairs of texts on different items or of different agents by the judge `lexical`."""
     n_agents, n_items = pool.n_agents, pool.n_items
     n_texts = n_agents * n_items
     row, column = np.triu_indices(n_texts, 1)
@@ -119,13 +132,13 @@ def read_lexical_answers(shared: Path, n_models: int | None) -> tuple[int, int, 
         order = np.append(np.flatnonzero(is_paired), np.flatnonzero(~is_paired))
         for number, answer in enumerate((verdicts.answer, verdicts.hard_answer)):
             answers[number, a[order], b[order]] = answers[number, b[order], a[order]] = answer
-    return n_agents, n_items, answers[0], answers[1]
+    return LexicalAnswers(n_agents, n_items, answers[0], answers[1])
 
 
-def make_lexical_draw(shared: Path, *, is_graded: bool, n_models: int | None) -> Draw:
+def make_lexical_draw(lexical: LexicalAnswers, *, is_graded: bool) -> Draw:
     """Return a function that returns the answers of the judge `lexical`."""
-    n_agents, n_items, graded, yes_no = read_lexical_answers(shared, n_models)
-    answers = graded if is_graded else yes_no
+    n_agents, n_items = lexical.n_agents, lexical.n_items
+    answers = lexical.graded if is_graded else lexical.yes_no
     by_cell = answers.reshape(n_agents, n_items, n_agents, n_items)
     paired = np.stack([np.nansum(by_cell[:, j, :, j], axis=1) for j in range(n_items)]).sum(axis=0)
     tpr = paired / ((n_agents - 1) * n_items)
@@ -264,7 +277,7 @@ def list_draws(shared: Path, *, smoke: bool) -> dict[str, Callable[[], Draw]]:
     answers = (("graded", True), ("yes/no", False))
     for name, is_graded in answers:
         draws[f"AlpacaEval, {name}"] = lambda is_graded=is_graded: make_lexical_draw(  # type: ignore[misc]
-            shared, is_graded=is_graded, n_models=n_models
+            read_lexical_answers(shared, n_models), is_graded=is_graded
         )
     domains = ["OPUS"] if smoke else list(DOMAINS)
     for domain, (mean, sd) in product(domains, SPREADS):

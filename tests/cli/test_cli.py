@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import book
 from commands import Ended, Youden, write_config, write_pool
@@ -151,6 +152,27 @@ def test_run_prints_six_lines_beside_its_table_and_ends_with_the_next_step_and_r
     assert (quiet.err, beside_the_table(quiet)) == ("", [])
     assert youden("run", "mine.yaml", "--quiet", "--verbose").code == 2
     assert youden("run", "mine.yaml", "--trials", "9").code == 2
+
+
+def test_run_prints_the_recommendation_first_then_the_table_the_warnings_and_one_next_step(
+    youden: Youden, tmp_path: Path
+) -> None:
+    write_pool(tmp_path / "mine.csv", n_agents=9, n_items=60)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="8/agent")
+    done = CliRunner().invoke(cli.youden, ["run", "mine.yaml"], catch_exceptions=False)
+    lines = [
+        line for line in done.output.splitlines() if not line.startswith("judging")
+    ]  # both streams, as in a terminal
+    kinds = [next((kind for kind in KINDS_OF_LINES if line.startswith(kind)), "table") for line in lines]
+    order = [kind for n, kind in enumerate(kinds) if n == 0 or kinds[n - 1] != kind]
+    assert order == ["plan: ", "Candidates: ", "table", "warning: ", "next: "]
+    assert len(lines) - kinds.count("table") <= 8
+    assert kinds.count("next: ") == 1
+    assert "; judge with another model before you decide. The judge recognizes" in done.stdout
+    assert len(done.stdout.splitlines()[0]) < 400
+
+
+KINDS_OF_LINES = ("plan: ", "Candidates: ", "Recommended: ", "warning: ", "next: ")
 
 
 def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_path: Path) -> None:
@@ -338,7 +360,7 @@ def test_imports_write_over_neither_a_judged_run_nor_another_pool(
     assert ended.err.rstrip().endswith("[run-mismatch]")
 
 
-@pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", "/proc/nowhere"])
+@pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", pytest.param("/proc/nowhere", marks=pytest.mark.posix)])
 def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: Path, out: str) -> None:
     write_pool(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")

@@ -111,7 +111,7 @@ def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, he
     assert ended["recommendation"] == ended["fit"]["recommendation"]
     assert ended["fit"]["signal"]["j_low"] > 0
     gate = youden(*GATE)
-    assert (gate.code, "worse: garbage" in gate.err) == (1, True)
+    assert (gate.code, "worse: the judge recognizes the responses of garbage in" in gate.err) == (1, True)
 
 
 def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(youden: Youden, here: Path) -> None:
@@ -167,6 +167,7 @@ def test_compare_states_what_each_run_recommends(youden: Youden, here: Path, ser
     write_config(here / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
     assert youden("run", "s.yaml").code == 0
     said = youden("compare", "runs/r", "runs/s").well().out
+    assert said.startswith("No common recommendation: s recommends no agent.\nBy r: ")
     assert re.search(r"^By r: (Recommended|Candidates): prod", said, re.MULTILINE), said
     assert re.search(r"^By s: No recommendation: this judge does not separate", said, re.MULTILINE)
     assert "The runs agree" not in said

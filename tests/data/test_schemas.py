@@ -83,7 +83,7 @@ def test_a_schema_is_one(name: str) -> None:
     ],
 )
 def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path, keys: dict[str, object]) -> None:
-    write_pool(tmp_path / "p.csv", n_agents=6)
+    write_pool(tmp_path / "p.csv", n_agents=8)
     write_config(tmp_path / "c.yaml", pool="p.csv", out="run", **keys)
     (tmp_path / "labels.csv").write_text("agent,score\n" + "".join(f"a{k},{k}\n" for k in range(6)), encoding="utf-8")
     (tmp_path / "few.csv").write_text(

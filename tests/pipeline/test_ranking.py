@@ -16,8 +16,10 @@ from worlds import analysed, verdicts
 from youden import make_plan
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import TRIAL_MEAN
+from youden.pipeline.additive_abilities import estimate_cell_abilities, fit_cells
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents
+from youden.stats.trials.agent_rates import AgentRates
 from youden.study.budget_curves import estimate_abilities
 from youden.study.replaying import RecordedAnswers, make_recorded_answers, replay
 from youden.types import PAIRED, Pool, Verdicts
@@ -143,12 +145,14 @@ WAYS = {
     ),
     "adaptive": ("pipeline/linked_abilities", "pipeline/multi_judge", "stats/additive/solver"),
     "grown": ("pipeline/multi_judge", "stats/additive"),
+    "dense": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
+    "cells": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
 }
 """What does not run where a plan is ranked."""
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_a_plan_with_blocks_is_ranked_in_its_own_way_and_no_curl_is_measured(name: str) -> None:
+def test_a_plan_is_ranked_by_its_own_estimator_alone_and_no_curl_is_measured(name: str) -> None:
     result = RESULTS[name]()
     entered: set[str] = set()
 
@@ -165,6 +169,14 @@ def test_a_plan_with_blocks_is_ranked_in_its_own_way_and_no_curl_is_measured(nam
     rooms = {path.relative_to(SOURCE).as_posix() for path in map(Path, entered) if path.is_relative_to(SOURCE)}
     assert "pipeline/ranking.py" in rooms
     assert not [room for room in rooms if room.startswith(("stats/curl", *WAYS[name]))]
+
+
+def test_abilities_of_scores_whose_fit_did_not_converge_say_so() -> None:
+    scores, model = fit_cells(of_two_groups().rates().training_scores())
+    rates = AgentRates.unknown(8)
+    assert "not converged" not in estimate_cell_abilities(model, scores, rates=rates).method
+    model.status_ = "not_converged"
+    assert estimate_cell_abilities(model, scores, rates=rates).method.endswith(", not converged")
 
 
 def gappy_world() -> RecordedAnswers:

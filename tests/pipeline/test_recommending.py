@@ -8,28 +8,36 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pools import answer_with, make_pool
 from report_runs import judged
 from youden import make_plan, rank
+from youden.data.folder.calibration_file import CalibrationRecord, add_calibration
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
+from youden.errors import StatisticsError
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.recommendation import measure_judge_rates, recommend
+from youden.pipeline.recommendation import measure_judge_rates, read_recommendation, recommend, recommend_by_labels
 from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
-from youden.types import PAIRED, Plan
-from youden.types.facts import ChoiceFacts
+from youden.runs.run_object import Run
+from youden.text.sentences import escape_markdown
+from youden.types import PAIRED, Finding, Plan
+from youden.types.facts import ChoiceFacts, PartnerRules
+from youden.types.label_facts import QualityFacts, QualityRow
 from youden.types.planning import Split
 from youden.types.pool import Floats
 from youden.types.recommendation import UNKNOWN_SIGNAL, JudgeSignalFacts
 from youden.types.results import Rates
+from youden.workflows.quality import estimate_quality
 
 SIGNAL = JudgeSignalFacts(0.6, 0.02, 0.58, 0.5, 0.63, 0.95, "m", 0.001, 0.05)
 NO_SIGNAL = replace(SIGNAL, j=0.01, j_low=-0.04, j_high=0.05)
-OPEN = ChoiceFacts(("a",), 0.0123, 0.95, tuple("bcdef"), 0.7, 0.9, {"a": 0.6, "b": 0.4}, 0.0042)
+CHANCES = dict.fromkeys("abcdefgh", 0.125)
+OPEN = ChoiceFacts(("a",), 0.0123, 0.95, tuple("bcdef"), 0.7, 0.9, CHANCES, 0.0042, {"a": 0.614, "b": 0.567})
 ALONE = replace(OPEN, regret_bound=0.0, candidates=())
 RNG = np.random.default_rng
 
@@ -38,28 +46,34 @@ def test_the_unique_best_is_recommended() -> None:
     found = recommend(ALONE, SIGNAL)
     assert (found.form, found.agents, found.reason) == ("recommended", ("a",), "")
     assert found.text == (
-        "Recommended: a. It is better than every other agent (95%). Its ability is 0.700 … 0.900, adjusted for selection."
+        "Recommended: a. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, those of b in 57; a is "
+        "better than every other agent (95%)."
     )
-    several = recommend(replace(ALONE, agents=("a", "b")), SIGNAL)
-    assert several.text == "Recommended: a, b. They are better than every other agent (95%)."
+    several = recommend(replace(ALONE, agents=("a", "b"), abilities={"a": 0.6, "b": 0.5, "c": 0.4}), SIGNAL)
+    assert several.text == (
+        "Recommended: a, b. The judge recognizes the responses of each in at least 50 of 100 comparisons beyond chance, those of "
+        "c in 40; they are better than every other agent (95%)."
+    )
 
 
 def test_agents_that_cannot_be_ruled_out_as_the_best_are_candidates() -> None:
     found = recommend(OPEN, SIGNAL)
     assert (found.form, found.agents) == ("candidates", tuple("abcdef"))
-    assert found.text.startswith(
-        "Candidates: a, b, c, d, e and 1 more. No other agent is better than a by more than 0.012 (95%). On average it is 0.004"
+    assert found.text == (
+        "Candidates: a, b, c, d, e and 1 more. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, "
+        "those of b in 57; no other agent is better than a by more than 1.2 (95%)."
     )
     two = recommend(replace(OPEN, agents=("a", "b"), candidates=("c",)), SIGNAL)
     assert two.text == (
-        "Candidates: a, b, c. None of the selected 2 (a, b) is behind the best 2 by more than 0.012 (95%)."
+        "Candidates: a, b, c. The judge recognizes the responses of each in at least 57 of 100 comparisons beyond chance; none "
+        "of the selected 2 (a, b) is behind the best 2 by more than 1.2 (95%)."
     )
 
 
 def test_a_search_that_reached_its_maximum_regret_recommends_its_selection() -> None:
     found = recommend(OPEN, SIGNAL, max_regret=0.0123)
     assert (found.form, found.agents) == ("recommended", ("a",))
-    assert found.text.startswith("Recommended: a. No other agent is better than a by more than 0.012 (95%).")
+    assert found.text.endswith("; no other agent is better than a by more than 1.2 (95%).")
     assert recommend(OPEN, SIGNAL, max_regret=0.012).form == "candidates"
 
 
@@ -84,8 +98,162 @@ def test_nothing_is_recommended_without_evidence_that_the_judge_separates_the_ag
         assert found.reason in found.text
 
 
+LEXICAL = Finding("lexical", "It compares words.")
+LENGTH = Finding("length", "It compares lengths.")
+
+
+def test_a_recommendation_is_as_strong_as_its_judge_allows() -> None:
+    for choice, names in ((ALONE, "Recommended: a"), (OPEN, "Candidates: a, b, c, d, e and 1 more")):
+        found = recommend(choice, SIGNAL, warnings=[LEXICAL])
+        assert found.text.startswith(
+            f"{names}, by shared words only; judge with another model before you decide. The judge"
+        )
+        assert found.caution == "by shared words only; judge with another model before you decide"
+    both = recommend(ALONE, SIGNAL, warnings=[LEXICAL, LENGTH, LENGTH])
+    assert both.text.startswith(
+        "Recommended: a, by shared words only, and by a result that follows text length; judge with another model before you "
+        "decide. The judge recognizes"
+    )
+    for finding in (replace(LENGTH, severity="note"), replace(LEXICAL, facts={"judge": "one of a jury"})):
+        assert recommend(ALONE, SIGNAL, warnings=[finding]) == recommend(ALONE, SIGNAL)
+    assert recommend(ALONE, NO_SIGNAL, warnings=[LEXICAL]) == recommend(ALONE, NO_SIGNAL)
+
+
+@pytest.mark.parametrize("n_agents", [3, 7, 8])
+def test_few_agents_cannot_show_copying_and_hold_for_these_partners_only(n_agents: int) -> None:
+    found = recommend(replace(ALONE, p_best=dict.fromkeys("abcdefgh"[:n_agents], 1 / n_agents)), SIGNAL)
+    expected = (
+        f" With only {n_agents} agents, copying cannot be distinguished from agreement, and the result holds for these partners "
+        "only."
+    )
+    assert found.text.endswith(expected) == (n_agents < 8)
+
+
+def test_two_good_agents_of_three_are_not_called_copies_and_the_bad_one_is_not_put_first(tmp_path: Path) -> None:
+    pool = make_pool(3, 15)
+
+    def by_two(plan: Plan) -> Floats:
+        """Agents 0 and 1 agree on nearly everything, agent 2 with them on a third of the items."""
+        agrees = ((plan.first < 2) & (plan.second < 2)) | (plan.item % 3 == 0)
+        return ((plan.trial_type == PAIRED) & agrees).astype(float)
+
+    folder = judged(tmp_path / "run", pool=pool, answers=by_two)
+    fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
+    summary = ReportData(folder).summary
+    assert "robust" not in summary.headline
+    assert "falls to rank" not in summary.headline
+    assert "With only 3 agents, copying cannot be distinguished from agreement" in summary.headline
+    said = " ".join(map(str, summary.warnings))
+    assert "count as one partner" not in said
+    assert "robust" not in said
+    page = render_page(ReportData(folder))
+    assert "No group of agents agrees more than honest groups" not in page
+    with pytest.raises(StatisticsError, match=r"\[robust-few-agents\]"):
+        fit_run(folder, rules=PartnerRules("robust"))
+
+
+def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> QualityFacts:
+    """Qualities and probabilities of being the best, as they are estimated from labels."""
+    rows = tuple(
+        QualityRow(
+            agent, 5, quality, quality, quality and quality - 0.1, quality and quality + 0.1, 1.0, n, p, quality, 0
+        )
+        for n, (agent, quality, p) in enumerate(agents, 1)
+    )
+    return QualityFacts(1, "", (), "label", (0, 1), 0.95, n_labels, agents[0][0], 0.1, None, 0.1, (), rows)
+
+
+def test_labels_that_rule_out_the_agents_of_agreement_decide() -> None:
+    by_agreement = recommend(ALONE, SIGNAL)
+    found = recommend_by_labels(by_agreement, labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
+    assert (found.form, found.agents, found.decided_by) == ("recommended", ("b",), "labels")
+    assert found.text == (
+        "Recommended: b, by labels: b has the highest quality, 0.80 [0.70, 0.90], estimated from 30 labels. Labels decide, "
+        f"because they measure quality, which agreement only predicts. By agreement: {by_agreement.text}"
+    )
+    open_labels = recommend_by_labels(
+        recommend(OPEN, SIGNAL), labelled(("b", 0.8, 0.6), ("g", 0.7, 0.38), ("a", 0.1, 0.02))
+    )
+    assert (open_labels.form, open_labels.agents) == ("candidates", ("b", "g"))
+    none = recommend_by_labels(recommend(ALONE, NO_SIGNAL), labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
+    assert (none.form, none.decided_by) == ("recommended", "labels")
+    assert "By agreement: No recommendation: this judge does not separate" in none.text
+
+
+@pytest.mark.parametrize(
+    ("quality", "reason"),
+    [
+        (labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)), "the labels do not rule out a as the best"),
+        (labelled(("b", 0.8, 1.0), ("a", None, 0.0)), "the quality of 1 agent is unknown"),
+    ],
+)
+def test_agreement_decides_where_labels_cannot(quality: QualityFacts, reason: str) -> None:
+    by_agreement = recommend(ALONE, SIGNAL)
+    found = recommend_by_labels(by_agreement, quality)
+    assert (found.form, found.agents, found.decided_by) == ("recommended", ("a",), "agreement")
+    assert found.text == (
+        f"{by_agreement.text} By labels, b has the highest quality, 0.80 [0.70, 0.90], estimated from 30 labels. Agreement "
+        f"decides, because {reason}."
+    )
+
+
+def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(8, 24), answers=real_of_many)
+    before = read_recommendation(folder)
+    rows = [
+        (agent.id, item.id, int(agent.id == "a7")) for agent in folder.read_plan().pool.agents for item in POOL_ITEMS
+    ]
+    estimate_quality(folder, pd.DataFrame(rows, columns=["agent", "item", "label"]))
+    found = read_recommendation(folder)
+    assert (found.form, found.agents, found.decided_by) == ("recommended", ("a7",), "labels")
+    assert before.text in found.text
+    data = ReportData(folder)
+    assert data.summary.recommendation == found
+    first, others = data.summary.headline_parts
+    assert f"{first} {others}" == found.text
+    assert f'<p class="headline">{first}</p>\n<p>{others}</p>' in render_page(data)
+    assert f"**{escape_markdown(first)}** {escape_markdown(others)}" in render_markdown(data)
+    assert (data.summary.selection, data.summary.chances) == (None, None)
+    assert Run(folder.path).recommendation == found
+    assert folder.read_facts().recommendation == before
+    fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json belongs to the ranking before
+    assert read_recommendation(folder).decided_by == ("agreement" if folder.find_quality() is None else "labels")
+
+
+def test_a_judge_that_failed_its_calibration_limits_the_recommendation(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "runs" / "run", pool=make_pool(8, 24), answers=real_of_many)
+    pool = folder.read_pool().digest
+    record = CalibrationRecord(
+        judge=dict(folder.read_recorded_judge()),
+        pool=pool,
+        date="2026-11-20",
+        outcome="no-go",
+        j=0.1,
+        j_low=0,
+        j_high=0.2,
+        n_calls=9,
+    )
+    before = read_recommendation(folder)
+    add_calibration(folder.path.parent, record)
+    first_sentence = read_recommendation(folder).text.split(". ")[0]
+    assert first_sentence.endswith(
+        ", by a judge that failed its calibration (NO-GO); judge with another model before you decide"
+    )
+    add_calibration(folder.path.parent, record.model_copy(update={"outcome": "go"}))
+    assert read_recommendation(folder) == before
+
+
 def test_agents_that_cannot_be_compared_get_no_recommendation() -> None:
     assert recommend(None, SIGNAL).text.startswith("No recommendation: some agents cannot be compared")
+
+
+POOL_ITEMS = make_pool(8, 24).items
+
+
+def real_of_many(plan: Plan) -> Floats:
+    skill = np.linspace(0.95, 0.2, plan.n_agents)
+    yes = RNG(1).random(len(plan)) < (skill[plan.first] + skill[plan.second]) / 2
+    return ((plan.trial_type == PAIRED) & yes).astype(float)
 
 
 PLANS: dict[str, dict[str, object]] = {

@@ -97,7 +97,7 @@ def test_a_ranking_that_cannot_be_made_says_why_or_is_refused_where_it_should_he
 
 
 def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool(tmp_path / "mine.csv", n_agents=8)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml").code == 0
     folder = RunFolder(tmp_path / "runs" / "mine")
@@ -126,6 +126,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
         ("agent,kind\na0,f\n", (), "families-columns"),
         ("agent,family\n,\n", (), "families-empty"),
         (None, ("--trusted", "a0"), "panel-small"),
+        (None, ("--robust",), "robust-few-agents"),
         (None, ("--trusted", "a0,nobody"), "trusted-unknown"),
     ],
 )

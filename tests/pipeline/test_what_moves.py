@@ -155,6 +155,7 @@ def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(you
     shutil.copytree(mine / "demo", mine / "again")
     said = youden("compare", "run", "again", "--target", "items-and-judges")
     assert said.code == 0
+    assert said.out.startswith("Candidates: telegraphic, ")
     assert "2 judges are worth 1.0 independent votes" in said.out
     assert "judge the plan with a third" in said.out
     assert (

@@ -122,7 +122,7 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
 
 
 def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
-    data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 12), holdout=0.0))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool(8, 12), holdout=0.0))
     assert len(data.summary.standings) > 0
     for line in data.summary.standings:
         assert line in render_page(data)
@@ -452,7 +452,8 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     assert data.plan is None
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
     compared = Comparison(folder, folder)
-    assert [*compared.summary] == JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)])).summary
+    study = JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)]))
+    assert [*compared.answer, *compared.summary] == study.summary
     page = render_comparison(compared)
     assert "are significantly different by" in page
     assert "Significant change" in page

@@ -276,7 +276,7 @@ def report_of(folder: Path, **keys: object) -> ReportData:
 
 
 def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnings(tmp_path: Path) -> None:
-    folder = judged(tmp_path / "run", answers=by_ability)
+    folder = judged(tmp_path / "run", pool=make_pool(8, 8), answers=by_ability)
     fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
     data = ReportData(folder)
     (pairs,) = (doubt for doubt in data.checks.findings if doubt.slug == "pairs")

@@ -94,8 +94,8 @@ def test_an_empty_panel_removes_the_panel(first: Run) -> None:
 
 
 def test_other_methods_write_what_their_commands_write(first: Run, by_command: Run, youden: Youden) -> None:
-    assert first.fit(robust=True, target="these-items").facts.ranked_by == "robust"
-    youden("fit", "commands/first", "--robust", "--target", "these-items").well()
+    assert first.fit(trusted=["a0", "a1"], target="these-items").facts.ranked_by == "trusted"
+    youden("fit", "commands/first", "--trusted", "a0,a1", "--target", "these-items").well()
     assert tables(first) == tables(by_command)
     written = first.label(6, "one.csv", seed=1)
     youden("label", "commands/first", "--next", "6", "--seed", "1", "--out", "two.csv").well()
@@ -124,8 +124,11 @@ def test_a_run_knows_its_results(first: Run) -> None:
     assert [*ranking.agent] == [row.agent for row in RunFolder(first.path).read_ranking()]
     in_memory = package.rank(first.verdicts)
     assert ranking.attrs.keys() == in_memory.attrs.keys()
-    for name in ("unique_best", "choice", "method", "recommendation"):
+    for name in ("unique_best", "choice", "method"):
         assert ranking.attrs[name] == in_memory.attrs[name], name
+    recommendation, without_lengths = ranking.attrs["recommendation"], in_memory.attrs["recommendation"]
+    assert (recommendation.form, recommendation.agents) == (without_lengths.form, without_lengths.agents)
+    assert recommendation == first.recommendation
     assert ranking.attrs["warnings"] == [*first.warnings]
     assert (first.name, first.warnings) == ("first", first.facts.warnings)
     assert repr(first) == f"Run('runs/first': {first.recommendation.text})"

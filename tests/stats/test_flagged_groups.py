@@ -120,8 +120,8 @@ def test_few_answers_make_a_pair_undecided_and_not_flagged() -> None:
     assert found.undecided[0] == (0, 1)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_among_fewer_than_five_agents_no_group_is_flagged(n: int) -> None:
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_among_fewer_than_eight_agents_no_group_is_flagged(n: int) -> None:
     found = flagged(agreement_of(((0, 1), 1.0), n=n), n_items=100)
     assert found.clusters == ()
     assert found.undecided == ()

@@ -226,14 +226,16 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
     folders[0].write_facts(replace(facts, recommendation=recommended(first)))
     same = said(recommended(first))
     assert f"By one: Recommended: {first}." in same
-    assert f"The runs agree: {first}." in same
+    assert same[0] == f"The runs agree: {first}."
     other = said(recommended(second, first, third))
-    assert f"The runs differ. Recommended by, or a candidate of, every run: {first}." in other
+    assert other[0] == f"The runs differ. Recommended by, or a candidate of, every run: {first}."
     apart = said(recommended(third))
-    assert "The runs differ. No agent is recommended by, or a candidate of, every run." in apart
+    assert apart[0] == "The runs differ. No agent is recommended by, or a candidate of, every run."
     none = said(NOT_MADE)
     assert f"By two: {NOT_MADE.text}" in none
-    assert not any(line.startswith("The runs") for line in none)
+    assert none[0] == "No common recommendation: two recommends no agent."
+    page = render_comparison(Comparison(*folders))
+    assert page.index(f'<p class="headline">{none[0]}') < page.index("Do the rankings agree?")
     kept = json.loads("\n".join(said(NOT_MADE, "--json")))["judges"]["recommendations"]
     assert (kept[0]["agents"], kept[0]["form"], kept[1]["form"]) == ([first], "recommended", "none")
 

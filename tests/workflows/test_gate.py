@@ -26,6 +26,7 @@ from youden.protocol.extension import add_agents, add_calls
 from youden.report.pages.gate_output import gate_markdown as render_markdown
 from youden.report.pages.gate_output import render_junit
 from youden.text.printable import printable
+from youden.text.sentences import format_recognition_difference
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 from youden.types.recommendation import NOT_MADE
@@ -74,7 +75,18 @@ def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: floa
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
     said = json.loads(ended.out)
     assert (said["outcome"], ended.code) == (verdict, code)
-    assert said["agents"][0]["low"] < said["agents"][0]["difference"] < said["agents"][0]["high"]
+    (row,) = said["agents"]
+    assert row["low"] < row["difference"] < row["high"]
+
+    shown = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--margin", "0.1").err.splitlines()[0]
+    comparative = "fewer" if row["difference"] < 0 else "more"
+    number = format_recognition_difference(abs(row["difference"]))
+    interval = f"interval {100 * row['low']:+.1f} … {100 * row['high']:+.1f})"
+    assert shown.startswith(
+        f"{verdict}: the judge recognizes the responses of a0 in {number} {comparative} of 100 comparisons than"
+    )
+    assert interval in shown
+    assert (", all above the margin −10." in shown) == (verdict == "no worse")
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
@@ -411,7 +423,7 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
-def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_run_names_nobody(
+def test_the_page_says_which_agent_of_the_whole_run_to_take_or_that_the_run_names_nobody(
     youden: Youden, tmp_path: Path
 ) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
@@ -420,11 +432,11 @@ def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_r
     page = youden(*words, "--markdown", "-").out
     (line,) = (line for line in page.splitlines() if line.startswith("Among all agents of the run"))
     assert f"this gate: Candidates: {choice.agents[0]}" in line
-    assert f"{choice.regret_bound:.3f}" in line
+    assert f"by more than {format_recognition_difference(choice.regret_bound)}" in line
     assert all(agent in line for agent in choice.candidates[:3])
     assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
     run.write_facts(replace(run.read_facts(), recommendation=NOT_MADE))
-    assert "Among all agents" not in youden(*words, "--markdown", "-").out
+    assert f"this gate: {NOT_MADE.text}".replace("`", "\\`") in youden(*words, "--markdown", "-").out
 
 
 def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,8 @@ def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
     shown = youden("quality", str(run.path), "--labels", str(table))
     assert "Best by quality" in shown.out
     lines = shown.out.splitlines()
+    assert lines[0] == found["recommendation"]["text"]
+    assert re.search(r"(Labels decide, because|Agreement decides, because)", lines[0])
     top = found["agents"][0]
     assert any(f" {top['low']:.2f}–{top['high']:.2f} " in line for line in lines)
     assert any(" quality " in line and " interval " in line for line in lines)

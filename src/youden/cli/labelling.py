@@ -94,9 +94,11 @@ def quality_command(
     agent's mean label and the value that a regression on ability predicts. The better ability predicts the labels, the larger is
     the weight of the prediction. Agents far from the regression line are listed.
 
-    Writes quality.csv and quality.json; other files do not change.
+    The output begins with the recommendation of the run, which states whether agreement or labels decide. Writes quality.csv and
+    quality.json; other files do not change. Later reports show the recommendation, too.
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.pipeline.recommendation import read_recommendation
     from youden.workflows.quality import estimate_quality, quality_table
 
     if not files:
@@ -104,5 +106,13 @@ def quality_command(
             "Labels are missing. Set --labels FILE, or choose responses to label: run `youden label RUN --next 30 --out "
             "to-label.csv`."
         )
-    quality = estimate_quality(RunFolder(run), files, label=label, scale=scale)
-    output.print_result(as_json, asdict(quality), tables=[quality_table(quality)], lines=quality.summary)
+    folder = RunFolder(run)
+    quality = estimate_quality(folder, files, label=label, scale=scale)
+    recommendation = read_recommendation(folder)
+    output.print_result(
+        as_json,
+        {"recommendation": asdict(recommendation), **asdict(quality)},
+        answer=[recommendation.text],
+        tables=[quality_table(quality)],
+        lines=quality.summary,
+    )

@@ -84,6 +84,7 @@ def print_result(
     as_json: bool,
     value: Mapping[str, Json],
     *,
+    answer: Iterable[str] = (),
     tables: Iterable[Table] = (),
     lines: Iterable[str] = (),
     notes: Iterable[str] = (),
@@ -97,6 +98,8 @@ def print_result(
         Whether to print `value`; otherwise tables, lines and notes are printed.
     value : mapping of str to object
         Result as JSON.
+    answer : iterable of str
+        Sentences that answer the question of the command, printed to standard output first.
     tables, lines : iterable of Table, iterable of str
         Result for readers, printed to standard output.
     notes : iterable of str
@@ -108,6 +111,8 @@ def print_result(
     if as_json:
         print_json(value)
         return
+    for line in answer:
+        click.echo(printable(line))
     for table in tables:
         print_table(table)
     for line in lines:
@@ -213,7 +218,8 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing, "short" one line; the others print all.
+        "quiet" prints nothing, "short" one line, and one each if the pool or the cost cap allows fewer calls; the others
+        print all.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
@@ -221,15 +227,36 @@ def print_plan(
     half_width : str, optional
         Expected half-width of the intervals, for the short form.
     """
+    from youden.protocol.plan import find_shortfall
+
     plan = plan or planned.plan
     cost = cost or planned.cost
     if output_mode == "quiet":
         return
     if output_mode == "short":
-        print_note(_format_short_plan(planned, plan, cost, half_width))
-        return
-    for line in _describe_plan(planned, plan, cost, forecast):
+        lines = [_format_short_plan(planned, plan, cost, half_width)]
+        shortfall = find_shortfall(plan)
+        if shortfall is not None and plan is planned.plan:
+            lines.append(shortfall)
+    else:
+        lines = _describe_plan(planned, plan, cost, forecast)
+    for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
+
+
+def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
+    """Describe how many calls the cost cap of a run pays for, if it does not pay for all of them; else an empty list."""
+    max_cost = planned.config.max_cost
+    n_affordable = cost.count_affordable(max_cost)
+    if n_affordable is None:
+        return []
+    # a run that is judged to its end, and is being extended, keeps its ranking
+    can_be_partial = not planned.folder.is_judged
+    partial = f"`youden fit {planned.folder.path}` ranks by the answers so far, and " if can_be_partial else ""
+    return [
+        f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops; "
+        f"{partial}the same command resumes it"
+    ]
 
 
 def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: str | None) -> str:
@@ -244,7 +271,7 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     ]
     if half_width is not None:
         parts.append(f"about ± {half_width}")
-    return f"plan: {', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
+    return f"{', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
 
 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
@@ -340,17 +367,11 @@ def _print_labels(validation: Validation) -> None:
 def _print_short(
     summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
 ) -> None:
-    """Print a judged run in the short form: few warnings, the ranking, and a last line with next steps and report.
+    """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
     `report` is the path of the HTML report. `changes` are those by an extension.
     """
     from youden.report.data.warnings import merge_by_kind
-
-    merged = merge_by_kind(summary.warnings, headline=summary.headline)
-    lines = [*warnings, *(line.short for _, line in merged)]
-    print_warnings(_truncate_lines(lines, MAX_SHORT_LINES - bool(changes)))
-    if summary.calibration is not None:
-        print_note(summary.calibration)
 
     click.echo(printable(summary.headline))
     _print_ranking(summary)
@@ -358,6 +379,12 @@ def _print_short(
         click.echo(printable(" ".join(_truncate_lines(changes, MAX_SHORT_LINES))))
     if summary.labels is not None:
         _print_labels(summary.labels)
+
+    merged = merge_by_kind(summary.warnings, headline=summary.headline)
+    lines = [*warnings, *(line.short for _, line in merged)]
+    print_warnings(_truncate_lines(lines, MAX_SHORT_LINES - bool(changes)))
+    if summary.calibration is not None:
+        print_note(summary.calibration)
 
     signature_parts = summary.signature.split("|")
     prefix = f"{next_steps}; " if next_steps else ""
@@ -415,10 +442,16 @@ def print_judged_run(
     if output_mode == "short":
         _print_short(summary, next_steps, str(folder.path / "report.html"), changes=changes, warnings=warnings)
         return
-    print_warnings(warnings)
-    print_fitted_run(summary, as_json=output_mode == "json")
+    print_fitted_run(summary, as_json=output_mode == "json", warnings=warnings)
     if next_steps:
         print_note(next_steps)
+
+
+def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
+    """Print warnings, those of a fit, and the stored calibration of its judge to standard error."""
+    print_warnings([*warnings, *summary.warnings])
+    if summary.calibration is not None:
+        print_note(summary.calibration)
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
@@ -437,19 +470,18 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
     return "".join(clauses)
 
 
-def print_fitted_run(summary: Summary, *, as_json: bool) -> None:
+def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
     """Print a fitted run to standard output, and its warnings and signature to standard error.
 
-    `as_json` prints all facts of the fit as one JSON object instead of the ranking.
+    `as_json` prints all facts of the fit as one JSON object instead of the ranking. `warnings` precede those of the fit.
     """
-    print_warnings(summary.warnings)
-    if summary.calibration is not None:
-        print_note(summary.calibration)
     if as_json:
+        _print_warnings_of_run(summary, warnings)
         print_json(
             {
                 "run": summary.name,
-                "recommendation": asdict(summary.facts.recommendation),
+                "partial": None if summary.facts.partial is None else asdict(summary.facts.partial),
+                "recommendation": asdict(summary.recommendation),
                 "ranking": [agent.as_json for agent in summary.ranking],
                 "fit": asdict(summary.facts),
                 "calibration": summary.calibration,
@@ -460,9 +492,13 @@ def print_fitted_run(summary: Summary, *, as_json: bool) -> None:
         return
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for line in summary.standings:
-        click.echo(printable(line))
+    for line in (summary.selection, *summary.standings):
+        if line is not None:
+            click.echo(printable(line))
     print_note(summary.target)
     if summary.labels is not None:
         _print_labels(summary.labels)
+    _print_warnings_of_run(summary, warnings)
     print_note(f"signature: {summary.signature}")
+    if summary.facts.partial is not None:
+        print_note(f"next: finish the run: {summary.command}")

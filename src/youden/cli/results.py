@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @options.labels
 @run_options.config_options("target", "robust", "trusted", "families")
 @click.option("--rates", is_flag=True, help="Write rates.parquet even for 10,000,000 trials or more.")
+@options.open_store_option
 @options.json
 @explain_ability
 def fit_command(
@@ -46,6 +48,8 @@ def fit_command(
     as_json: bool,
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
+
+    An unfinished run is ranked by the answers so far, and marked as partial.
 
     Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json, and with
     --labels also labels.json, which measures how well the ranking agrees with the labels.
@@ -121,8 +125,8 @@ def compare_command(
     output.print_result(
         as_json,
         {"judges": result},
+        answer=lines,
         tables=judges_tables(study),
-        lines=lines,
         notes=[f"signature of {name}: {text}" for name, text in zip(study.runs, signatures, strict=True)],
     )
 
@@ -131,6 +135,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """Print the ranking by the mean over the judges of several runs on the same trials, and the effective number of judges."""
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
+    from youden.pipeline.recommendation import recommend_across_judges
     from youden.types.pool import or_none
 
     results = []
@@ -139,6 +144,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
         results.append(folder.read_verdicts(folder.read_plan()))
     judge_spread = measure_judge_spread(results)
     summary = describe_judge_spread(judge_spread)
+    recommendation = recommend_across_judges(results, judge_spread)
     half_width = judge_spread.covariance.half_width()
     ids = results[0].plan.agent_ids
 
@@ -153,9 +159,15 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
         as_json,
-        {"target": "items-and-judges", "agents": agents, "votes": judge_spread.n_effective, "summary": summary},
+        {
+            "target": "items-and-judges",
+            "recommendation": asdict(recommendation),
+            "agents": agents,
+            "votes": judge_spread.n_effective,
+            "summary": summary,
+        },
+        answer=[recommendation.text, summary],
         tables=[make_table(title, ["agent"], ["ability", "95 %"], rows)],
-        lines=[summary],
     )
 
 

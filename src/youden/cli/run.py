@@ -99,6 +99,8 @@ def plan_command(
                 "expected": forecast.to_json(),
                 "other_decision": None if other_decision is None else other_decision.to_json(),
                 "cost": asdict(planned.cost),
+                "max_cost": planned.config.max_cost,
+                "calls_within_max_cost": planned.cost.count_affordable(planned.config.max_cost),
                 "coverage": asdict(compute_coverage(planned.plan)),
                 "notes": list(planned.plan.notes),
                 **exported,
@@ -304,7 +306,7 @@ def judge_command(
 
 def _format_calls(calls: CallFacts) -> str:
     """Format the number of answered calls, the number of answers that were stored before the run, and the total cost."""
-    text = f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
+    text = f"{calls.n_answered:,} of {calls.n_calls:,} answered, "
     if calls.n_reused:
         text += f"{calls.n_reused:,} of them requested before this run, "
     text += "an unknown amount" if calls.usd is None else f"${calls.usd:.4f}"

@@ -228,12 +228,16 @@ class TrialsByItem:
         -------
         TrialsByItem
         """
-        columns = result.plan.trials.columns() | {
-            name: getattr(result, name) for name in ("answer", "hard_answer", "missing_reason")
+        columns = {
+            **result.plan.trials.columns(),
+            "answer": result.answer,
+            "hard_answer": result.hard_answer,
+            "missing_reason": result.missing_reason,
         }
         if votes and result.votes is not None:
-            columns |= {vote_column(number).name: vote for number, vote in enumerate(result.votes, 1)}
-        return cls(lambda: [columns], result.plan, None, votes=votes)
+            for number, votes_of_judge in enumerate(result.votes, 1):
+                columns[vote_column(number).name] = votes_of_judge
+        return cls(lambda: [columns], result.plan, directory=None, votes=votes)
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group only some of the run's trials by item. The votes of a jury are not kept.
@@ -384,7 +388,10 @@ class TrialsByItem:
         yield chunk_start, n_items
 
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
-        """Read the trials of some kinds on items `start` to `stop` − 1, and compute the rates of pairs of agents."""
+        """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
+
+        kinds : kinds of trials to use, of "paired", "independent" and "follow-up".
+        """
         split = self.plan.split
         items = slice(start, stop)
         columns = {kind: self._read(kind, start, stop) for kind in kinds}
@@ -604,7 +611,11 @@ class TrialsByItem:
         return file.stat().st_size // self._trial_dtype(kind).itemsize
 
     def _read(self, kind: str, start: int, stop: int) -> Columns:
-        """Read the trials of a kind on items `start` to `stop` − 1 as columns, with items numbered from 0."""
+        """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+
+        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition. Returns arrays
+        (n_trials,) by the names of the fields in `_trial_dtype`.
+        """
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from youden.pipeline.abilities import (
     ADDITIVE_FIT,
     CELL_FIT,
     Abilities,
+    EstimationRequest,
     ItemInfluence,
     describe_method,
     estimate_rates,
@@ -28,7 +29,6 @@ from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.types import Scores
-from youden.types.pool import Ids
 from youden.types.results import Rates
 
 if TYPE_CHECKING:
@@ -38,43 +38,40 @@ MAX_CHUNK_SIZE = 2_000_000
 """Maximum size of a chunk of answers with more than one item: cells (agents × items), and answers on average."""
 
 
-class AdditiveFit(NamedTuple):
-    """Additive fit of a run.
-
-    Attributes
-    ----------
-    scores : Scores
-        Training scores.
-    model : ClippedLinear
-        Model fitted to `scores`.
-    abilities : Abilities
-        Abilities for a ranking.
-    """
-
-    scores: Scores
-    model: ClippedLinear
-    abilities: Abilities
+CellFit = Callable[[], tuple[Scores, "ClippedLinear"]]
+"""Returns training scores, and the model fitted to them."""
 
 
-def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> AdditiveFit:
-    """Fit abilities to rates in memory, of which only the difference TPR − FPR of each pair is used.
+def fit_cells(scores: Scores) -> tuple[Scores, ClippedLinear]:
+    """Fit the clipped-linear model to training scores, and return both.
 
-    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    Raises StatisticsError if the scores cannot be fitted, for example [scores-empty].
     """
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-    scores = rates.training_scores()
-    model = ClippedLinear().fit(scores)
-    agent_rates = AgentRates.unknown(rates.n_agents)
-    abilities = fit_abilities(model, scores, pair_answers(rates), rates=agent_rates, target=target)
-    return AdditiveFit(scores, model, abilities)
+    return scores, ClippedLinear().fit(scores)
+
+
+def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates: AgentRates | None = None) -> Abilities:
+    """Fit abilities to rates in memory, of which only the difference TPR − FPR of each pair is used.
+
+    `agent_rates` are the false-positive rates of the agents, which are stored, but not subtracted; unknown by default.
+    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    """
+    return fit_abilities(
+        pair_answers(rates),
+        lambda: fit_cells(rates.training_scores()),
+        n_items=rates.n_items,
+        rates=agent_rates or AgentRates.unknown(rates.n_agents),
+        target=target,
+    )
 
 
 def fit_abilities(
-    model: ClippedLinear,
-    scores: Scores,
     answers: ChunkSource,
+    cell_fit: CellFit,
     *,
+    n_items: int,
     rates: AgentRates,
     score_offset: float = 0.0,
     target: Target = "items-like-these",
@@ -87,12 +84,13 @@ def fit_abilities(
 
     Parameters
     ----------
-    model : ClippedLinear
-        Model fitted to `scores`, used if the fit of the answers fails.
-    scores : Scores
-        Training scores of the same answers.
     answers : callable
         Returns all answers in chunks of items (`PairChunk`), each time it is called.
+    cell_fit : callable
+        Returns training scores of the same answers and the model fitted to them, which are used if the fit of the
+        answers fails.
+    n_items : int
+        Number of items.
     rates : AgentRates
         False-positive rates of the agents.
     score_offset : float, default 0
@@ -109,23 +107,23 @@ def fit_abilities(
     Abilities
         Their mean is the score of the average agent on the average one of these items.
     """
-    n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
-    fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
+    fit = fit_additive_trials(answers, n_agents=len(rates.rate), n_items=n_items)
     if fit is None:
+        scores, model = cell_fit()
         abilities = estimate_cell_abilities(model, scores, rates=rates, target=target, n_first=n_first)
         return abilities._replace(ability=abilities.ability + score_offset)
     mean_score = float(np.nanmean(fit.item_mean[:n_first]))
-    return abilities_from_fit(fit, mean_score, rates, target, component=model.component_, with_items=with_items)
+    return abilities_from_fit(fit, mean_score, rates, target, with_items=with_items)
 
 
 def abilities_from_fit(
-    fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, component: Ids, with_items: bool
+    fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
-    """Return the abilities of an additive fit of trials.
+    """Return the abilities of an additive fit of trials, which links all agents that have trials.
 
     `mean_score` is the mean score of the average agent, to which the fitted effects are added. The false-positive rates
-    are stored, but not subtracted. `component`, int32 array (n_agents,), is the same for agents that trials link.
-    `with_items` is whether to compute the influence of the items, which only the target "items-like-these" has.
+    are stored, but not subtracted. `with_items` is whether to compute the influence of the items, which only the target
+    "items-like-these" has.
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
@@ -145,7 +143,7 @@ def abilities_from_fit(
         ADDITIVE_FIT,
         method,
         target,
-        component,
+        np.where(fit.weight > 0, 0, -1).astype(np.int32),
         item_influence,
     )
 
@@ -232,6 +230,8 @@ def estimate_cell_abilities(
     n_trials = np.bincount(cells.agent, weight, n_agents)
     covariance = model.centred_covariance
     method = "additive fit, residuals by item, HC2, shrunk variances, Student t"
+    if model.status_ == "not_converged":
+        method += ", not converged"
     item_influence = None
     if target == "these-items":
         fpc = np.maximum(0.0, 1 - n_trials / (2 * (n_agents - 1) * n_items + 1))
@@ -270,63 +270,48 @@ def estimate_cell_abilities(
 
 def fit_trials(
     trials: TrialsByItem,
+    request: EstimationRequest,
     *,
-    target: Target = "items-like-these",
-    with_items: bool = False,
     n_first: int | None = None,
-    cell_fit: tuple[Scores, ClippedLinear] | None = None,
-    with_rates: bool = True,
-) -> AdditiveFit:
+    cell_fit: CellFit | None = None,
+) -> Abilities:
     """Fit abilities to the trials of a run.
 
     Parameters
     ----------
     trials : TrialsByItem
         Trials of the run.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
-        Population that the intervals refer to.
-    with_items : bool, default False
-        Whether to compute the influence of the items.
+    request : EstimationRequest
+        Target of the intervals, and what to compute.
     n_first : int, optional
         Number of items whose mean score is the mean of the abilities; all items if None.
-    cell_fit : tuple of (Scores, ClippedLinear), optional
-        Training scores and the model fitted to them; computed if None.
-    with_rates : bool, default True
-        Whether to subtract the agents' false-positive rates. If not, abilities are mean answers to paired trials.
+    cell_fit : callable, optional
+        Returns training scores of the trials and the model fitted to them; computed if None.
 
     Returns
     -------
-    AdditiveFit
+    Abilities
 
     Raises
     ------
     StatisticsError
         If the training scores cannot be fitted, for example [scores-empty].
     """
-    from youden.stats.additive.clipped_linear import ClippedLinear
-
-    if cell_fit is None:
-        scores = compute_symmetric_scores(trials)
-        model = ClippedLinear().fit(scores)
-    else:
-        scores, model = cell_fit
-
+    target = request.target
     rates = estimate_rates(trials, target)
     is_matched = trials.plan.independent == "matched"
-    answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=is_matched)
     abilities = fit_abilities(
-        model,
-        scores,
-        answers,
+        partial(iter_pair_answers, trials.iter_rates, has_own_rates=is_matched),
+        cell_fit or (lambda: fit_cells(compute_symmetric_scores(trials))),
+        n_items=trials.plan.n_items,
         rates=rates.without_uncertainty() if is_matched else rates,
         score_offset=0.0 if is_matched else rates.pooled,
         target=target,
-        with_items=with_items,
+        with_items=request.with_items,
         n_first=n_first,
     )
     if is_matched:
         # the FPR of each pair is subtracted already, and its uncertainty is part of the residuals
-        ability = abilities.ability if with_rates else abilities.ability + rates.rate
-        return AdditiveFit(scores, model, abilities._replace(ability=ability))
+        return abilities if request.with_rates else abilities._replace(ability=abilities.ability + rates.rate)
     abilities = abilities._replace(method=describe_method(abilities.method, rates))
-    return AdditiveFit(scores, model, abilities.with_rates_subtracted() if with_rates else abilities)
+    return abilities.with_rates_subtracted() if request.with_rates else abilities

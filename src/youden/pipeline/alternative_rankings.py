@@ -38,6 +38,7 @@ from youden.types.facts import (
     RankChange,
 )
 from youden.types.pool import Ids
+from youden.types.recommendation import MIN_AGENTS_FOR_COPYING, explain_few_agents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,10 +54,15 @@ TITLES: Mapping[AlternativeRanking, str] = {
 }
 
 
-def alternative_ranking_findings(rankings: Mapping[AlternativeRanking, AlternativeRankingFacts]) -> list[Finding]:
+def alternative_ranking_findings(
+    rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
+) -> list[Finding]:
     """List findings: flagged groups, rankings that could not be made, and rankings in which the plain leader falls."""
     findings = []
     for name, facts in rankings.items():
+        if name == "robust" and n_agents < MIN_AGENTS_FOR_COPYING:
+            findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
+            continue
         if name == "robust":
             findings += [
                 Finding(
@@ -216,9 +222,12 @@ def find_flagged_groups(
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     """Check that the rules of alternative rankings fit the agents of a run.
 
-    Raises StatisticsError: [families-unknown] or [trusted-unknown] if the rules name an agent that is not in
-    `agent_ids`, [panel-small] if the panel has fewer than 2 agents, [one-family] if all agents belong to one family.
+    Raises StatisticsError: [robust-few-agents] if the robust ranking is the main one of fewer than 8 agents,
+    [families-unknown] or [trusted-unknown] if the rules name an agent that is not in `agent_ids`, [panel-small] if the
+    panel has fewer than 2 agents, [one-family] if all agents belong to one family.
     """
+    if rules.ranked_by == "robust":
+        _check_enough_agents(len(agent_ids))
     _check_agents_exist("families", rules.families, agent_ids)
     _check_agents_exist("trusted", rules.trusted, agent_ids)
 
@@ -260,6 +269,16 @@ def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids
     return np.array(numbers, dtype=np.int32)
 
 
+def _check_enough_agents(n_agents: int) -> None:
+    """Raise StatisticsError [robust-few-agents] if a robust ranking has too few agents."""
+    if n_agents < MIN_AGENTS_FOR_COPYING:
+        raise StatisticsError(
+            f"A robust ranking needs at least {MIN_AGENTS_FOR_COPYING} agents: got {n_agents}. With fewer, copying cannot be "
+            "distinguished from agreement. Add agents, or use the plain ranking.",
+            slug="robust-few-agents",
+        )
+
+
 def _check_agents_exist(field: str, agents: Iterable[str], agent_ids: Sequence[str]) -> None:
     """Raise StatisticsError [families-unknown] or [trusted-unknown] if a rule names an unknown agent."""
     if unknown := [agent for agent in agents if agent not in set(agent_ids)]:
@@ -289,7 +308,19 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Read the answers of a run's trials; `totals` are their sums, computed if None."""
+        """Read the answers of a run, and sum them by pair of agents, with and without follow-up trials.
+
+        Parameters
+        ----------
+        trials : TrialsByItem
+            Trials of the run.
+        totals : PairTotals, optional
+            Sums without follow-up trials, if they are known. Default: they are computed.
+
+        Returns
+        -------
+        PairedAnswers
+        """
         n_agents = trials.plan.n_agents
         blocks = partial(iter_answers, trials.iter_rates)
         totals = totals or PairTotals.from_chunks(blocks(), n_agents)
@@ -323,7 +354,8 @@ def rank_alternatives(
     )
     totals = answers.totals_with_follow_ups or answers.totals
     cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
-    rankings = [make_ranking("robust", _group_ids(cluster, agent_ids), lambda: _robust_partners(cluster))]
+    groups = _group_ids(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
+    rankings = [make_ranking("robust", groups, lambda: _robust_partners(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
         rankings.append(make_ranking("family", _group_ids(family, agent_ids), lambda: group_balanced_weights(family)))
@@ -342,6 +374,7 @@ def _robust_partners(cluster: Ids) -> PartnerWeights:
 
     `cluster`, int32 array (n_agents,), has the same number for the agents of a group.
     """
+    _check_enough_agents(len(cluster))
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
             f"All {len(cluster)} agents are flagged as one group, so no agent is left to score them. Add agents that "

@@ -15,7 +15,7 @@ from youden.pipeline.linked_abilities import (
     select_anchor_answers,
     trials_after_steps,
 )
-from youden.pipeline.ranking import estimate_anchor_abilities, estimate_trial_abilities
+from youden.pipeline.ranking import estimate_anchor_abilities, estimate_or_fit
 from youden.protocol.blocks import get_extensions
 from youden.stats.trials.anchored import Drift, effect_scale, estimate_block_drift, estimate_partner_drift
 from youden.stats.trials.comparisons import rank_with_ties
@@ -38,9 +38,7 @@ def compute_extension_facts(
         return None
 
     earlier = trials_after_steps(trials, len(steps) - 1)
-    before = estimate_trial_abilities(earlier, EstimationRequest())
-    if before is None:
-        before = estimate_anchor_abilities(earlier).with_rates_subtracted()
+    before = estimate_or_fit(earlier, EstimationRequest())
     drift = _estimate_drift(trials, earlier)
 
     rank_before = rank_with_ties(before.ability)

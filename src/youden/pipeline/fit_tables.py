@@ -32,7 +32,7 @@ from youden.pipeline.abilities import (
     summarize_choice,
     summarize_rates,
 )
-from youden.pipeline.additive_abilities import fit_abilities, fit_trials, iter_pair_answers
+from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
     WeightedRanking,
@@ -44,7 +44,7 @@ from youden.pipeline.alternative_rankings import (
 )
 from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judge_rows, average_judges, with_judge_variance
-from youden.pipeline.ranking import estimate_trial_abilities
+from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.recommendation import (
     JudgeRates,
     assess_signal,
@@ -59,12 +59,21 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.partners import PairTotals
-from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
+from youden.stats.trials.agent_rates import IndependentTotals
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.partner_halves import partner_split_half
 from youden.streams import standalone_stream
 from youden.types import Finding, Plan, Scores
-from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, PartnerRules, RunFacts
+from youden.types.facts import (
+    CallFacts,
+    ExtensionFacts,
+    HoldoutFacts,
+    LinkFacts,
+    PartialFacts,
+    PartnerFacts,
+    PartnerRules,
+    RunFacts,
+)
 from youden.types.pool import Json, Positions, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
 
@@ -104,9 +113,7 @@ def fit_judged(
     with open_trials_by_item(rows, plan, folder.path, votes=target != "items-like-these") as trials:
         sums = ChunkSums(trials.iter_rates(), plan, trials.false_positives)
         model = ClippedLinear().fit(sums.symmetric)
-        abilities = estimate_trial_abilities(trials, EstimationRequest(target))
-        if abilities is None:
-            abilities = fit_trials(trials, target=target, cell_fit=(sums.symmetric, model)).abilities
+        abilities = estimate_or_fit(trials, EstimationRequest(target), cell_fit=lambda: (sums.symmetric, model))
         abilities = with_judge_variance(abilities, trials)
 
         usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
@@ -133,7 +140,7 @@ def fit_judged(
             if rates or len(verdicts) < MAX_TRIALS_WITH_RATES:
                 rate_chunks = ((chunk.start, chunk.rates) for chunk in trials.iter_rates())
                 fit_folder.write_rate_chunks(rate_chunks, plan)
-            if can_decompose_variance(plan, len(verdicts)):
+            if not metadata.n_pending and can_decompose_variance(plan, len(verdicts)):
                 result = folder.read_verdicts(folder.read_plan())
                 if over_judges:
                     result = average_judges(result)
@@ -141,6 +148,8 @@ def fit_judged(
             description = describe_judged_run(
                 plan, metadata.judge, metadata.models, digest=metadata.plan_digest, n_trials=len(verdicts)
             )
+            if metadata.n_pending:
+                description["done"] = len(verdicts) - metadata.n_pending
             fit.write(fit_folder, sign_fit(fit.facts, description), run=run)
     return fit
 
@@ -157,9 +166,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
     # imported values are D = TPR − FPR already, so there are no independent trials to subtract
     sums = ChunkSums(chunks, rates, IndependentTotals(rates.n_agents, rates.n_items))
     model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(iter_pair_answers, lambda: chunks, has_own_rates=False)
-    agent_rates = AgentRates.unknown(rates.n_agents)
-    abilities = fit_abilities(model, sums.symmetric, answers, rates=agent_rates, target=terms.target)
+    abilities = fit_rates(rates, target=terms.target)
     fit = FitResult(
         sums,
         PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals),
@@ -263,6 +270,10 @@ class FitResult:
         signal = assess_signal(judge, main_abilities)
         fit_findings = [Finding("fit", model.message_)] if model.message_ else []
         best = main_differences.unique_best
+        partial_facts = None
+        if calls is not None and calls.n_pending:
+            partial_facts = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls)
+        partial_findings = [] if partial_facts is None else [partial_facts.to_finding()]
         self.facts = RunFacts(
             version=FACTS_VERSION,
             ranking=abilities.ranking,
@@ -279,7 +290,12 @@ class FitResult:
             holdout=evaluate_holdout(model, sums.holdout, sums.split.rule),
             links=links,
             links_missing=links_missing,
-            warnings=(*warnings, *fit_findings, *alternative_ranking_findings(alternative_facts)),
+            warnings=(
+                *partial_findings,
+                *warnings,
+                *fit_findings,
+                *alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids)),
+            ),
             extension=extension,
             partners=measure_partner_dependence(answers.totals, agent_ids),
             target=abilities.target,
@@ -287,12 +303,13 @@ class FitResult:
             n_significant_pairs=int(main_differences.significantly_better.sum()),
             choice=choice,
             signal=signal,
-            recommendation=recommend_from_abilities(choice, signal, main_abilities),
+            recommendation=recommend_from_abilities(choice, signal, main_abilities, warnings=warnings),
             ranked_by=rules.ranked_by,
             alternative_rankings=alternative_facts,
             families=dict(rules.families),
             trusted=rules.trusted,
             rates=summarize_rates(abilities, agent_ids),
+            partial=partial_facts,
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:

@@ -20,7 +20,6 @@ from youden.pipeline.abilities import (
     InterimAnalysis,
     SearchState,
     describe_method,
-    find_components,
 )
 from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, abilities_from_fit
 from youden.protocol.designs.adaptive import get_adaptive_design
@@ -68,7 +67,6 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
     first_new = min(len(analyses), n_rounds - 1)
-    component = find_components(trials)
     mean_score = _mean_pilot_answer(trials)
     for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
@@ -78,7 +76,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 
         totals = trials.false_positives_until(last_round)
         rates = totals.estimate_rates(items_vary=request.target != "these-items")
-        abilities = abilities_from_fit(fit, mean_score, rates, request.target, component=component, with_items=True)
+        abilities = abilities_from_fit(fit, mean_score, rates, request.target, with_items=True)
         abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
 
         n_spent = int(rounds.n_trials[: last_round + 1].sum())

@@ -91,11 +91,7 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         effect = (n_block * block_effect + linked_part) / n_total
         block_weight, linked_weight = n_block / n_total, n_linked / n_total
 
-    # anchors without linking trials keep their abilities exactly
     ability = scale.centre + factor * effect
-    unchanged = np.flatnonzero(n_linked[:n_anchors] == 0)
-    ability[unchanged] = anchors.ability[unchanged]
-
     if anchors.item_influence is None:
         estimate = _combine_variances(anchors.covariance, linked, block_weight, linked_weight, factor=factor)
     else:
@@ -103,16 +99,12 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
             trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
         )
         estimate = _covariance_over_items(partial(influence, keep_anchors=False), n_total, n_anchors)
-        if len(unchanged) < n_anchors:
+        if n_linked[:n_anchors].any():
             # further calls on some anchors must not change the standard errors of other agents
             n_kept = np.append(n_block[:n_anchors], n_total[n_anchors:])
             with_kept_anchors = _covariance_over_items(partial(influence, keep_anchors=True), n_kept, n_anchors)
             estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
 
-    covariance, df = estimate.covariance.copy(), estimate.df.copy()
-    unchanged_pairs = np.ix_(unchanged, unchanged)
-    covariance[unchanged_pairs] = anchors.covariance.covariance[unchanged_pairs]
-    df[unchanged] = anchors.covariance.df[unchanged]
     n_trials = np.where(n_linked > 0, n_total, _pad(anchors.n_trials.astype(np.float64), n_joined))
 
     # `focused` are the anchors that the run was extended on
@@ -126,7 +118,7 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     )
     abilities = Abilities(
         ability,
-        CentredCovariance(covariance, df),
+        estimate,
         n_trials.astype(np.int32),
         link_rates(np.flatnonzero(~is_anchor)),
         anchors.ranking,
@@ -141,7 +133,9 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         with_focused = abilities._replace(rates=link_rates(np.flatnonzero(~is_anchor | (n_linked > 0))))
         with_focused = with_focused.with_rates_subtracted()
         result = with_focused._replace(covariance=_with_rows_from(result.covariance, with_focused.covariance, focused))
-    return _keep_anchors(result, anchors, unchanged)
+
+    # anchors without linking trials keep their abilities exactly
+    return _keep_anchors(result, anchors, np.flatnonzero(n_linked[:n_anchors] == 0))
 
 
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:

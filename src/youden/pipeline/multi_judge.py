@@ -234,12 +234,17 @@ def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     StatisticsError
         [judges-few]: if there is a single judge.
     """
+    return measure_vote_spread(results[0].plan, match_votes(results))
+
+
+def match_votes(results: Sequence[Verdicts]) -> Floats:
+    """Match the answers of several runs to the trials of the first: float array (n_judges, n_trials), NaN if missing."""
     plan = results[0].plan
     answers = [results[0].answer]
     for result in results[1:]:
         row = match_trials(plan, result.plan)  # −1 for a trial that the other plan does not have
         answers.append(np.where(row >= 0, result.answer[row], np.nan))
-    return measure_vote_spread(plan, np.stack(answers))
+    return np.stack(answers)
 
 
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:

@@ -21,6 +21,7 @@ from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import LEXICAL, REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
@@ -83,7 +84,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Find the plan of a run in its folder, and add the extensions that it lacks; draw a new plan if there is none.
 
-    A new plan is also drawn if the stored one does not fit the config and has no answers.
+    A new plan is also drawn if the stored one does not fit the config and was not judged to its end.
 
     Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
     has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
@@ -99,14 +100,14 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
-    if (differences or has_too_many_trials) and not folder.has("verdicts.parquet"):
+    if (differences or has_too_many_trials) and not folder.is_judged:
         return RunPlan(_draw_plan(config, pools), None)
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
     if config.trials_from is not None:
-        plan = _draw_plan(config, pools) if _takes_more_trials(config, stored) else stored
+        plan = _draw_plan(config, pools, earlier=stored) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
     n_stored = len(get_extensions(stored).steps)
@@ -143,11 +144,21 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
     return config.model_copy(update={"resolved": drawn})
 
 
-def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
-    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
+def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
+    """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
+
+    `pools` are the pool of the first plan, and one for each extension. `earlier` is a smaller part that is in the folder.
+    """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
-        return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
+        # without an extension of the other run since then, the larger part contains the earlier one
+        was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
+        return subsample(
+            source.with_pool(pools[-1]),
+            calls=config.calls,
+            seed=config.seed,
+            earlier=earlier if was_extended else None,
+        )
 
     # the default budget of an earlier plan of the same pool is used again
     design, options = config.effective_design
@@ -237,9 +248,14 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield the differences between the config and the settings that the plan was drawn with."""
-    pool = pools[0] if config.trials_from is None else pools[-1]
-    if pool.digest != get_extensions(plan).pool:
+    """Describe the differences between a config and the settings that a stored plan was drawn with.
+
+    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
+    and is 1".
+    """
+    # a part of another run may be older than the last extension of that run
+    possible_pools = pools[:1] if config.trials_from is None else pools
+    if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
         yield "the pool has other texts than those that were judged"
     for name, old, new in _iter_settings(config, plan):  # values in the plan and in the config
         if old != new:
@@ -323,7 +339,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
     result of `find_run_plan`.
     """
-    if not folder.has("verdicts.parquet"):
+    if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
             raise _run_mismatch_error(folder, "an imported run")
         return
@@ -352,7 +368,7 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
-    text = folder.read_facts().recommendation.text
+    text = read_recommendation(folder).text
     return f"Run `{command}` to continue with a search. So far: {text} To search from the start, set"
 
 
@@ -377,17 +393,20 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     if not n:
         return ""
 
-    # without a price, the suggestion has no cost
     cost = ""
-    with suppress(YoudenError):
-        judge = load_judge_of_run(config)
-        plan = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
-        usd = estimate(plan, judge).usd
-        old_usd = estimate(stored.with_pool(old_pool), judge).usd
-        dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
-        cost = f" (about {len(plan) - len(stored):,} calls{dollars})"
+    with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
+        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+        cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+
+
+def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
+    """Format the numbers of calls and USD that an extended plan costs in addition; without USD if a price is unknown."""
+    usd = estimate(extended, judge).usd
+    old_usd = estimate(plan, judge).usd
+    dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
+    return f" (about {len(extended) - len(plan):,} calls{dollars})"
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:

@@ -37,6 +37,7 @@ from youden.stats.reference_data import (
     components_at_quantile,
     expected_recall,
     expected_regret,
+    expected_regret_bound,
     expected_rho,
     prior_components,
     summarize_range,
@@ -256,6 +257,15 @@ class PrecisionForecast:
         self.search_calls = (n_paired, max_calls)
 
     @property
+    def regret_bound(self) -> tuple[ReferenceRange, ReferenceRange] | None:
+        """Regret bound at the plan's own trials, with uniform allocation and by a search; None without `regret`."""
+        uniform = expected_regret_bound(self.trials, search=False)
+        searched = expected_regret_bound(self.trials, search=True)
+        if 1.0 not in self.regret or uniform is None or searched is None:
+            return None
+        return uniform, searched
+
+    @property
     def usual_half_width(self) -> str | None:
         """Half-width at the plan's own trials, as text; None without a forecast."""
         return _format_range(self.half_width[1.0]) if 1.0 in self.half_width else None
@@ -271,6 +281,7 @@ class PrecisionForecast:
             "rho",
             "recall",
             "regret",
+            "regret_bound",
             "source",
             "domains",
         )
@@ -507,8 +518,8 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
             f"a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by all calls and finds "
             f"{_format_mean_and_range(expected.recall, 2)} of its top 5 (means over {expected.domains}; ranges for other pools)"
         )
-    if 1.0 in expected.regret:
-        yield _format_regret(expected.regret)
+    if expected.regret_bound is not None:
+        yield from _format_options(expected.regret, expected.regret_bound)
     if expected.max_regret is not None:
         yield from _format_search(expected, expected.max_regret, usd_per_call)
     if expected.half_width:
@@ -520,17 +531,34 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
             )
 
 
-def _format_regret(regret: dict[float, tuple[ReferenceRange, ReferenceRange]]) -> str:
-    """Format the expected regret of uniform allocation, at multiples of the trials, and of a search."""
+def _format_options(
+    regret: dict[float, tuple[ReferenceRange, ReferenceRange]], bound: tuple[ReferenceRange, ReferenceRange]
+) -> Iterator[str]:
+    """Format what sampling all agents equally and a search give: expected regret, regret bound and intervals.
+
+    `regret` has the expected regret by multiple of the trials, with uniform allocation and by a search; `bound` has both
+    regret bounds.
+    """
     uniform, searched = regret[1.0]
+    uniform_bound, searched_bound = bound
     labels = {0.5: "half the calls", 2.0: "twice"}
-    others = [f"{regret[x][0].mean:.3f} at {label}" for x, label in labels.items() if x in regret]
-    suffix = f" ({', '.join(others)})" if others else ""
-    advice = "use a search to select one agent" if searched.mean < uniform.mean else "a search is no better"
-    return (
-        f"the top agent is behind the best by {_format_mean_and_range(uniform)} on average if all are sampled equally"
-        f"{suffix}, and by {_format_mean_and_range(searched)} with `top: 1` and as many calls: {advice}"
+    others = [f"{100 * regret[x][0].mean:.1f} at {label}" for x, label in labels.items() if x in regret]
+    suffix = f"; {', '.join(others)}" if others else ""
+    yield (
+        f"all agents sampled equally: on reference data, the top agent is {_format_of_100(uniform)} of 100 comparisons behind "
+        f"the best on average{suffix}; the regret bound is {_format_of_100(uniform_bound)}, and intervals are about equally wide"
     )
+    gain = "improves the first to" if searched.mean < uniform.mean else "does not improve the first:"
+    loss = "worsens the bound to" if searched_bound.mean > uniform_bound.mean else "does not worsen the bound:"
+    yield (
+        f"`top: 1` with as many calls {gain} {_format_of_100(searched)} and {loss} {_format_of_100(searched_bound)}, because it "
+        "holds over all interim analyses; intervals of agents that drop out are wider"
+    )
+
+
+def _format_of_100(value: ReferenceRange) -> str:
+    """Format the mean of abilities in comparisons of 100, with the lowest and highest value in parentheses."""
+    return _format_mean_and_range(ReferenceRange(*(100 * x for x in value)), 1)
 
 
 def _format_search(expected: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:

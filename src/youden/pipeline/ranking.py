@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     estimate_mean_abilities,
     summarize_choice,
 )
-from youden.pipeline.additive_abilities import fit_rates, fit_trials
+from youden.pipeline.additive_abilities import CellFit, fit_rates, fit_trials
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
     alternative_ranking_findings,
@@ -39,7 +39,7 @@ from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
 from youden.stats.trials.comparisons import Differences, describe_components
 from youden.types import Finding, Plan, Verdicts
-from youden.types.facts import PartnerRules
+from youden.types.facts import PartialFacts, PartnerRules
 from youden.types.results import Rates
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - "signal": the judge's J and a test of equal abilities (`JudgeSignalFacts`)
         - "recommendation": what follows from "choice" and "signal" (`Recommendation`)
         - "method": names of the estimator and of the method of the intervals
+        - "partial": how much of an unfinished run is done (`PartialFacts`); None if all trials are
 
     Raises
     ------
@@ -101,7 +102,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
-    trials, abilities, message = _rank_agents(verdicts, target, method)
+    trials, abilities = _rank_agents(verdicts, target, method)
     differences = agent_differences(abilities)
     agent_ids = verdicts.plan.agent_ids
     answers = PairedAnswers.from_trials(trials)
@@ -112,16 +113,24 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
 
     choice = summarize_choice(abilities, agent_ids, differences=differences)
     signal = assess_signal(measure_judge_rates(trials), abilities)
+    message = describe_components(abilities.component)
     table.attrs["unique_best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
     table.attrs["choice"] = choice
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
-    table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities)
+    table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
+    partial = None
+    if verdicts.n_pending:
+        partial = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
+    table.attrs["partial"] = partial
     table.attrs["warnings"] = [
+        *([] if partial is None else [partial.to_finding()]),
         *verdicts.warnings,
         *trials.find_alarms(),
         *([Finding("fit", message)] if message else []),
-        *alternative_ranking_findings({ranking.name: ranking.facts for ranking in alternatives}),
+        *alternative_ranking_findings(
+            {ranking.name: ranking.facts for ranking in alternatives}, n_agents=len(agent_ids)
+        ),
     ]
     return table
 
@@ -154,7 +163,8 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
     StatisticsError
         [trial-none] if no paired trial of training cells was answered.
     """
-    return agent_differences(_rank_agents(verdicts, target).abilities)
+    _, abilities = _rank_agents(verdicts, target)
+    return agent_differences(abilities)
 
 
 def differences_from_rates(rates: Rates, *, target: Target) -> Differences:
@@ -176,7 +186,7 @@ def differences_from_rates(rates: Rates, *, target: Target) -> Differences:
     StatisticsError
         If the training scores cannot be fitted, for example [scores-empty].
     """
-    return agent_differences(fit_rates(rates, target=target).abilities)
+    return agent_differences(fit_rates(rates, target=target))
 
 
 class AbilityEstimator(NamedTuple):
@@ -269,9 +279,15 @@ def estimate_abilities(
     StatisticsError
         If the answers cannot be fitted, for example [trial-none].
     """
-    trials = TrialsByItem.from_verdicts(verdicts)
-    abilities = estimate_trial_abilities(trials, EstimationRequest(target, previous_search))
-    return abilities or fit_trials(trials, target=target).abilities
+    return estimate_or_fit(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target, previous_search))
+
+
+def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fit: CellFit | None = None) -> Abilities:
+    """Estimate abilities by the first of `ESTIMATORS` that applies to the trials, else by the additive fit.
+
+    `cell_fit`, as in `fit_trials`, saves a fit of the scores that the caller has.
+    """
+    return estimate_trial_abilities(trials, request) or fit_trials(trials, request, cell_fit=cell_fit)
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
@@ -282,22 +298,15 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     """
     first_plan = select_first_plan(trials)
     n_items = get_extensions(trials.plan).items
-    abilities = estimate_trial_abilities(first_plan, EstimationRequest(target, with_items=True, with_rates=False))
+    request = EstimationRequest(target, with_items=True, with_rates=False)
+    abilities = estimate_trial_abilities(first_plan, request)
     if abilities is None:
-        return fit_trials(first_plan, target=target, with_items=True, n_first=n_items, with_rates=False).abilities
+        return fit_trials(first_plan, request, n_first=n_items)
     return center_on_first_items(abilities, first_plan, n_items)
 
 
-class _RankedAgents(NamedTuple):
-    """Trials and abilities of a ranking; `message` states what is wrong with the fit, or is empty."""
-
-    trials: TrialsByItem
-    abilities: Abilities
-    message: str
-
-
-def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> _RankedAgents:
-    """Estimate the abilities for a ranking by the given method.
+def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
+    """Estimate the abilities for a ranking by the given method, and return them with the trials.
 
     Raises StatisticsError [rank-method] if the method is unknown.
     """
@@ -310,18 +319,14 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
         verdicts = average_judges(verdicts)
     trials = TrialsByItem.from_verdicts(verdicts, votes=target != "items-like-these")
 
-    # without an estimate by these, the additive fit is used
-    abilities = None
-    if method == "auto":
-        abilities = estimate_trial_abilities(trials, EstimationRequest(target))
-    elif method == "trial-mean":
+    request = EstimationRequest(target)
+    if method == "trial-mean":
         abilities = estimate_mean_abilities(verdicts, target=target)
-    if abilities is not None:
-        message = describe_components(abilities.component)
+    elif method == "additive-fit":
+        abilities = fit_trials(trials, request)
     else:
-        _, model, abilities = fit_trials(trials, target=target)
-        message = model.message_
+        abilities = estimate_or_fit(trials, request)
 
     if target != "items-like-these":
         abilities = with_judge_variance(abilities, trials)
-    return _RankedAgents(trials, abilities, message)
+    return trials, abilities

@@ -1,27 +1,49 @@
 """Measure how well a run's judge discriminates, and recommend agents only on that basis.
 
-Youden's J and its interval come from the run's own trials. No code but `recommend_from_abilities` decides what
-a run recommends.
+Youden's J and its interval come from the run's own trials. A fit stores the recommendation by agreement in `fit.json`.
+Outputs show the one that `read_recommendation` returns: it also considers the calibration of the judge, and labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
-from youden.pipeline.abilities import LEVEL, Abilities
+from youden.pipeline.abilities import LEVEL, Abilities, describe_selection
+from youden.pipeline.multi_judge import JudgeSpread, average_judges, match_votes
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, mean_difference, youdens_j
-from youden.types import Verdicts
+from youden.stats.trials.best_selection import select_best
+from youden.stats.trials.comparisons import pairwise_differences
+from youden.text.sentences import (
+    format_count,
+    format_recognition_difference,
+    format_recognitions,
+    format_with_interval,
+)
+from youden.types import Finding, Verdicts
 from youden.types.facts import ChoiceFacts
+from youden.types.finding import kind_of
+from youden.types.label_facts import QualityFacts
 from youden.types.pool import or_none
-from youden.types.recommendation import JudgeSignalFacts, Recommendation
+from youden.types.recommendation import (
+    JudgeSignalFacts,
+    Recommendation,
+    RecommendationForm,
+    explain_few_agents,
+)
 
 ALPHA = 0.05
 """Significance level at which abilities count as different; `benchmarks/no_signal.py` measures the size of the test."""
 MAX_NAMED = 5
 """Maximum number of candidates that a text names; `agents` has all."""
+FAILED_CALIBRATION = "by a judge that failed its calibration (NO-GO)"
+"""Clause of a recommendation by a judge that `youden calibrate` rejected on the same pool."""
+CAUTION_REMEDY = "; judge with another model before you decide"
+"""End of the clauses that limit a recommendation."""
 
 
 class JudgeRates(NamedTuple):
@@ -56,7 +78,7 @@ def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int)
     return JudgeRates(float("nan"), float("nan"), mean_difference(totals, level=LEVEL))
 
 
-def assess_signal(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
+def assess_signal(rates: JudgeRates, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
     """Test whether the judge separates agents, and return the result as the facts of `fit.json`."""
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     j = rates.j
@@ -74,13 +96,18 @@ def assess_signal(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
 
 
 def recommend(
-    choice: ChoiceFacts | None, signal: JudgeSignalFacts, *, max_regret: float | None = None
+    choice: ChoiceFacts | None,
+    signal: JudgeSignalFacts,
+    *,
+    max_regret: float | None = None,
+    warnings: Sequence[Finding] = (),
 ) -> Recommendation:
-    """Decide what a run recommends; `max_regret` is the maximum regret for which it searched, if it did.
+    """Decide what a run recommends by agreement.
 
     It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None), or
     if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
-    the best, or if their regret bound is at most `max_regret`. Otherwise, it recommends all candidates.
+    the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched. Otherwise,
+    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation.
     """
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)
@@ -88,23 +115,27 @@ def recommend(
         return _no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
-        return _no_recommendation(reason, f"{_format_bound(choice)} Add calls or items, or use another judge.")
+        bound = _format_bound(choice, unit=" of 100 comparisons")
+        remedy = f"{bound[0].upper()}{bound[1:]}. Add calls or items, or use another judge."
+        return _no_recommendation(reason, remedy)
 
-    # the selected agents, if every other one is ruled out or their regret bound is small enough
-    names = ", ".join(choice.agents)
+    form: RecommendationForm = "recommended"
+    agents = choice.agents
     if not choice.candidates:
-        verb = "It is" if len(choice.agents) == 1 else "They are"
-        text = f"Recommended: {names}. {verb} better than every other agent ({choice.level:.0%})."
-        return Recommendation("recommended", choice.agents, f"{text}{_format_estimate(choice)}")
-    if max_regret is not None and choice.regret_bound <= max_regret:
-        return Recommendation(
-            "recommended", choice.agents, f"Recommended: {names}. {_format_bound(choice)}{_format_estimate(choice)}"
-        )
+        comparison = f"{_name_selection(choice)} better than every other agent ({choice.level:.0%})"
+    else:
+        comparison = _format_bound(choice)
+        if max_regret is None or choice.regret_bound > max_regret:
+            form, agents = "candidates", (*choice.agents, *choice.candidates)
 
-    candidates = (*choice.agents, *choice.candidates)
-    suffix = f" and {len(candidates) - MAX_NAMED} more" if len(candidates) > MAX_NAMED else ""
-    text = f"Candidates: {', '.join(candidates[:MAX_NAMED])}{suffix}. {_format_bound(choice)}{_format_estimate(choice)}"
-    return Recommendation("candidates", candidates, text)
+    text = f"{_format_head(form, agents)}. {_format_recognition(choice)}; {comparison}."
+    few_agents = explain_few_agents(len(choice.p_best))
+    if few_agents:
+        text += f" {few_agents}"
+    recommendation = Recommendation(form, agents, text)
+    for caution in _find_cautions(warnings):
+        recommendation = _with_caution(recommendation, caution)
+    return recommendation
 
 
 def _no_recommendation(reason: str, remedy: str) -> Recommendation:
@@ -112,32 +143,178 @@ def _no_recommendation(reason: str, remedy: str) -> Recommendation:
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
 
-def _format_bound(choice: ChoiceFacts) -> str:
-    """Format the regret bound of the selection."""
+def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
+    """Format the beginning of a recommendation: its form and the names of its agents."""
+    if form == "recommended":
+        return f"Recommended: {', '.join(agents)}"
+    suffix = f" and {len(agents) - MAX_NAMED} more" if len(agents) > MAX_NAMED else ""
+    return f"Candidates: {', '.join(agents[:MAX_NAMED])}{suffix}"
+
+
+def _format_recognition(choice: ChoiceFacts) -> str:
+    """Format the recognition of the selection and of the next agent."""
+    n_selected = len(choice.agents)
+    names = list(choice.abilities)
+    # the lowest ability of the selected agents, and that of the agent that follows
+    values = list(choice.abilities.values())[n_selected - 1 :]
+    recognitions = format_recognitions(*values)
+    selection = names[0] if n_selected == 1 else "each"
+    at_least = "" if n_selected == 1 else "at least "
+    text = f"The judge recognizes the responses of {selection} in {at_least}{recognitions[0]} of 100 comparisons beyond chance"
+    if len(recognitions) == 1:
+        return text
+    return f"{text}, those of {names[-1]} in {recognitions[1]}"
+
+
+def _name_selection(choice: ChoiceFacts) -> str:
+    """Name the selection as the subject of a sentence, with its verb."""
+    return f"{choice.agents[0]} is" if len(choice.agents) == 1 else "they are"
+
+
+def _format_bound(choice: ChoiceFacts, *, unit: str = "") -> str:
+    """Format the regret bound of the selection as part of a sentence; `unit` follows the number."""
+    bound = f"{format_recognition_difference(choice.regret_bound)}{unit} ({choice.level:.0%})"
     names = ", ".join(choice.agents)
     if len(choice.agents) > 1:
         n = len(choice.agents)
-        return (
-            f"None of the selected {n} ({names}) is behind the best {n} by more than {choice.regret_bound:.3f} "
-            f"({choice.level:.0%})."
-        )
-    return f"No other agent is better than {names} by more than {choice.regret_bound:.3f} ({choice.level:.0%})."
+        return f"none of the selected {n} ({names}) is behind the best {n} by more than {bound}"
+    return f"no other agent is better than {names} by more than {bound}"
 
 
-def _format_estimate(choice: ChoiceFacts) -> str:
-    """Format the expected regret and the selection-adjusted interval of a single selected agent."""
-    if len(choice.agents) > 1:
-        return ""
-    regret = f" On average it is {choice.expected_regret:.3f} behind the best." if choice.candidates else ""
-    return f"{regret} Its ability is {choice.ability_low:.3f} … {choice.ability_high:.3f}, adjusted for selection."
+def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
+    """Collect the clauses that warnings add to a recommendation; one about a single member of a jury adds none."""
+    of_run = [finding for finding in warnings if finding.severity == "warning" and "judge" not in finding.facts]
+    cautions = dict.fromkeys(kind_of(finding).caution for finding in of_run)
+    return [caution for caution in cautions if caution]
+
+
+def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
+    """Add a clause to the first sentence of a recommendation; one without agents is unchanged."""
+    head = _format_head(recommendation.form, recommendation.agents)
+    if recommendation.form == "none" or not recommendation.text.startswith(head):
+        return recommendation
+    evidence = recommendation.text.removeprefix(head).removeprefix(f", {recommendation.caution}")
+    earlier = recommendation.caution.removesuffix(CAUTION_REMEDY)
+    clauses = f"{earlier}, and {caution}" if earlier else caution
+    caution = f"{clauses}{CAUTION_REMEDY}"
+    return replace(recommendation, text=f"{head}, {caution}{evidence}", caution=caution)
 
 
 def recommend_from_abilities(
-    choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities
+    choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
-    """Decide what a run recommends; the maximum regret is that of its search, if it was one."""
+    """Decide what a run recommends by agreement; the maximum regret is that of its search, if it was one."""
     max_regret = None if abilities.search is None else abilities.search.max_regret
-    return recommend(choice, signal, max_regret=max_regret)
+    return recommend(choice, signal, max_regret=max_regret, warnings=warnings)
+
+
+def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
+    """Decide what the mean over judges recommends.
+
+    Parameters
+    ----------
+    results : sequence of Verdicts
+        Answers of each judge to the same trials.
+    judge_spread : JudgeSpread
+        Abilities by the mean over these judges.
+
+    Returns
+    -------
+    Recommendation
+    """
+    differences = pairwise_differences(judge_spread.ability, judge_spread.covariance, level=LEVEL)
+    selection = select_best(judge_spread.ability, judge_spread.covariance, differences)
+    plan = results[0].plan
+    choice = None if selection is None else describe_selection(selection, judge_spread.ability, plan.agent_ids)
+    mean_votes = average_judges(replace(results[0], votes=match_votes(results)))
+    rates = measure_judge_rates(TrialsByItem.from_verdicts(mean_votes))
+    return recommend(choice, assess_signal(rates, judge_spread))
+
+
+def read_recommendation(folder: RunFolder) -> Recommendation:
+    """Read what a run recommends by agreement, by the calibration of its judge and by labels.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a fitted run.
+
+    Returns
+    -------
+    Recommendation
+        That of fit.json, with a clause if the judge failed its calibration on the same pool. If quality was estimated
+        from labels, it states both, and which of them decides.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is missing or damaged.
+    """
+    recommendation = folder.read_facts().recommendation
+    calibration = folder.find_calibration()
+    if calibration is not None and calibration.outcome == "no-go" and calibration.pool == folder.read_pool().digest:
+        recommendation = _with_caution(recommendation, FAILED_CALIBRATION)
+    quality = folder.find_quality()
+    return recommendation if quality is None else recommend_by_labels(recommendation, quality)
+
+
+def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> Recommendation:
+    """Combine the recommendation by agreement with the quality that is estimated from labels.
+
+    Parameters
+    ----------
+    by_agreement : Recommendation
+        Recommendation by agreement.
+    quality : QualityFacts
+        Estimated quality of all agents.
+
+    Returns
+    -------
+    Recommendation
+        It states both results and which of them decides.
+
+    Notes
+    -----
+    The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`.
+    Labels decide, because they measure quality, which agreement only predicts. Agreement decides if the quality of some
+    agents is unknown, or if it recommends fewer agents, none of which the labels rule out.
+    """
+    best = quality.agents[0]
+    interval = format_with_interval(best.quality or 0.0, best.low, best.high)
+    estimate = (
+        f"{best.agent} has the highest quality, {interval}, estimated from {format_count(quality.n_labels, 'label')}"
+    )
+    candidates = find_candidates_by_labels(quality)
+
+    reason = ""
+    n_unknown = sum(row.quality is None for row in quality.agents)
+    if by_agreement.form != "none":
+        if n_unknown:
+            reason = f"the quality of {format_count(n_unknown, 'agent')} is unknown"
+        elif set(by_agreement.agents) < set(candidates):
+            reason = f"the labels do not rule out {', '.join(by_agreement.agents[:MAX_NAMED])} as the best"
+    if reason:
+        text = f"{by_agreement.text} By labels, {estimate}. Agreement decides, because {reason}."
+        return replace(by_agreement, text=text)
+
+    form: RecommendationForm = "recommended" if len(candidates) == 1 else "candidates"
+    text = (
+        f"{_format_head(form, candidates)}, by labels: {estimate}. Labels decide, because they measure quality, which "
+        f"agreement only predicts. By agreement: {by_agreement.text}"
+    )
+    return Recommendation(form, candidates, text, decided_by="labels")
+
+
+def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
+    """Find the fewest agents that include the best one with the posterior probability `quality.level`, by quality."""
+    candidates = set()
+    total = 0.0
+    for row in sorted(quality.agents, key=lambda row: -row.p_best):
+        candidates.add(row.agent)
+        total += row.p_best
+        if total >= quality.level:
+            break
+    return tuple(row.agent for row in quality.agents if row.agent in candidates)
 
 
 def explain_missing_signal(result: Verdicts, abilities: Abilities) -> str:

@@ -48,11 +48,13 @@ def reuse_saved_answers(
             return judge_plan
         return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
 
+    # a single judge: the answers that the store has lost, by request hash
     lost_rows = _find_lost_rows(store, saved)
     if not lost_rows:
         return judge_plan
 
     def judge_or_reuse(plan: Plan) -> Verdicts:
+        """Judge the trials of a plan whose answers are not saved, and join both."""
         # row of `saved` for each trial, −1 for a trial that is judged
         keys = (key for _, key in read_keys(judge.questions(), plan))
         rows = np.array([lost_rows.get(key, -1) for key in keys], dtype=np.int64)
@@ -96,7 +98,10 @@ def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
-    """Map the request hash of each answer that the store does not hold to its row of `saved`."""
+    """Find the saved answers that the store does not hold: row of `saved` by request hash.
+
+    `path` is the path or URL of the store.
+    """
     if saved.request_hash is None:
         return {}
 

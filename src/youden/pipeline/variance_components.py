@@ -270,7 +270,11 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the components that the intervals do not contain: another judge, and another pool of partners."""
+    """List the components that the intervals do not contain: another judge, and another pool of partners.
+
+    `judges` is the variance between judges, None if it is unknown; `run` is the name of the run, for the command that
+    measures it; `n_agents` is the number of agents with an ability.
+    """
     judge_part, judge_command = None, f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
     if judges is not None:
         judge_part, judge_command = Part(judges.variance, judges.low, judges.high), ""

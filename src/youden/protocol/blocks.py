@@ -149,10 +149,14 @@ def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdi
 
     `plan` is the plan with these trials only. `rows` : bool array (n_trials,) or slice, the trials in `result`.
     """
-    columns = {name: getattr(result, name) for name in PER_TRIAL}
-    selected: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
-    votes = None if result.votes is None else result.votes[:, rows]
-    return replace(result, plan=plan, **selected, votes=votes)
+    selected: dict[str, Any] = {}
+    for name in PER_TRIAL:
+        column = getattr(result, name)
+        if column is not None:
+            selected[name] = column[rows]
+    if result.votes is not None:
+        selected["votes"] = result.votes[:, rows]
+    return replace(result, plan=plan, **selected)
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:

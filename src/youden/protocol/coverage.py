@@ -80,23 +80,27 @@ def compute_coverage(plan: Plan) -> Coverage:
     second_item = np.where(is_paired, plan.item, plan.other_item)
     holdout = plan.split.holdout
     touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, second_item]
+    scored_cells = _mark_first_cells(plan, is_paired & ~touches_holdout)
 
     # one number per pair of agents on an item, as an ordered and as an unordered pair
-    item, first, second = (column[is_paired].astype(np.int64) for column in (plan.item, plan.first, plan.second))
-    low = np.minimum(first, second)
-    high = np.maximum(first, second)
     n_agents = plan.n_agents
-    ordered_codes = (item * n_agents + first) * n_agents + second
-    unordered_codes = (item * n_agents + low) * n_agents + high
+    item = plan.item[is_paired].astype(np.int64)
+    first = plan.first[is_paired].astype(np.int64)
+    second = plan.second[is_paired].astype(np.int64)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    ordered_pairs = np.unique((item * n_agents + first) * n_agents + second)
+    unordered_pairs = np.unique((item * n_agents + low) * n_agents + high)
+
+    n_train = int(plan.split.train.sum())
     return Coverage(
-        present=int(plan.split.train.sum()) + plan.split.n_holdout,
-        train=int(plan.split.train.sum()),
+        present=n_train + plan.split.n_holdout,
+        train=n_train,
         cells=plan.n_cells,
-        scored=int(_mark_first_cells(plan, is_paired & ~touches_holdout).sum()),
+        scored=int(scored_cells.sum()),
         paired=int(is_paired.sum()),
         independent=int((~is_paired).sum()),
-        ordered=len(np.unique(ordered_codes)),
-        unordered=len(np.unique(unordered_codes)),
+        ordered=len(ordered_pairs),
+        unordered=len(unordered_pairs),
         holdout=int(touches_holdout.sum()),
         dense=plan.n_dense_calls,
     )

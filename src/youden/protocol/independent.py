@@ -8,6 +8,7 @@ identify them. Only the false-positive alarm uses probes, so that rates stay unb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -59,20 +60,16 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     int64 array (n_trials,)
         Row of `source` for each trial of `plan`; −1 if there is none.
     """
-    agent_position = {name: k for k, name in enumerate(plan.agent_ids)}
-    item_position = {name: k for k, name in enumerate(plan.item_ids)}
+    # questions by the plan's numbers of agents and items; −1 for those of `source` that the plan does not have
     questions = _question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
-    source_questions = _question_columns(
-        source,
-        np.array([agent_position.get(name, -1) for name in source.agent_ids], dtype=np.int64),
-        np.array([item_position.get(name, -1) for name in source.item_ids], dtype=np.int64),
-    )
+    agent_numbers = _find_positions(source.agent_ids, plan.agent_ids)
+    item_numbers = _find_positions(source.item_ids, plan.item_ids)
+    source_questions = _question_columns(source, agent_numbers, item_numbers)
 
     # number the different questions of both plans
-    _, number = np.unique(np.concatenate([questions, source_questions]), axis=0, return_inverse=True)
-    n_trials = len(questions)
-    plan_number = number[:n_trials]
-    source_number = number[n_trials:]
+    all_questions = np.concatenate([questions, source_questions])
+    _, number = np.unique(all_questions, axis=0, return_inverse=True)
+    plan_number, source_number = number[: len(questions)], number[len(questions) :]
 
     # look up the row of each number in the source; its agents and item must be in the plan
     row_of_number = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
@@ -81,16 +78,32 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     return np.asarray(row_of_number[plan_number])
 
 
+def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positions:
+    """Return the position of each id in `reference_ids`, −1 if it is not there: int64 array (n_ids,)."""
+    position_of_id = {name: position for position, name in enumerate(reference_ids)}
+    return np.array([position_of_id.get(name, -1) for name in ids], dtype=np.int64)
+
+
 def _question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
     """Return the columns that identify the question of each trial: int64 array (n_trials, 8).
 
     agent, item : int arrays (n_agents,) and (n_items,), the number to write for each agent and item, −1 for unknown ones
     """
     # paired trials have no other item: −1
-    other_item = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
+    has_other_item = plan.other_item >= 0
+    other_item = np.where(has_other_item, item[np.maximum(plan.other_item, 0)], -1)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
-    columns = [agent[plan.first], agent[plan.second], item[plan.item], other_item, plan.trial_type, plan.replicate]
-    columns += [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
+    repeats = trials.columns()
+    columns = [
+        agent[plan.first],
+        agent[plan.second],
+        item[plan.item],
+        other_item,
+        plan.trial_type,
+        plan.replicate,
+        repeats["first_repeat"],
+        repeats["second_repeat"],
+    ]
     return np.stack(columns, axis=1).astype(np.int64)
 
 

@@ -40,24 +40,25 @@ def compute_rates(verdicts: Verdicts) -> Rates:
 
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
-    columns = tuple(column[used] for column in (plan.item, plan.first, plan.second))
-    codes, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
+    pair_codes = np.ravel_multi_index((plan.item[used], plan.first[used], plan.second[used]), shape)
+    codes, row = np.unique(pair_codes, return_inverse=True)
+    item, first, second = np.unravel_index(codes, shape)
 
     answer = verdicts.answer[used]
     answered = verdicts.answered[used]
     is_paired = plan.trial_type[used] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, len(codes))
     independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
-    item, first, second = (index.astype(np.int32) for index in np.unravel_index(codes, shape))
+    n_missing = np.bincount(row[~answered], minlength=len(codes))
     return Rates(
-        item=item,
-        first=first,
-        second=second,
+        item=item.astype(np.int32),
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
         tpr=paired.mean,
         fpr=independent.mean,
         n_paired=paired.n,
         n_independent=independent.n,
-        n_missing=np.bincount(row[~answered], minlength=len(codes)).astype(np.int32),
+        n_missing=n_missing.astype(np.int32),
         independent=plan.independent,
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,

@@ -15,6 +15,7 @@ from types import ModuleType
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
+from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import format_command, to_file_name
 from youden.types.facts import RunFacts
 from youden.types.pool import Json
@@ -68,12 +69,13 @@ def log_run(folder: RunFolder) -> str:
     metrics = {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
     parameters = {name: _to_text(value) for name, value in signature.parts.items()}
-    best = "" if facts.recommendation.form == "none" else facts.unique_best or ""
+    recommendation = read_recommendation(folder)
+    best = ", ".join(recommendation.agents) if recommendation.form == "recommended" else ""
     tags = {
         "youden.signature": signature.text,
         "youden.digest": signature.digest,
         "youden.best": best,
-        "youden.recommendation": facts.recommendation.text,
+        "youden.recommendation": recommendation.text,
     }
     command = format_command(["youden", "report", str(folder.path), "--mlflow"])
     with (
@@ -102,7 +104,7 @@ def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:
     }
     if calls is not None:
         numbers |= {
-            "calls": calls.n_calls,
+            "calls": calls.n_done,
             "calls_missing": calls.n_missing,
             "tokens_in": calls.tokens_in,
             "tokens_out": calls.tokens_out,

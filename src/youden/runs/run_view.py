@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Self
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.partial_run import write_answers_so_far
+from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -63,9 +65,10 @@ class RunView:
         from youden.text.tables import to_html
 
         summary = self.summary
-        lines = [summary.headline, *map(str, summary.warnings)]
-        paragraphs = "".join(f"<p>{escape(printable(line))}</p>" for line in lines)
-        return to_html(summary.table(bar_cells=0)) + paragraphs
+        headline, *warnings = (
+            f"<p>{escape(printable(line))}</p>" for line in (summary.headline, *map(str, summary.warnings))
+        )
+        return headline + to_html(summary.table(bar_cells=0)) + "".join(warnings)
 
     @property
     def name(self) -> str:
@@ -80,7 +83,7 @@ class RunView:
     @property
     def recommendation(self) -> Recommendation:
         """Recommendation of the run; every output begins with its `text`."""
-        return self.facts.recommendation
+        return read_recommendation(self.folder)
 
     @property
     def summary(self) -> Summary:
@@ -111,8 +114,8 @@ class RunView:
 
         facts = self.facts
         table = pd.read_csv(self.folder.file("ranking.csv"))
-        names = ("unique_best", "choice", "signal", "recommendation")
-        table.attrs.update({name: getattr(facts, name) for name in names})
+        names = ("unique_best", "choice", "signal", "partial")
+        table.attrs.update({name: getattr(facts, name) for name in names}, recommendation=self.recommendation)
         table.attrs.update(method=f"{facts.ranking}; {facts.interval}", warnings=list(facts.warnings))
         return table
 
@@ -127,6 +130,8 @@ class RunView:
         rates: bool = False,
     ) -> Self:
         """Fit the answers again, as the command `youden fit` does.
+
+        An unfinished run is ranked by its answers so far; `partial` in the `attrs` of `ranking` states how many.
 
         The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a
         setting unchanged.
@@ -167,6 +172,7 @@ class RunView:
             families = read_families(Path(families))
         panel = None if trusted is None else tuple(trusted)
         rules = folder.terms.rules.with_changes(robust=robust, trusted=panel, families=families)
+        write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)
         if table is not None:
             validate(folder, table)

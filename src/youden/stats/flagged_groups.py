@@ -19,9 +19,8 @@ from scipy.special import betainc, gammaln
 from youden.stats.base.pair_chunks import fit_pair_effects
 from youden.stats.partners import PairMeans, PairTotals
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
-MIN_AGENTS = 5
-"""With fewer agents, nothing is flagged: 4 agents have only 6 pairs, from which 4 effects would be fitted."""
 MIN_RESIDUAL, MIN_RESIDUAL_MADS, MIN_CORRECTED = 0.2, 2.5, 0.3
 """The residual of each pair of a flagged group exceeds .2 and 2.5 median absolute residuals (without their sampling
 error), and its corrected agreement exceeds .3."""
@@ -88,7 +87,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     Returns
     -------
     FlaggedGroups
-        Flags and clusters. With fewer than 5 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
+        Flags and clusters. With fewer than 8 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
 
     Notes
     -----
@@ -177,7 +176,7 @@ class PairAgreement(NamedTuple):
         K = len(means.mean)
         n, total = means.n, totals.uncentred_total + totals.uncentred_total.T
         pairs = np.triu(means.compared, 1)
-        if K < MIN_AGENTS or pairs.sum() <= K:
+        if K < MIN_AGENTS_FOR_COPYING or pairs.sum() <= K:
             none = np.zeros((K, K), dtype=np.bool_)
             return cls(n, total, 0 * n, 0 * n, none, np.zeros(K))
 
@@ -249,9 +248,9 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         order = np.lexsort((pairs.effect, -n, -np.round(corrected, _DECIMALS)))
         newcomer = int(order[0])
 
-        within = np.ix_(members, members)
-        corrected_of_group = pairs.excess[within].sum() / pairs.max_excess[within].sum()
-        n_of_group = pairs.n[within].sum() / 2
+        in_group = np.ix_(members, members)
+        corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
+        n_of_group = pairs.n[in_group].sum() / 2
         if not _agrees_as_much(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
             return group
         group = [*group, newcomer]
@@ -295,12 +294,12 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """
     n_agents, size, members = len(pairs.n), len(group), tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
-    within = np.ix_(members, members)
+    in_group = np.ix_(members, members)
 
     # sums over the pairs of each member, and over all pairs of the group
-    n = pairs.n[within].sum(axis=1)
-    excess = pairs.excess[within].sum(axis=1)
-    max_excess = pairs.max_excess[within].sum(axis=1)
+    n = pairs.n[in_group].sum(axis=1)
+    excess = pairs.excess[in_group].sum(axis=1)
+    max_excess = pairs.max_excess[in_group].sum(axis=1)
     n_group, excess_group, max_excess_group = n.sum() / 2, excess.sum() / 2, max_excess.sum() / 2
 
     # each member against the others, and the others among themselves
@@ -313,7 +312,7 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
         return _GroupTest(members, 0.0, np.inf)
 
     # probability of so large a sum of answers if the group agrees exactly as much as the bar
-    total = pairs.total[within].sum() / 2
+    total = pairs.total[in_group].sum() / 2
     p_yes = 1 - (1 - bar) * max_excess_group / n_group
     with np.errstate(divide="ignore"):
         log_p = np.log(betainc(total, n_group - total + 1, p_yes))

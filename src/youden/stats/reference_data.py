@@ -129,8 +129,25 @@ REGRET = {
         (0.0251, 0.0176, 0.0147, 0.0115, 0.0106),
     ),
 }
-"""Mean regret at `REFERENCE_TRIALS` trials per agent on the graded reference data sets, of uniform allocation and of a
+"""Mean regret at `REFERENCE_TRIALS` trials per agent on the reference data with yes/no answers, of uniform allocation and of a
 search with equally many calls (`python benchmarks/best.py --only losses`)."""
+
+
+REGRET_BOUND = {
+    "uniform": (
+        (0.186, 0.133, 0.108, 0.082, 0.064),
+        (0.144, 0.109, 0.083, 0.066, 0.055),
+        (0.175, 0.126, 0.104, 0.066, 0.030),
+        (0.190, 0.148, 0.134, 0.111, 0.098),
+    ),
+    "search": (
+        (0.252, 0.187, 0.174, 0.125, 0.088),
+        (0.241, 0.184, 0.177, 0.117, 0.081),
+        (0.214, 0.139, 0.115, 0.073, 0.042),
+        (0.251, 0.197, 0.183, 0.162, 0.145),
+    ),
+}
+"""Mean regret bound of the same plans, of 40 runs each (seeds 0 to 39)."""
 
 
 class ReferenceRange(NamedTuple):
@@ -261,6 +278,24 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
         Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
     """
     return _interpolate(trials, REGRET["search" if search else "uniform"])
+
+
+def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | None:
+    """Forecast the regret bound of the selected agent.
+
+    Parameters
+    ----------
+    trials : float
+        Paired trials per agent.
+    search : bool
+        Whether trials are allocated by a search for the best agent; else uniformly.
+
+    Returns
+    -------
+    ReferenceRange or None
+        Range of the mean regret bound over the reference data sets; None outside the measured numbers of trials.
+    """
+    return _interpolate(trials, REGRET_BOUND["search" if search else "uniform"])
 
 
 def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:

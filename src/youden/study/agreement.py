@@ -257,8 +257,10 @@ class JudgesStudy:
         Population that differences refer to.
     recommendations : tuple of Recommendation or None
         Recommendation of each run; None if it is not fitted.
+    answer : list of str
+        What the recommendations of the runs have in common, and each recommendation; empty if no run is fitted.
     summary : list of str
-        Conclusions in sentences.
+        Conclusions in sentences, which begin with `answer`.
     """
 
     def __init__(self, aligned: AlignedRuns, *, kind: ScoreKind = "symmetric") -> None:
@@ -306,9 +308,10 @@ class JudgesStudy:
             for j in items
         ]
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
+        self.answer = list(describe_recommendations(aligned.names, aligned.recommendations))
         self.summary = [
+            *self.answer,
             *_describe_agreement(self.pairs, aligned.units, aligned.target),
-            *describe_recommendations(aligned.names, aligned.recommendations),
             *([EXTENDED_NOTE] if aligned.has_extended_run else []),
             *(line for judge_shifts in shifts for line in describe_shifts(judge_shifts)),
             *skipped,
@@ -347,31 +350,40 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
     Yields
     ------
     str
-        One line per run, then one on what they have in common, if every run recommends an agent. Nothing if no run is
-        fitted.
+        One line on what the runs have in common, then one line per run. Nothing if no run is fitted.
     """
-    fitted = [recommendation for recommendation in recommendations if recommendation is not None]
-    if not fitted:
+    if all(recommendation is None for recommendation in recommendations):
         return
+    yield _describe_common_recommendation(names, recommendations)
     for name, recommendation in zip(names, recommendations, strict=True):
         text = "No recommendation: the run is not fitted." if recommendation is None else recommendation.text
         yield f"By {name}: {text}"
-    if len(fitted) < len(recommendations) or any(recommendation.form == "none" for recommendation in fitted):
-        return
 
-    agent_sets = [set(recommendation.agents) for recommendation in fitted]
+
+def _describe_common_recommendation(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> str:
+    """Describe the agents that every run recommends or has as a candidate."""
+    without = []
+    agent_sets = []
+    for name, recommendation in zip(names, recommendations, strict=True):
+        if recommendation is None or recommendation.form == "none":
+            without.append(name)
+        else:
+            agent_sets.append(set(recommendation.agents))
+    if without:
+        verb = "recommends" if len(without) == 1 else "recommend"
+        return f"No common recommendation: {', '.join(without)} {verb} no agent."
+
+    fitted = [recommendation for recommendation in recommendations if recommendation is not None]
     in_every_run = set.intersection(*agent_sets)
     shared = [agent for agent in fitted[0].agents if agent in in_every_run]
     if not shared:
-        yield "The runs differ. No agent is recommended by, or a candidate of, every run."
-        return
+        return "The runs differ. No agent is recommended by, or a candidate of, every run."
     remainder = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
     shared_names = f"{', '.join(shared[:3])}{remainder}"
     is_recommended = all(recommendation.form == "recommended" for recommendation in fitted)
     if is_recommended and all(agents == in_every_run for agents in agent_sets):
-        yield f"The runs agree: {shared_names}."
-    else:
-        yield f"The runs differ. Recommended by, or a candidate of, every run: {shared_names}."
+        return f"The runs agree: {shared_names}."
+    return f"The runs differ. Recommended by, or a candidate of, every run: {shared_names}."
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:

@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError, StatisticsError
-from youden.pipeline.additive_abilities import fit_trials
-from youden.pipeline.ranking import trial_abilities_from_verdicts
+from youden.pipeline import ranking
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.coverage import compute_coverage
 from youden.protocol.plan import make_plan
@@ -450,17 +448,14 @@ def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
     -------
     Estimate
     """
-    plan = result.plan
-    ranked = trial_abilities_from_verdicts(result)
-    if target == "row" and ranked is None:
+    if target == "symmetric":
+        ranked = ranking.estimate_abilities(result)
+        return Estimate(ranked.ability, ranked.low, ranked.high)
+    if ranking.trial_abilities_from_verdicts(result) is None:
         fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
-    if target == "row":
-        no_bound = np.full(plan.n_agents, np.nan)
-        return Estimate(paired_mean_first(result), no_bound, no_bound)
-    if ranked is None:
-        ranked = fit_trials(TrialsByItem.from_verdicts(result)).abilities
-    return Estimate(ranked.ability, ranked.low, ranked.high)
+    no_bound = np.full(result.plan.n_agents, np.nan)
+    return Estimate(paired_mean_first(result), no_bound, no_bound)
 
 
 def _fit_dense_ability(scores: Floats) -> Floats:

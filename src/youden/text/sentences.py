@@ -15,9 +15,11 @@ import regex
 from youden.text.printable import printable
 
 ABILITY = (
-    "Ability measures how reliably the judge recognizes that a response and those of other agents answer the same item, relative "
-    "to this pool, this judge and these items. It rewards responses to which others can be matched: obscure or bureaucratic "
-    "styles rank high, terse references low. It does not prove correctness."
+    "Ability measures how reliably the judge recognizes that a response and those of other agents answer the same item. An "
+    "ability of 0.61 means a recognition in 61 of 100 comparisons beyond chance: the judge answers yes to 61 more of 100 "
+    "comparisons within an item than of 100 comparisons between items. It is relative to this pool, this judge and these items. "
+    "It rewards responses to which others can be matched: obscure or bureaucratic styles rank high, terse references low. It "
+    "does not prove correctness."
 )
 """Explanation of abilities for readers of help, reports and exports."""
 
@@ -125,6 +127,43 @@ def _distinguishing_digits(low: float, high: float, digits: int) -> int:
     while round(low, digits) == round(high, digits) and digits < _MAX_DIGITS:
         digits += 1
     return digits
+
+
+_MAX_RECOGNITION_DIGITS = 2
+
+
+def format_recognitions(*abilities: float) -> list[str]:
+    """Format abilities as recognitions, which are numbers of 100 comparisons beyond chance.
+
+    Parameters
+    ----------
+    *abilities : float
+        Abilities, or differences of abilities. Up to 2 decimals are shown if different ones would otherwise look equal.
+
+    Examples
+    --------
+    >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5)
+    (['61', '57'], ['61.4', '61.2'], ['50', '50'])
+    """
+    digits = 0
+    n_distinct = len(set(abilities))
+    while (
+        digits < _MAX_RECOGNITION_DIGITS and len({round(100 * ability, digits) for ability in abilities}) < n_distinct
+    ):
+        digits += 1
+    return [f"{round(100 * ability, digits) + 0.0:.{digits}f}" for ability in abilities]  # + 0.0 turns −0 into 0
+
+
+def format_recognition_difference(difference: float) -> str:
+    """Format a difference of abilities, such as a regret bound, in comparisons of 100.
+
+    Examples
+    --------
+    >>> format_recognition_difference(0.0123), format_recognition_difference(0.0004)
+    ('1.2', 'less than 0.1')
+    """
+    text = f"{100 * difference:.1f}"
+    return "less than 0.1" if text == "0.0" and difference > 0 else text
 
 
 def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str:

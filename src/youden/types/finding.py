@@ -58,10 +58,12 @@ class Kind:
     """Line that replaces several findings, with `{n}` for their number; empty if each finding gets its own line."""
     is_repeated: bool = False
     """Whether all findings of the slug report the same problem, so that only the most complete one is displayed."""
+    caution: str = ""
+    """Clause that a warning of this slug adds to the recommendation; empty if the recommendation does not depend on it."""
 
 
 KINDS: Mapping[str, Kind] = {
-    "lexical": Kind("judge"),
+    "lexical": Kind("judge", caution="by shared words only"),
     "no-prompts": Kind("judge"),
     "copying": Kind("pool", several="{n} agents copy their prompts"),
     "alarm": Kind("pool", several="{n} false-positive alarms"),
@@ -70,8 +72,9 @@ KINDS: Mapping[str, Kind] = {
     "fpr": Kind("judge"),
     "votes": Kind("judge"),
     "signal": Kind("judge", "Signal of the judge"),
+    "few-agents": Kind("pool", "Number of agents"),
     "pairs": Kind("pool", "Near-duplicate agents", "Some agents are too similar to count separately"),
-    "length": Kind("pool", "Length"),
+    "length": Kind("pool", "Length", caution="by a result that follows text length"),
     "halves": Kind("pool", "Split-half reliability over partners"),
     "groups": Kind("pool", "Influence of each group"),
     "coalition": Kind("pool", "Size of a winning coalition"),

@@ -1,6 +1,6 @@
 """Define the recommendation of a run, and the evidence that its judge discriminates.
 
-`pipeline/recommendation.py` makes the recommendation once, and every output prints its `text`.
+`pipeline/recommendation.py` makes the recommendation, and every output prints its `text`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 RecommendationForm = Literal["recommended", "candidates", "none"]
+RecommendationSource = Literal["agreement", "labels"]
+
+MIN_AGENTS_FOR_COPYING = 8
+"""Minimum number of agents of a robust ranking; `benchmarks/few_agents.py` measures how much fewer agents can show."""
+
+
+def explain_few_agents(n_agents: int) -> str:
+    """State what a ranking of fewer than `MIN_AGENTS_FOR_COPYING` agents cannot show; empty for more agents."""
+    if n_agents >= MIN_AGENTS_FOR_COPYING:
+        return ""
+    return (
+        f"With only {n_agents} agents, copying cannot be distinguished from agreement, and the result holds for these "
+        "partners only."
+    )
 
 
 @dataclass(frozen=True)
@@ -96,17 +110,23 @@ class Recommendation:
     form : {"recommended", "candidates", "none"}
         One selection that suffices, several agents that cannot be ruled out as the best, or no recommendation.
     agents : tuple of str
-        The recommended agents or all candidates, by ability; empty if `form` is "none".
+        The recommended agents or all candidates, best first; empty if `form` is "none".
     text : str
         The recommendation as a reader sees it. It begins with "Recommended: ", "Candidates: " or "No recommendation: ".
     reason : str
         Reason for having no recommendation; else empty.
+    caution : str
+        What the judge cannot show, as in the first sentence of `text`; empty if nothing limits the recommendation.
+    decided_by : {"agreement", "labels"}
+        Whether the ranking by agreement decides, or the quality that is estimated from labels.
     """
 
     form: RecommendationForm
     agents: tuple[str, ...]
     text: str
     reason: str = ""
+    caution: str = ""
+    decided_by: RecommendationSource = "agreement"
 
 
 UNKNOWN_SIGNAL = JudgeSignalFacts()

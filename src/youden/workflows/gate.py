@@ -15,6 +15,7 @@ import numpy as np
 from youden.data.folder.run_files import GATES_FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
+from youden.pipeline.recommendation import read_recommendation
 from youden.run_keys import Target
 from youden.stats.trials.noninferiority import (
     GateOutcome,
@@ -113,7 +114,7 @@ class Gate:
     agents, target : tuple of GateResult, {"items-like-these", "these-items", "items-and-judges"}
         One result per agent; the population that the differences refer to.
     choice, recommendation : ChoiceFacts, Recommendation or None
-        Selection and recommendation among all agents of the run, as in fit.json; None if quality is compared.
+        Selection and recommendation among all agents of the run, None if quality is compared.
     calibration, by : str or None, {"ability", "quality"}
         A line on the stored calibration of the judge, if there is one; the quantity that is compared.
     """
@@ -304,7 +305,7 @@ def gate_run(
         agents=tuple(rows),
         target=target,
         choice=None if labels else facts.choice,
-        recommendation=None if labels else facts.recommendation,
+        recommendation=None if labels else read_recommendation(folder),
         calibration=folder.calibration,
         by="quality" if labels else "ability",
     )

@@ -19,7 +19,7 @@ from youden.judging.backend_records import JURY, REPLAY
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate_by_characters
 from youden.pipeline.abilities import Abilities, estimate_rates
-from youden.pipeline.additive_abilities import fit_abilities, pair_answers
+from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
@@ -148,10 +148,11 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     Raises
     ------
     RunFolderError
-        If the run is not judged and fitted.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
     """
     plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
+        folder.check_judged()
         plan = folder.read_plan()
         verdicts = folder.read_verdicts(plan)
         agent_ids, n_items = plan.agent_ids, plan.n_items
@@ -323,8 +324,6 @@ def _forecast_by_fit(
     In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents. Without a plan (None),
     no calls can be added.
     """
-    scores = rates.training_scores(kind="symmetric")
-    model = ClippedLinear().fit(scores)
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
     if plan is not None:
@@ -335,7 +334,7 @@ def _forecast_by_fit(
 
     answers = pair_answers(rates)
     groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
-    groups = groups or compute_cell_contributions(model, scores)
+    groups = groups or compute_cell_contributions(*fit_cells(rates.training_scores()))
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         difference = UNLINKED
@@ -351,8 +350,7 @@ def _forecast_by_fit(
         return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 
     if target == "these-items":
-        unknown_rates = AgentRates.unknown(rates.n_agents)
-        abilities = fit_abilities(model, scores, answers, rates=agent_rates or unknown_rates, target=target)
+        abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
         if agent_rates is not None:
             abilities = abilities.with_rates_subtracted()
         return _restrict_to_these_items(abilities, forecast)
@@ -408,15 +406,15 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
     return (InfluenceTable(fit.ability, by_item, share, weight, within_item_variance),)
 
 
-def compute_cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[InfluenceTable, ...]:
+def compute_cell_contributions(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
     """Compute the contributions of items to abilities that are fitted to scores.
 
     Parameters
     ----------
-    model : ClippedLinear
-        Model that was fitted to `scores`.
     scores : Scores
         Scores of agents on items.
+    model : ClippedLinear
+        Model that was fitted to `scores`.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from youden.text.printable import format_command
-from youden.text.sentences import format_count, format_signed_interval
+from youden.text.sentences import format_count, format_recognition_difference, format_signed_interval
 from youden.text.tables import Table, make_table
 from youden.types.results import ABOUT
 from youden.workflows.gate import MIN_ITEMS, Gate, GateResult
@@ -60,17 +60,34 @@ def describe_result(gate: Gate, row: GateResult) -> str:
     """
     if row.reason:
         return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
-    interval = f"{100 * row.level:.4g} % interval {_format_interval(row)}"
-    comparison = f"{row.agent}, {gate.by} minus that of {gate.baseline}: {row.difference:+.3f} ({interval})"
+    comparison = _format_comparison(gate, row)
     match row.outcome:
         case "better":
             return f"better: {comparison}."
         case "no worse":
-            return f"no worse: {comparison}, all above the margin −{gate.margin:g}."
+            margin = gate.margin if gate.by == "quality" else 100 * gate.margin
+            return f"no worse: {comparison}, all above the margin −{margin:g}."
         case "worse":
             return f"worse: {comparison}."
         case "undecided":
             return f"undecided: {comparison}. {_describe_requirement(gate, row)}"
+
+
+def _format_comparison(gate: Gate, row: GateResult) -> str:
+    """Format the difference of an agent from the baseline with its interval: of quality, or in comparisons of 100."""
+    level = f"{100 * row.level:.4g} % interval"
+    if gate.by == "quality":
+        difference = f"{row.difference:+.3f} ({level} {_format_interval(row)})"
+        return f"{row.agent}, quality minus that of {gate.baseline}: {difference}"
+    interval = "–"
+    if row.low is not None and row.high is not None:
+        interval = format_signed_interval(100 * row.low, 100 * row.high, digits=1)
+    number = format_recognition_difference(abs(row.difference))
+    comparative = "fewer" if row.difference < 0 else "more"
+    return (
+        f"the judge recognizes the responses of {row.agent} in {number} {comparative} of 100 comparisons than those of "
+        f"{gate.baseline} ({level} {interval})"
+    )
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
@@ -166,11 +183,8 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
         The stored calibration of the judge and the recommendation of the run, each if there is one.
     """
     lines = [gate.calibration] if gate.calibration else []
-    recommendation = gate.recommendation
-    if recommendation is not None and recommendation.form != "none":
-        lines.append(
-            f"Among all agents of the run, by its own ranking and independently of this gate: {recommendation.text}"
-        )
+    if gate.recommendation is not None:
+        lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")
     return tuple(lines)
 
 

@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write, atomic_write_many
 from youden.data.folder import csv_tables, rate_tables, trial_tables
-from youden.data.folder.calibration_file import find_calibration
+from youden.data.folder.calibration_file import CalibrationRecord, find_calibration
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
@@ -32,7 +32,6 @@ from youden.types.cells import Pairs
 from youden.types.facts import PartnerRules, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
 from youden.types.pool import Json
-from youden.types.recommendation import Recommendation
 from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, VarianceFacts
 
 if TYPE_CHECKING:
@@ -165,13 +164,29 @@ class RunFolder:
 
         return self._read_cached("verdicts.parquet", read)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether verdicts.parquet has an outcome of every trial; False for the answers so far of an unfinished run."""
+        return self.has("verdicts.parquet") and not self._read_verdicts_metadata().n_pending
+
     def check_judged(self) -> None:
-        """Raise RunFolderError [run-unjudged] if the run has no answers yet."""
+        """Raise RunFolderError [run-unjudged] if the run has no answers yet, [run-partial] if it is unfinished."""
         if not self.has("verdicts.parquet"):
+            raise self.make_unjudged_error()
+        n_pending = self._read_verdicts_metadata().n_pending
+        if n_pending:
             raise RunFolderError(
-                f"{self.path} has no answers yet. Run `{self.format_command()}` to judge it first.",
-                slug="run-unjudged",
+                f"{self.path} is unfinished: {n_pending:,} of its calls have no outcome yet. Run `{self.format_command()}` to "
+                "finish it first.",
+                slug="run-partial",
             )
+
+    def make_unjudged_error(self) -> RunFolderError:
+        """Return the error for a run that has no answers yet."""
+        message = (
+            f"{self.path} has no answers that could be ranked yet. Run `{self.format_command()}` to judge it first."
+        )
+        return RunFolderError(message, slug="run-unjudged")
 
     def read_plan_without_trials(self) -> Plan:
         """Read plan.parquet without its trials, which is fast."""
@@ -188,11 +203,15 @@ class RunFolder:
 
     def read_judged_plan_digest(self) -> str:
         """Read the digest of the plan to which verdicts.parquet belongs."""
-        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).plan_digest
+        return self._read_verdicts_metadata().plan_digest
 
     def read_recorded_judge(self) -> Mapping[str, Json]:
         """Read the settings of the judge whose answers are in verdicts.parquet."""
-        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).judge
+        return self._read_verdicts_metadata().judge
+
+    def _read_verdicts_metadata(self) -> VerdictsMetadata:
+        """Read the metadata of verdicts.parquet."""
+        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet"))
 
     def cache_pool(self, pool: Pool, config: RunConfig) -> None:
         """Keep the pool of the run in memory until a pool file that `config` names changes."""
@@ -326,19 +345,24 @@ class RunFolder:
         facts = self.read_facts()
         return FitTerms(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
 
-    @property
-    def recommendation(self) -> Recommendation | None:
-        """Recommendation in fit.json, None if the run is not fitted."""
-        return self.read_facts().recommendation if self.has("fit.json") else None
+    def find_calibration(self) -> CalibrationRecord | None:
+        """Find the stored calibration of the judge; None without one."""
+        if not self.has("verdicts.parquet"):
+            return None
+        return find_calibration(self.path.resolve().parent, self.read_recorded_judge(), pool=self.read_pool().digest)
 
     @property
     def calibration(self) -> str | None:
         """One line about the stored calibration of the judge; None without one."""
-        if not self.has("verdicts.parquet"):
+        record = self.find_calibration()
+        return None if record is None else record.describe(pool=self.read_pool().digest)
+
+    def find_quality(self) -> QualityFacts | None:
+        """Read quality.json; None if there is none, or if it belongs to an earlier ranking."""
+        if not self.has("quality.json"):
             return None
-        pool = self.read_pool().digest
-        record = find_calibration(self.path.resolve().parent, self.read_recorded_judge(), pool=pool)
-        return None if record is None else record.describe(pool=pool)
+        facts = self.read_quality()
+        return facts if facts.tables_digest == self.compute_tables_digest() else None
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """Write curl.csv: the distribution of curl of the symmetric scores, for each link."""

@@ -19,6 +19,7 @@ from scipy.spatial.distance import squareform
 from youden.pools.checks.checked import SampledTexts, format_names
 from youden.types import Finding, Pool
 from youden.types.pool import Floats
+from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
 MIN_CLONE_SIMILARITY = 0.65
 """Minimum Jaccard similarity of words of two responses that count as the same.
@@ -80,6 +81,13 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         n_same[np.ix_(agents, agents)] += similarity >= threshold
     np.fill_diagonal(n_same, 0)
 
+    remedy = "Remove all but one of them, unless you want to study clones."
+    if n_agents < MIN_AGENTS_FOR_COPYING:
+        remedy = (
+            f"Read their responses: among {n_agents} agents, copies cannot be distinguished from good agents that agree. If they "
+            "are copies, remove all but one."
+        )
+
     min_common = min(MIN_COMMON_ITEMS, len(sample.items))
     is_clone_pair = (n_same >= MIN_CLONE_SHARE * n_common) & (n_common >= min_common) & (n_same > 0)
     if not is_clone_pair.any():
@@ -100,7 +108,7 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
             f"items: {format_names(ids)}.",
             "Clones inflate each other's scores: each is a perfect partner of the others, so the scores of all rise by about "
             "their share of the partners, whatever their responses are.",
-            "Remove all but one of them, unless you want to study clones.",
+            remedy,
             agents=ids,
             facts={"share": min(share, 1.0)},
         )

@@ -91,24 +91,16 @@ class Cyclic(TrialDesign):
             if n_spent > budget:
                 break
             blocks.append(block)
-
         if len(blocks) < MIN_BLOCKS:
-            # the largest number of calls that two blocks can have
-            block_sizes = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)
-            n_needed = max(sum(block_sizes[:MIN_BLOCKS]), 2 * n_agents)
-            raise PlanError(
-                f"The budget is less than two cyclic blocks, {n_needed} paired calls, which confidence "
-                f"intervals need: got {max(budget, 0)}. Set more calls, or `independent: pooled:N` with a smaller N.",
-                slug="budget-cyclic",
-            )
+            raise _budget_error(budget, eligible)
 
-        sizes = [len(block.agents) for block in blocks]
+        block_sizes = [len(block.agents) for block in blocks]
         items = np.array([block.item for block in blocks], dtype=np.int32)
         trials = Trials.paired(
-            np.repeat(items, sizes),
+            np.repeat(items, block_sizes),
             np.concatenate([block.agents for block in blocks]),
             np.concatenate([block.partners for block in blocks]),
-            block=_block_numbers(sizes),
+            block=_block_numbers(block_sizes),
         )
         return DesignResult(trials)
 
@@ -127,6 +119,19 @@ class Cyclic(TrialDesign):
         Trials
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
+
+
+def _budget_error(budget: int, eligible: Bools) -> PlanError:
+    """Make the error for a budget of paired calls that does not cover two blocks; eligible : (n_agents, n_items)."""
+    # the largest number of calls that two blocks can have: one call per agent that is eligible on the item
+    n_agents_on_item = eligible.sum(axis=0).tolist()
+    largest_first = sorted((n for n in n_agents_on_item if n > 1), reverse=True)
+    n_needed = max(sum(largest_first[:MIN_BLOCKS]), 2 * len(eligible))
+    return PlanError(
+        f"The budget is less than two cyclic blocks, {n_needed} paired calls, which confidence "
+        f"intervals need: got {max(budget, 0)}. Set more calls, or `independent: pooled:N` with a smaller N.",
+        slug="budget-cyclic",
+    )
 
 
 def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:

@@ -17,13 +17,13 @@ from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.protocol.independent import match_trials
 from youden.report.data.evidence import Sources, read_result
 from youden.report.data.opened_trials import TrialSample, find_calling_judge
-from youden.report.data.ranking_tables import RankedAgent, read_current_quality
+from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import TrialBook
 from youden.stats.base.metrics import spearman
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.streams import standalone_stream
-from youden.study.agreement import JudgesStudy
+from youden.study.agreement import JudgesStudy, describe_recommendations
 from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import AlignedRuns, read_judged_run
 from youden.text.tables import Table, format_decimal, make_table
@@ -64,6 +64,8 @@ class Comparison:
         Answers of both judges to common trials; None if a run was imported.
     trials : TrialSample or None
         Trials of the first run, with the answers of both judges; None if a run was imported.
+    answer : tuple of str
+        What the recommendations of both runs have in common, and each recommendation.
     summary : tuple of str
         Sentences that state how the judges, and qualities estimated from labels, agree.
     """
@@ -105,17 +107,20 @@ class Comparison:
             self.trials = TrialSample(TrialBook(first_result, against), sources, rng=standalone_stream(seed))
             self.answers = _tabulate_answers(first_result, against)
 
+        self.answer, agreement = self._describe_agreement(first, second)
         quality = compare_quality([(self.first.name, first), (self.second.name, second)])
-        self.summary = (*_describe_agreement(first, second), *quality)
+        self.summary = (*agreement, *quality)
 
-
-def _describe_agreement(first: RunFolder, second: RunFolder) -> list[str]:
-    """Describe the agreement of two judges in sentences, or state why it cannot be measured."""
-    try:
-        runs = AlignedRuns([read_judged_run(first), read_judged_run(second)])
-        return JudgesStudy(runs).summary
-    except (ConfigError, StatisticsError) as error:
-        return [error.message]
+    def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Describe what both runs recommend, and how far their judges agree or why this cannot be measured."""
+        try:
+            study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
+        except (ConfigError, StatisticsError) as error:
+            names = (self.first.name, self.second.name)
+            recommendations = (self.first.recommendation, self.second.recommendation)
+            return tuple(describe_recommendations(names, recommendations)), (error.message,)
+        n_lines = len(study.answer)
+        return tuple(study.summary[:n_lines]), tuple(study.summary[n_lines:])
 
 
 class _RunQuality(NamedTuple):
@@ -145,7 +150,7 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
     """
     estimates = []
     for name, folder in runs:
-        facts = read_current_quality(folder)
+        facts = folder.find_quality()
         if facts is not None:
             abilities = {row.agent: row.ability for row in folder.read_ranking()}
             estimates.append(_RunQuality(name, facts, abilities))

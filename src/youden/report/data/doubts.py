@@ -23,6 +23,7 @@ from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.tables import Table, format_decimal
 from youden.types.finding import Fact, Finding
 from youden.types.pool import Bools, Floats, or_none
+from youden.types.recommendation import explain_few_agents
 
 MIN_AGENTS = 5
 """Minimum number of agents for a rank correlation."""
@@ -327,7 +328,7 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
     findings = [
         _check_signal(summary),
-        _check_pairs(grid),
+        _check_pairs(grid, n_agents=len(agents)),
         *_check_length(ability, evidence, summary),
         *_check_split_half(summary),
         *_check_absence_of_groups([line for line in lines if line.correlation is not None]),
@@ -362,8 +363,11 @@ def _check_signal(summary: Summary) -> Finding:
     )
 
 
-def _check_pairs(grid: PairGrid) -> Finding:
-    """Report groups of flagged agents."""
+def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
+    """Report groups of flagged agents, or that there are too few agents to flag any."""
+    few_agents = explain_few_agents(n_agents)
+    if few_agents:
+        return _make_finding("few-agents", few_agents, is_problem=True, n=n_agents)
     if not grid.groups:
         return _make_finding("pairs", "No group of agents agrees more than honest groups on record.", is_problem=False)
     return _make_finding(

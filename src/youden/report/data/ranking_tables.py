@@ -23,7 +23,7 @@ from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.types.facts import CHANCE, AgentChange, ChoiceFacts, RankedBy, RankingRow, RateFacts
-from youden.types.label_facts import Agreement, LabelFacts, QualityFacts, Validation
+from youden.types.label_facts import Agreement, LabelFacts, Validation
 from youden.types.pool import Json
 
 _DECEPTIVE = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
@@ -248,17 +248,6 @@ def _excerpt(prompt: str | None) -> str | None:
 
 
 LABELS = "labels.json"
-
-
-def read_current_quality(folder: RunFolder) -> QualityFacts | None:
-    """Read the qualities that were estimated from labels, from quality.json.
-
-    Returns None if there is no such file, or if it belongs to an earlier ranking. Raises RunFolderError if it is damaged.
-    """
-    if not folder.has("quality.json"):
-        return None
-    facts = folder.read_quality()
-    return facts if facts.tables_digest == folder.compute_tables_digest() else None
 
 
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:

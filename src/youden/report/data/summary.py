@@ -11,16 +11,21 @@ from datetime import UTC, datetime
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.alternative_rankings import describe_alternative_ranking
 from youden.pipeline.extension_facts import describe_extension
+from youden.pipeline.recommendation import read_recommendation
 from youden.report.data.ranking_tables import (
     RankedAgent,
     displayed_columns,
     format_cell,
     rank_agents,
     read_current_labels,
-    read_current_quality,
     select_ranking,
 )
-from youden.text.sentences import format_items_compared
+from youden.text.sentences import (
+    format_items_compared,
+    format_recognition_difference,
+    format_recognitions,
+    split_sentences,
+)
 from youden.text.tables import Table, draw_interval, format_decimal, make_table
 from youden.types.columns import TableColumn
 from youden.types.facts import LinkFacts
@@ -70,8 +75,11 @@ class Summary:
         Number of agents, of items, and of items on which agents were compared.
     n_missing_cells : int or None
         Number of cells without a response; None for an imported run.
+    recommendation : Recommendation
+        The recommendation of the run.
     headline : str
-        The recommendation, and where the first agent has a lower rank in an alternative ranking.
+        The recommendation, and where the first agent has a lower rank in an alternative ranking. That of an unfinished
+        run begins with the mark of a partial ranking.
     warnings : tuple of Finding
         Findings of the run and of its labels.
     ranking : tuple of RankedAgent
@@ -118,13 +126,15 @@ class Summary:
             leader_changes = [
                 ranking.leader_change for ranking in facts.alternative_rankings.values() if ranking.leader_change
             ]
-        self.headline = " ".join([facts.recommendation.text, *leader_changes])
+        self.recommendation = read_recommendation(folder)
+        mark = [] if facts.partial is None else [facts.partial.text]
+        self.headline = " ".join([*mark, self.recommendation.text, *leader_changes])
         self.labels, stale_labels = read_current_labels(folder)
         self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
         rows = select_ranking(folder.read_ranking(), facts.ranked_by)
         self.ranking = rank_agents(rows, pool, facts.choice)
         self.links = [(kind, link, row) for kind, table in facts.links.items() for link, row in table.items()]
-        self.quality = read_current_quality(folder)
+        self.quality = folder.find_quality()
         self.variance = folder.read_variance_components() if folder.has("variance_components.json") else None
 
         judge = signature.parts.get("judge")
@@ -133,6 +143,12 @@ class Summary:
         self.signature = signature.text
         self.command = folder.format_command()
         self.calibration = folder.calibration
+
+    @property
+    def headline_parts(self) -> tuple[str, str]:
+        """The first sentence of the headline, and the other ones."""
+        first, *others = split_sentences(self.headline)
+        return first, " ".join(others)
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -199,7 +215,7 @@ class Summary:
         if self.calls is None:
             return "calls and cost not recorded"
         prefix = "cost " if self.calls.usd is None else ""
-        return f"{self.calls.n_calls:,} calls, {prefix}{self.cost}"
+        return f"{self.calls.n_done:,} calls, {prefix}{self.cost}"
 
     @property
     def cost(self) -> str:
@@ -218,11 +234,12 @@ class Summary:
     def chances(self) -> str | None:
         """Sentence with the probabilities of being the best, highest first.
 
-        None if only the selected agents may be the best, if agents cannot be compared, or if the judge does
-        not discriminate.
+        None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
+        discriminate, or if labels decide.
         """
         choice = self.facts.choice
-        if choice is None or not choice.candidates or not self.facts.signal.discriminates:
+        is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
+        if choice is None or not choice.candidates or not is_by_agreement:
             return None
         listed = list(choice.p_best.items())[:MAX_CHANCES]
         text = ", ".join(f"{agent} {chance:.2f}" for agent, chance in listed)
@@ -232,6 +249,28 @@ class Summary:
         return (
             f"Probability of being the best: {text}. If many agents are nearly level, the probability of the first is "
             "overstated."
+        )
+
+    @property
+    def selection(self) -> str | None:
+        """Sentence with the expected regret and the selection-adjusted recognition of the first selected agent.
+
+        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if labels
+        decide.
+        """
+        choice = self.facts.choice
+        is_by_agreement = self.recommendation.decided_by == "agreement" and self.recommendation.form != "none"
+        if choice is None or len(choice.agents) > 1 or not is_by_agreement:
+            return None
+        (agent,) = choice.agents
+        low, high = format_recognitions(choice.ability_low, choice.ability_high)
+        regret = ""
+        if choice.candidates:
+            expected = format_recognition_difference(choice.expected_regret)
+            regret = f"On average, {agent} is {expected} of 100 comparisons behind the best. "
+        return (
+            f"{regret}Adjusted for its selection, the judge recognizes the responses of {agent} in {low} to {high} of 100 "
+            "comparisons beyond chance."
         )
 
     @property
@@ -293,7 +332,7 @@ class Summary:
         if self.calls is None:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
-        n_calls = self.calls.n_paired if is_free else self.calls.n_calls
+        n_calls = self.calls.n_paired if is_free else self.calls.n_done
         return 100 * n_calls / self.calls.n_dense_calls
 
     @property

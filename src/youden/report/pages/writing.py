@@ -180,12 +180,12 @@ def render_markdown(data: ReportData) -> str:
     lines = [
         f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}",
         "",
-        f"**{escape_markdown(run.headline)}**",
+        f"**{escape_markdown(run.headline_parts[0])}** {escape_markdown(run.headline_parts[1])}".rstrip(),
         "",
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.chances):
+    for sentence in (run.calibration, run.selection, run.chances):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
@@ -204,7 +204,7 @@ def _format_figures(data: ReportData) -> list[str]:
     lines = []
     if run.calls is not None:
         lines.append(
-            f"{run.calls.n_calls:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
+            f"{run.calls.n_done:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
         )
         if run.calls.n_reused:

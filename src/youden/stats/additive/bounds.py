@@ -129,10 +129,12 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise the objective with the active effects on their bounds p, q.
+    """Minimise the objective with the active effects on their bounds: p, the upper one, and q, the lower one.
 
-    The free columns are eliminated, which leaves n_rows + 3 unknowns: x, p, q and the multiplier ν of the gauge.
+    The free columns are eliminated, which leaves n_rows + 3 unknowns: the row effects x, p, q, and the multiplier ν of the
+    constraint that the effects of the items sum to 0.
     """
+    # the symbols are those of `Equations`
     A, m, r, c = equations.A, equations.m, equations.r, equations.c
     g, f = equations.row_gauge, equations.column_gauge
     n_rows = len(r)
@@ -153,6 +155,7 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
         x[on_x] = bound
         y[on_y] = bound - sign
 
+    # gradients, which are 0 for free effects
     g_x = row_diagonal * x - A @ y - r + nu * g
     g_y = column_diagonal * y - x @ A + c + nu * f
     is_active = active.x.any(axis=1)
@@ -204,7 +207,11 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects whose multiplier has the wrong sign, and put effects that are beyond an active bound on it."""
+    """Change the active sets of a fit in a box: which effects are on the bounds.
+
+    Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond an active bound
+    are put on it. `point` is the solution with the effects of `active` on their bounds.
+    """
     x, y = point.effects
     g_x, g_y = point.gradient
     n, m = equations.n, equations.m
@@ -262,7 +269,10 @@ def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBoun
 
 
 def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1]."""
+    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
+
+    `point` is the solution with the effects of `active` on their bounds.
+    """
     x, y = point.effects
     g_x, g_y = point.gradient
 
@@ -391,7 +401,10 @@ class _Saturated:
         return solve(reduced, reduced.r, reduced.c)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the length in (0, 1] at which the objective stops falling along the step."""
+        """Find the multiple of a step, in (0, 1], at which the objective stops falling along it.
+
+        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing.
+        """
         equations = self._equations
         end = Effects(effects.x + step.x, effects.y + step.y)
         slope_at_start = _inner(equations.gradient(effects, equations.r, equations.c), step)

@@ -164,24 +164,33 @@ class Equations:
 
 
 def equate(cells: Cells, *, ridge: float) -> Equations:
-    """Make the normal equations of cells, in which the effects of observed items sum to 0."""
+    """Make the normal equations of the additive model for observed cells, with a ridge penalty.
+
+    The effects of the observed items sum to 0. The smaller side, agents or items, are the rows.
+    """
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
     direction = -1 if swapped else 1
     weighted_score = weight * cells.score * direction
 
+    # weights A of the cells, and sums over rows (n, r) and columns (m, c) of weights and of weight × score
     A = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
     n = np.asarray(A.sum(axis=1), dtype=np.float64)
     m = np.asarray(A.sum(axis=0), dtype=np.float64)
     r = np.bincount(row, weighted_score, n_rows).astype(np.float64)
     c = np.bincount(column, weighted_score, n_columns).astype(np.float64)
+
+    # the observed items, whose effects sum to 0
     row_gauge = ((n > 0) & swapped).astype(np.float64)
     column_gauge = ((m > 0) & (not swapped)).astype(np.float64)
     return Equations(A, n, m, r, c, row_gauge, column_gauge, ridge, swapped)
 
 
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
-    """Sum weights, float (n_cells,), by row and column: (n_rows, n_columns), dense if small, else sparse."""
+    """Make the matrix of the weights of cells, a dense array if it is small or well filled, else a sparse one.
+
+    row, column : int (n_cells,); weight : float (n_cells,). Returns an array (n_rows, n_columns).
+    """
     n_rows, n_columns = shape
     if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
         index = row * np.int64(n_columns) + column
@@ -263,8 +272,9 @@ def _solve_rows(
         n_iterations += 1
 
     def multiply(x: Floats) -> Floats:
-        """Compute (S + σhhᵀ) x without forming the matrix."""
-        return np.asarray(diagonal * x - equations.A @ (w * (x @ equations.A)) + (sigma * float(h @ x)) * h)
+        """Compute (S + σhhᵀ) x without forming the matrix, with S = diag(n + ridge) − A diag(w) Aᵀ."""
+        S_x = diagonal * x - equations.A @ (w * (x @ equations.A))
+        return np.asarray(S_x + (sigma * float(h @ x)) * h)
 
     S_operator = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
     jacobi = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)

@@ -99,7 +99,22 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
 def iter_cell_influence(
     cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids
 ) -> Iterator[CellInfluence]:
-    """Yield the influence of all items on each group of linked agents; the parameters are those of the covariance."""
+    """Yield the influence of all items on each group of linked agents.
+
+    Parameters
+    ----------
+    cells : CellIndex
+        Agent and item of each cell.
+    weight, residual : float array (n_cells,)
+        Weight of each cell, above 0, and its residual.
+    component : int array (n_agents,)
+        Component of each agent; −1 for an agent without a cell.
+
+    Yields
+    ------
+    CellInfluence
+        One for each component with two agents that stay linked if any single cell is removed.
+    """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
         influence = np.concatenate(influence_chunks, axis=1)

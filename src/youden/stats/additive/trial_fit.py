@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
-from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks
+from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks, shrink_component
 from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
 from youden.types.pool import Bools, Floats, Positions
 
@@ -25,8 +25,6 @@ _EXACT_FIT = 1e-9
 """A trial of leverage above 1 minus this is fitted exactly, whatever its answer."""
 _MAX_DENSE_PER_TRIAL = 32
 """Sums by agent and effect group are stored densely if there are at most this many of them per trial."""
-_PRIOR_PRODUCTS = 100
-"""Weight of the average component when an agent's component is shrunk towards it, in products of residuals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +156,10 @@ class _Sums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
-    """Add up the trials of all chunks; every item is in one chunk only."""
+    """Sum all trials into the normal equations of the agents' effects, and count their items and weights.
+
+    All trials on an item are in one chunk.
+    """
     right, weight, squares, item_squares = np.zeros((4, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
@@ -338,15 +339,13 @@ class _ResidualComponents:
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
         all_means = np.full(len(total_weight), mean_variance)
         variance = np.divide(self._squares, self._n, out=all_means, where=self._n > 0)
-        relative_variance = variance / mean_variance if mean_variance else 1.0
+        relative_variance = variance / mean_variance if mean_variance else np.ones(len(total_weight))
 
-        # covariance of two residuals of an agent on one item, shrunk towards the mean of all agents, which is first
-        # multiplied by the agent's relative variance
-        mean_covariance = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
-        prior = _PRIOR_PRODUCTS * mean_covariance * relative_variance
-        item_covariance = np.maximum((self._products + prior) / (self._n_products + _PRIOR_PRODUCTS), 0)
+        # covariance of two residuals of an agent on one item
+        item_covariance = shrink_component(self._products, self._n_products, relative_variance)
 
         # A residual also contains the item covariance of the partner, which is taken as the mean.
+        mean_covariance = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
         noise_variance = np.maximum(variance - item_covariance - mean_covariance, 0)
 
         # part of the noise from false-positive rates that were estimated by pair

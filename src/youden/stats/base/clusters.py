@@ -25,6 +25,8 @@ def check_level(level: float) -> None:
 
 PRIOR_CLUSTERS = 6
 """Weight, in clusters, of the average variance towards which an agent's variance is shrunk."""
+_PRIOR_PRODUCTS = 100
+"""Weight, in products of residuals, of the average component towards which an agent's component is shrunk."""
 UNSEEN_CLUSTERS = 3.54
 """(ln 40 / 1.96)². If none of n clusters has an influence, this many clusters with a unit effect are added, so that
 1.96 standard errors are about 1 − .025^(1/n)."""
@@ -351,6 +353,28 @@ def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Po
     r = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
     mean_square = (1 + squares) / (1 + r)
     return np.asarray(mean_square * np.maximum(floor, 1 - 3 * r / n))
+
+
+def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:
+    """Estimate a variance component of each agent from products of its residuals, shrunk towards the average component.
+
+    Parameters
+    ----------
+    products, n : float array (n_agents,)
+        Sums and numbers of the products of two residuals that share the component.
+    relative_variance : float array (n_agents,)
+        Variance of the agent's residuals relative to the mean of all agents, by which the average is multiplied.
+    correction : float, default 0
+        Value that is added to each product.
+
+    Returns
+    -------
+    float array (n_agents,)
+        Components, at least 0.
+    """
+    average = max(0.0, float(products.sum() / max(n.sum(), 1)) + correction)
+    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
+    return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))
 
 
 def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:

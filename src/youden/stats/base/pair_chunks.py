@@ -197,6 +197,37 @@ def _sum_by_agent(chunk: PairChunk, group: Ids, columns: tuple[Floats, Floats], 
     return sums.reshape(n_agents, n_groups)
 
 
+def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ability: Floats) -> Floats:
+    """Compute the residuals of answers from the additive model, given abilities that are mean answers.
+
+    Parameters
+    ----------
+    first, second : int array (n_trials,)
+        Positions of the two agents of each trial.
+    group : int array (n_trials,)
+        Group of trials, numbered from 0, that share an additive effect: the item, or the block of a cyclic plan.
+    answer : float array (n_trials,)
+        Answers, without NaN.
+    ability : float array (n_agents,)
+        Abilities; NaN without an estimate.
+
+    Returns
+    -------
+    float array (n_trials,)
+        Answers minus the effects of both agents, minus the mean of this difference in the group.
+
+    Notes
+    -----
+    With K agents, an ability θ_i is a mean over the K − 1 others, so the effect of agent i is (K − 1)/(K − 2)·(θ_i − θ̄).
+    """
+    K = int((~np.isnan(ability)).sum())
+    effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
+    without_agents = answer - effect[first] - effect[second]
+    group_size = np.maximum(np.bincount(group), 1)
+    group_mean = np.bincount(group, without_agents) / group_size
+    return np.asarray(without_agents - group_mean[group])
+
+
 _RIDGE = 1e-10
 
 

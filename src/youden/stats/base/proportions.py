@@ -85,6 +85,7 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
         )
     if n == 0:
         return Proportion(n_yes, n, math.nan, math.nan, math.nan, level)
+    # solutions p′ of |p − p′| = z·√(p′(1 − p′)/n)
     p = n_yes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half_width = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -167,7 +168,10 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     method = "Agresti-Min"
     if n == 0:
         return Metric(math.nan, math.nan, math.nan, level, method)
-    p1, p2 = (n_first + 0.5) / (n + 2), (n_second + 0.5) / (n + 2)
-    half_width = z * math.sqrt((p1 + p2 - (p1 - p2) ** 2) / (n + 2))
-    low, high = max(-1.0, p1 - p2 - half_width), min(1.0, p1 - p2 + half_width)
+    p1 = (n_first + 0.5) / (n + 2)
+    p2 = (n_second + 0.5) / (n + 2)
+    centre = p1 - p2
+    half_width = z * math.sqrt((p1 + p2 - centre**2) / (n + 2))
+    low = max(-1.0, centre - half_width)
+    high = min(1.0, centre + half_width)
     return Metric((n_first - n_second) / n, low, high, level, method)

@@ -286,8 +286,8 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
     """
     index, value = _observed_cells(scores)
     observed = index.to_mask()
-    K, J = sorted((index.n_agents, index.n_items))
-    n_differences = K * (K - 1) // 2 * J
+    n_rows, n_columns = sorted((index.n_agents, index.n_items))  # rows are the shorter side
+    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
     n_sampled: int | None = None
     if n_differences <= exact_up_to:
         n_all = n_rectangles(observed)

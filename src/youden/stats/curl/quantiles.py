@@ -259,7 +259,7 @@ def _compute_gaps(scores: Floats) -> _Gaps:
     unit = max(float(relative.max()), score_range) / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
 
-    # keys: the pairs of rows are moved apart by more than any gap
+    # keys: those of different pairs of rows differ by more than any gap
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     key = steps + np.repeat(offset_by_pair, n_by_pair)
     end_by_pair = np.cumsum(n_by_pair)

@@ -186,7 +186,10 @@ def _rho(a: Floats, b: Floats) -> float:
 
 
 def _mean_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of items, float (n_items,), with an interval by Student's t."""
+    """Average the correlations of items, float (n_items,), with an interval by Student's t.
+
+    There is no interval for fewer than 3 items, or if all correlations are equal.
+    """
     n = len(rhos)
     if n < _MIN_ITEMS:
         return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
@@ -202,23 +205,32 @@ def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float)
 
     `has_both`, bool (n_agents, n_items), selects the cells. Of more than 50 items, groups of items are left out in turn.
     """
-    _, item = np.nonzero(has_both)
-    x, y = a[has_both], b[has_both]
-    rho = _rho(x, y)
+    value_a, value_b = a[has_both], b[has_both]
+    rho = _rho(value_a, value_b)
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
+
+    # correlations without each group of items
+    _, item = np.nonzero(has_both)
     _, item_number = np.unique(item, return_inverse=True)
     group = item_number % _MAX_GROUPS
-    n = int(group.max()) + 1
-    jackknife = np.array([_rho(x[group != left_out], y[group != left_out]) for left_out in range(n)])
-    if n < _MIN_ITEMS:
-        return Metric(rho, np.nan, np.nan, level, f"none: {n} items are too few")
+    n_groups = int(group.max()) + 1
+    without_group = []
+    for left_out in range(n_groups):
+        is_used = group != left_out
+        without_group.append(_rho(value_a[is_used], value_b[is_used]))
+    jackknife = np.array(without_group)
+
+    if n_groups < _MIN_ITEMS:
+        return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
     max_rho = max(abs(rho), *np.abs(jackknife))
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: nothing is left to vary without some items")
 
-    z = np.arctanh(jackknife)
-    std_error = np.sqrt((n - 1) / n * ((z - z.mean()) ** 2).sum())
-    margin = student.ppf((1 + level) / 2, n - 1) * std_error
+    # tanh(atanh ρ ± t·SE)
+    transformed = np.arctanh(jackknife)
+    squares = (transformed - transformed.mean()) ** 2
+    std_error = np.sqrt((n_groups - 1) / n_groups * squares.sum())
+    margin = student.ppf((1 + level) / 2, n_groups - 1) * std_error
     low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
-    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n} groups")
+    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")

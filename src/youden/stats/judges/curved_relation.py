@@ -259,14 +259,17 @@ def _parabola_with_errors(x: Floats, x_variance: Floats, information: Floats) ->
     x, x_variance, information : float (n_agents,), covariate, variance of its errors, and information about each agent.
     Returns the estimates, float (n_agents, 2), and the contributions to the moments, float (2, 2).
     """
-    # t_m, an unbiased estimate of the m-th power of the true x: t_(m+1) = x·t_m − m·var·t_(m−1)
-    t = [np.ones_like(x), x]
+    # power[m] is an unbiased estimate of the m-th power of the true x, by power[m + 1] = x·power[m] − m·var·power[m − 1]
+    power = [np.ones_like(x), x]
     for m in (1, 2, 3):
-        t.append(x * t[m] - m * x_variance * t[m - 1])
+        power.append(x * power[m] - m * x_variance * power[m - 1])
 
-    # t_m·t_n − t_(m+n) estimates the contribution of the errors to the moment of x^m and x^n
-    errors = np.array([[information @ (t[m] * t[n] - t[m + n]) for n in (1, 2)] for m in (1, 2)])
-    return np.column_stack(t[1:3]), errors
+    # power[a]·power[b] − power[a + b] estimates the contribution of the errors to the moment of x^a and x^b
+    errors = np.empty((2, 2))
+    for a in (1, 2):
+        for b in (1, 2):
+            errors[a - 1, b - 1] = information @ (power[a] * power[b] - power[a + b])
+    return np.column_stack([power[1], power[2]]), errors
 
 
 def _residuals(design: Floats, answer: Floats) -> Floats:

@@ -136,11 +136,17 @@ def _sampling_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
     x : float (n_agents,), centred and of length 1. The last vector is the quadratic term, 0 for 3 agents; the sampling
     errors of the others are uncorrelated. Returns float (n_agents, n_vectors) and (n_vectors,).
     """
+    # the line (constant and x), and the part of x² that is orthogonal to it
     K = len(x)
     line = np.column_stack([np.full(K, K**-0.5), x])
-    quadratic = _normalise(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
+    quadratic = np.zeros(K)
+    if K > 3:
+        quadratic = _normalise(x**2 - line @ (line.T @ x**2))
     fixed = np.column_stack([line, quadratic]) if quadratic.any() else line
-    complement = np.linalg.svd(fixed, full_matrices=True)[0][:, fixed.shape[1] :]
+
+    # orthogonal complement of both, rotated so that its sampling covariance is diagonal
+    left, _, _ = np.linalg.svd(fixed, full_matrices=True)
+    complement = left[:, fixed.shape[1] :]
     sampling_variance, rotation = np.linalg.eigh(complement.T @ shift.covariance @ complement)
     basis = np.column_stack([complement @ rotation, quadratic])
 

@@ -167,7 +167,9 @@ class _Regression:
 
         # prior of the slope: a normal density, times twice the prior probability of its sign
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
-        p_sign = np.where(b > 0, p_positive, np.where(b < 0, 1 - p_positive, 0.5))
+        p_sign = np.full(len(b), 0.5)
+        p_sign[b > 0] = p_positive
+        p_sign[b < 0] = 1 - p_positive
         log_scale = np.log(2 * p_sign * (b[1] - b[0]) / _SLOPE_SD / np.sqrt(2 * np.pi))
         return np.asarray(log_weight + log_scale - 0.5 * (b / _SLOPE_SD) ** 2)
 

@@ -287,7 +287,10 @@ def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
 
 
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
-    """Estimate quality by label means with Wilson intervals, and densities under a uniform prior of quality."""
+    """Estimate the quality of agents from their labels alone, without their abilities.
+
+    Estimates are label means with Wilson intervals. The posterior densities have a uniform prior of quality.
+    """
     mean, n = labels.mean, labels.n
     intervals = [proportion(m * k, k, level=level) for m, k in zip(mean, n, strict=True)]
 

@@ -482,7 +482,10 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
 
 
 def _range_quantile(K: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardised difference of K independent agents with equal errors."""
+    """Compute the `level` quantile of the largest standardised difference of K agents, the studentised range / √2.
+
+    The agents have equal abilities, and independent normal errors of equal variance.
+    """
     grid = np.linspace(-8, 8, _N_GRID)
     grid_step = grid[1] - grid[0]
 

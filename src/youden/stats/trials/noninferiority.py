@@ -143,8 +143,11 @@ class ConservativeDifference(NamedTuple):
         probability below alpha.
         """
         size_ratio = 1.0 if n_items is None else n_items / self.n_items
-        unseen_share = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * size_ratio)))
+
+        # √(t²·v + (1 − alpha^(1/m))²·h)
         t = float(student.ppf(1 - alpha, self.df(self.n_items * size_ratio)))
+        n_effective = np.array(self.n_effective_items * size_ratio)
+        unseen_share = float(zero_event_upper_bound(alpha, n_effective))
         rate_variance = self.rate_variance / size_ratio if self.rates_improve else self.rate_variance
         variance = self.variance / size_ratio + rate_variance
         return math.sqrt(t**2 * variance + unseen_share**2 * self.unseen_effect_square)

@@ -19,8 +19,21 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.run_keys import Target
-from youden.stats.base.clusters import PRIOR_CLUSTERS, ROUNDING, CentredCovariance, covariance_of_chunks
-from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
+from youden.stats.base.clusters import (
+    PRIOR_CLUSTERS,
+    ROUNDING,
+    CentredCovariance,
+    covariance_of_chunks,
+    shrink_component,
+)
+from youden.stats.base.pair_chunks import (
+    ChunkSource,
+    InfluenceChunk,
+    PairChunk,
+    compute_residuals,
+    sum_by_effect_group,
+    sum_by_item,
+)
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 
@@ -97,12 +110,7 @@ def compute_item_influence(
             slug="difference-agents",
         )
 
-    # r = y − a_i − a_k with the effects a, and e = r − r̄_item
-    effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
-    without_agents = answer - effect[first] - effect[second]
-    n_by_item = np.maximum(np.bincount(item, minlength=n_items), 1)
-    item_mean = np.bincount(item, without_agents, n_items) / n_by_item
-    residual = without_agents - item_mean[item]
+    residual = compute_residuals(first, second, item, answer, ability=ability)
 
     def sum_by_cell(of_first: Floats, of_second: Floats) -> Floats:
         """Sum values (n_trials,) for the first and the second agents by agent and item: float (n_agents, n_items)."""
@@ -321,22 +329,14 @@ def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> It
 
     mean, n : float arrays (n_agents,), mean answer to each agent's trials and their number, at least 1.
     """
-    n_agents, K = len(mean), int((~np.isnan(mean)).sum())
-    effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
+    n_agents = len(mean)
     for chunk in chunks():
-        # residuals of the additive model, whose item effects are means over the trials of an item
-        without_agents = chunk.value - effect[chunk.first] - effect[chunk.second]
-        n_by_item = np.maximum(np.bincount(chunk.item, minlength=chunk.n_items), 1)
-        item_effect = np.bincount(chunk.item, without_agents, chunk.n_items) / n_by_item
-        residual = without_agents - item_effect[chunk.item]
-
+        residual = compute_residuals(chunk.first, chunk.second, chunk.item, chunk.value, ability=mean)
         influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
         weight = sum_by_item(chunk, chunk.weight, n_agents)
         yield InfluenceChunk(influence, influence, weight)
 
 
-_PRIOR_PRODUCTS = 100
-"""Weight, in products of residuals, of the average component towards which an agent's component is shrunk."""
 _MIN_PAIR_PRODUCTS = 2
 """Smallest number per agent of products of two residuals of one ordered pair from which a pair component
 is estimated."""
@@ -428,8 +428,8 @@ class _BlockSums:
     """
 
     def __init__(self, ability: Floats) -> None:
-        n_agents, K = len(ability), int((~np.isnan(ability)).sum())
-        self._effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
+        n_agents = len(ability)
+        self._ability = ability
         self.n, self.squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
         self.n_blocks = np.zeros(n_agents, dtype=np.int64)
         self.products, self.pairs = np.zeros((2, n_agents)), np.zeros((3, n_agents, n_agents))
@@ -482,10 +482,7 @@ class _BlockSums:
 
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Compute residuals of the additive model, which subtracts agent effects and block means: float (n_trials,)."""
-        block = chunk.effect_groups
-        without_agents = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
-        block_mean = np.bincount(block, without_agents) / np.bincount(block)
-        return np.asarray(without_agents - block_mean[block])
+        return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
         """Estimate each agent's variance of effects on items, and of effects of its pairs with partners.
@@ -504,7 +501,7 @@ class _BlockSums:
         n_residuals, total, squares = self.pairs
         inverse_size_sum, n_blocks = self._inverse_sizes
         correction = float(squares.sum() / n_residuals.sum() * inverse_size_sum / n_blocks)
-        cell_variance = _shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
+        cell_variance = shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
 
         # sum and number of the products of two residuals of each ordered pair: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
         pair_products = (total**2 - squares) / 2
@@ -515,7 +512,7 @@ class _BlockSums:
         # summed over the pairs that contain an agent, as the first or as the second one
         products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
         n_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
-        return cell_variance, _shrink_component(products, n_products, relative_variance, correction=0.0)
+        return cell_variance, shrink_component(products, n_products, relative_variance)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
@@ -527,16 +524,3 @@ def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)
     return np.asarray((variance * (n_blocks - 1) + PRIOR_CLUSTERS * np.nanmean(variance)) / df)
-
-
-def _shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float) -> Floats:
-    """Average the products of each agent's residuals, shrunk towards the mean of all agents times `relative_variance`.
-
-    products, n : float (n_agents,), sum and number of the products. relative_variance : float (n_agents,), residual
-    variance of each agent divided by the mean one. correction : value added to each mean product. Returns float
-    (n_agents,), at least 0.
-    """
-    average = max(0.0, float(products.sum() / n.sum()) + correction)
-    prior = _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
-    total = products + n * correction + prior
-    return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
+from youden.stats.base.pair_chunks import compute_residuals
 from youden.streams import standalone_stream
 from youden.types.pool import Floats, Ids, Positions
 from youden.types.results import Part
@@ -93,11 +94,7 @@ class VarianceComponents:
                 slug="variance-few",
             )
 
-        # residuals of the additive model, measured from the mean of their item
-        effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
-        without_agents = answer - effect[first] - effect[second]
-        item_mean = np.bincount(item, without_agents, n_items) / np.maximum(n_by_item, 1)
-        residual = without_agents - item_mean[item]
+        residual = compute_residuals(first, second, item, answer, ability=ability)
 
         # number of the response that each side shows: agent · n_repeats + repeat
         responses, n_repeats = (first, second), 1
