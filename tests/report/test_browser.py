@@ -334,7 +334,8 @@ def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judg
         said = screen(browser)
         for expected in (
             "Candidates: telegraphic, key-figures",
-            "No other agent is better than telegraphic by more than",
+            "by shared words only; judge with another model before you decide.",
+            "no other agent is better than telegraphic by more than",
             "Judged by lexical",
             "8,448 calls, $0.00",
             "12 agents",
