@@ -18,6 +18,7 @@ from scipy.stats import spearmanr
 
 import youden
 from labels import GAMED, read_alpaca_eval_pool, read_label_table
+from youden.engines.trial_blocks import TrialsByItem
 from youden.judging.backends import lexical
 from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
 from youden.text.words import mean_lengths, segment_texts
@@ -198,14 +199,20 @@ def rank_attacks(pool: Pool, *, seed: int) -> Iterator[tuple[str, str, float]]:
     plan = youden.make_plan(pool, design="dense", holdout=0, seed=seed)
     for rule in ATTACKED_RULES:
         with use_rule(RULES[rule]):
-            ability = compute_abilities(youden.judge(plan, judge="lexical"), families={})["plain"]
+            base_verdicts = youden.judge(plan, judge="lexical")
+            base_totals = TrialsByItem.from_verdicts(base_verdicts).false_positives
+            base_rates = base_totals.estimate_rates()
+            ability = compute_abilities(base_verdicts, rate=base_rates.rate, families={})["plain"]
             base_agent = int(np.argmin(ability))
             for number, name in enumerate([*ATTACKS, "paste-all"]):
                 rng = np.random.default_rng([seed, number])
                 attack = PASTE_ALL if name == "paste-all" else ATTACKS.load(name)
                 planted = plant(pool, attack, weak=base_agent, rng=rng)
                 verdicts = youden.judge(plan_attacked_pool(plan, planted, rng=rng), judge="lexical")
-                yield name, rule, rank_planted(compute_abilities(verdicts, families={})["plain"], pool, base_agent)
+                totals = TrialsByItem.from_verdicts(verdicts).false_positives
+                rates = totals.link_rates(base_totals, base_rates, np.array(planted.agents))
+                attacked = compute_abilities(verdicts, rate=rates.rate, families={})["plain"]
+                yield name, rule, rank_planted(attacked, pool, base_agent)
                 if rule == "lexical":
                     for baseline, score in compute_baselines(planted.pool).items():
                         yield name, baseline, rank_planted(score, pool, base_agent)

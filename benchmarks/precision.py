@@ -3,7 +3,8 @@
 - domains: variances, ρ and top-5 recall of cyclic plans on the paper's judge answers, as recorded and cut at ½ to yes or no,
   and on answers of the judge `lexical` for real models and for the shipped pool; the source of the table in
   `stats/reference_data.py`
-- told: forecasts by `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result
+- told: forecasts by `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result;
+  the forecast of a reference data set is made without it, and further pools judged by `lexical` are measured, too
 - default: calls and ρ of the present default against 2 % of the dense calls
 - alpaca: 39 real models with the judge `lexical`, against its own dense ranking
 - agents: calls, half-width and coverage for 10 to 1,000 simulated agents
@@ -30,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labels import read_alpaca_eval_pool
 from precision_runs import (
     SD,
     compute_recall,
@@ -37,7 +39,6 @@ from precision_runs import (
     estimate_from_trials,
     iter_judged_pools,
     print_row,
-    read_real_models,
     std_error,
 )
 from precision_told import measure_forecasts
@@ -124,7 +125,7 @@ def measure_default(n_runs: int, shared: Path) -> None:
 
 def measure_real_models(n_runs: int, shared: Path) -> None:
     """Print ρ, coverage and half-width of default plans for 39 real models."""
-    pool = read_real_models(shared)
+    pool = read_alpaca_eval_pool(shared / "alpaca-eval")
     dense_plan = make_plan(pool, design="dense", independent="pooled:100", holdout=0.0)
     rates = Lexical().answer_many(dense_plan).rates()
     recorded = make_recorded_answers(rates, difference_only=False)

@@ -9,20 +9,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labels import GAMED, read_alpaca_eval_pool, read_label_table, read_mt_bench_pool
+from lexical_rules import take_agents
 from recorded import DOMAINS, read_answers
 from youden import make_plan, read_pool
-from youden.data.importers.leaderboards import read_alpaca_eval
+from youden.data.importers.peer_prediction import import_agents
 from youden.judging.backends.lexical import Lexical
 from youden.stats import CentredCovariance
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.forecast import AgentVariances
 from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence
-from youden.types import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Trials, Verdicts
+from youden.text.words import mean_lengths
+from youden.types import INDEPENDENT, Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.types.judging import AnswerKind
 from youden.types.pool import Floats
 
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
 """SD of effects in simulated answers; the SD of the agent × item effect is between .1 and .2 and depends on the agent."""
+
+SUMMARIES = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
+"""Texts of SAMSum, in the folder peer-prediction."""
 
 
 class JudgedPool(NamedTuple):
@@ -37,26 +43,51 @@ class JudgedPool(NamedTuple):
 
 
 def iter_judged_pools(shared: Path) -> Iterator[JudgedPool]:
-    """Yield the paper's four domains, graded and cut at ½, and real models and the shipped pool judged by `lexical`."""
+    """Yield the pools of the reference data: the paper's four domains, graded and cut at ½, and pools judged by `lexical`."""
     for name in DOMAINS:
         D = read_answers(name, shared)
         yield JudgedPool(name, "graded", D)
         yield JudgedPool(name, "yes or no", (D >= 0.5).astype(np.float64))
-    for pool in (read_real_models(shared), read_pool(Path(__file__).parents[1] / "datasets" / "field-notes")):
-        verdicts = Lexical().answer_many(make_plan(pool, design="dense", independent="pooled", holdout=0.0))
-        D = np.zeros((pool.n_items, pool.n_agents, pool.n_agents))
-        plan = verdicts.plan
-        is_paired = verdicts.plan.trial_type == PAIRED
-        D[plan.item[is_paired], plan.first[is_paired], plan.second[is_paired]] = verdicts.answer[is_paired]
-        yield JudgedPool(pool.name, "lexical", D)
+    models = read_alpaca_eval_pool(shared / "alpaca-eval")
+    by_length = sort_by_length(models)
+    yield judge_by_words("AlpacaEval 39", models)
+    yield judge_by_words("AlpacaEval 20", take_agents(models, by_length[8:28]))
+    yield judge_by_words("SAMSum 30", import_agents(shared / "peer-prediction" / SUMMARIES))
+    yield judge_by_words("field-notes", read_pool(Path(__file__).parents[1] / "datasets" / "field-notes"))
 
 
-def read_real_models(shared: Path) -> Pool:
-    """Read the 39 real models of AlpacaEval as a pool."""
-    files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
-    pools = [read_alpaca_eval([file], columns={}).pool for file in files]
-    names = tuple(Agent(file.parent.name) for file in files)
-    return Pool(names, pools[0].items, np.vstack([pool.texts for pool in pools]), "AlpacaEval")
+def iter_further_pools(shared: Path, *, seed: int = 0) -> Iterator[JudgedPool]:
+    """Yield pools judged by `lexical` that are no reference data: further models of AlpacaEval, and MT-Bench."""
+    models = read_alpaca_eval_pool(shared / "alpaca-eval")
+    table = read_label_table(shared / "alpaca-eval" / "leaderboard.csv")
+    by_length = sort_by_length(models)
+    strongest = sorted(by_length, key=lambda name: float(table[name]["win_rate"]))[-4:]
+    groups = {
+        "20 shortest": by_length[:20],
+        "20 longest": by_length[-20:],
+        "12 shortest and 4 strongest": list(dict.fromkeys([*by_length[:12], *strongest])),
+    }
+    for draw in range(3):
+        rng = np.random.default_rng([seed, draw])
+        groups[f"16 at random, draw {draw}"] = rng.choice(by_length, 16, replace=False).tolist()
+    for name, agents in groups.items():
+        yield judge_by_words(f"AlpacaEval, {name}", take_agents(models, agents))
+    yield judge_by_words("MT-Bench", read_mt_bench_pool(shared / "mt-bench"))
+
+
+def sort_by_length(models: Pool) -> list[str]:
+    """Sort the models that do not game a judge by the mean length of their responses, the shortest first."""
+    length = dict(zip((agent.id for agent in models.agents), mean_lengths(models.texts), strict=True))
+    return sorted(length.keys() - set(GAMED), key=length.__getitem__)
+
+
+def judge_by_words(name: str, pool: Pool) -> JudgedPool:
+    """Answer all pairs of a pool by the judge `lexical`."""
+    verdicts = Lexical().answer_many(make_plan(pool, design="dense", independent="pooled:0", holdout=0.0))
+    plan = verdicts.plan
+    D = np.zeros((pool.n_items, pool.n_agents, pool.n_agents))
+    D[plan.item, plan.first, plan.second] = verdicts.answer
+    return JudgedPool(name, "lexical", D)
 
 
 class Estimates(NamedTuple):

@@ -2,9 +2,9 @@
 
 Start: CPU seconds (user and system) of a process, median of several. Bar: a config error is reported within .6 CPU seconds.
 
-Install: size of each package that the project and each of its extras adds to the present environment, without compiled files
-(.pyc). A package counts for the first part that needs it, in the order of pyproject.toml. `--fresh` also makes new
-environments, as README's first command does, and measures seconds and megabytes of the folder.
+Install: size of each package that the project needs, and of those that each of its extras adds, in the present environment,
+without compiled files (.pyc). A package that two extras add is counted for both. `--fresh` also makes new environments, as
+README's first command does, and measures seconds and megabytes of the folder.
 
 `python benchmarks/start.py [--smoke] [--fresh]` prints two tables, and exits with 1 if the bar is missed (not with `--smoke`).
 """
@@ -118,19 +118,22 @@ def iter_new_packages(requirements: list[str], sizes: dict[str, float]) -> Itera
 def print_sizes() -> None:
     """Print the packages of the project and of each extra, with their sizes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    sizes: dict[str, float] = {"youden": 0.0}
-    parts = {"youden": project["dependencies"], **project["optional-dependencies"]}
-    for part, requirements in parts.items():
-        if part in ("test", "lint", "docs"):
-            continue
-        packages = sorted(iter_new_packages(requirements, sizes), key=lambda package: -package[1])
-        absent = [name for name, size in packages if isnan(size)]
-        installed = [(name, size) for name, size in packages if not isnan(size)]
-        note = f" (not installed here: {', '.join(absent)})" if absent else ""
-        print(f"\n{part}: {sum(size for _, size in installed):.0f} MB in {len(installed)} packages{note}")
-        for name, size in installed:
-            if size >= 2:
-                print(f"  {size:7.1f}  {name:<20} {PURPOSES.get(name, '')}")
+    base = {"youden": 0.0}
+    print_part("youden", project["dependencies"], base)
+    for extra, requirements in project["optional-dependencies"].items():
+        print_part(extra, requirements, dict(base))
+
+
+def print_part(part: str, requirements: list[str], sizes: dict[str, float]) -> None:
+    """Print the packages that `requirements` need and `sizes` lacks, and add them to `sizes`."""
+    packages = sorted(iter_new_packages(requirements, sizes), key=lambda package: -package[1])
+    absent = [name for name, size in packages if isnan(size)]
+    installed = [(name, size) for name, size in packages if not isnan(size)]
+    note = f" (not installed here: {', '.join(absent)})" if absent else ""
+    print(f"\n{part}: {sum(size for _, size in installed):.0f} MB in {len(installed)} packages{note}")
+    for name, size in installed:
+        if size >= 2:
+            print(f"  {size:7.1f}  {name:<20} {PURPOSES.get(name, '')}")
 
 
 def measure_install(extra: str) -> tuple[float, float]:

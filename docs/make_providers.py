@@ -21,6 +21,7 @@ from typing import Any
 
 from youden import cli
 from youden.cli.output import format_minutes
+from youden.extras import format_install
 from youden.judging.backend_records import PROVIDERS, get_backend_record
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.resources import find_resource_folders
@@ -122,7 +123,7 @@ def format_commands(name: str, *, usd: float) -> str:
     cap = f" --max-cost {math.ceil(1.5 * usd)}" if usd else ""
     judge = load_judge_config(name)
     host = str(judge.model).partition("/")[0]
-    extra = f"pip install 'youden[litellm]'{EXTRA_PACKAGES.get(host, '')}" if judge.backend == "litellm" else None
+    extra = f"{format_install('litellm')}{EXTRA_PACKAGES.get(host, '')}" if judge.backend == "litellm" else None
     return "".join(
         f"{line}\n"
         for line in [

@@ -47,9 +47,14 @@ def pages() -> list[Path]:
 
 def making(name: str) -> ModuleType:
     """A module of `docs/making`, which builds parts of the book."""
+    return program(f"making.{name}")
+
+
+def program(name: str) -> ModuleType:
+    """A module below `docs`."""
     sys.path.append(str(DOCS))
     try:
-        return importlib.import_module(f"making.{name}")
+        return importlib.import_module(name)
     finally:
         sys.path.remove(str(DOCS))
 

@@ -83,6 +83,13 @@ def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_registered", secrets.KnownSecrets())  # no error lacks what another test kept secret
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `posix` on Windows."""
+    for item in items if os.name == "nt" else ():
+        if item.get_closest_marker("posix"):
+            item.add_marker(pytest.mark.skip(reason="needs signals, a POSIX shell, symbolic links or named pipes"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with the paper's real judge data, read in place."""

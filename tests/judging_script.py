@@ -7,7 +7,6 @@ Prints how many trials were answered, or the error's slug.
 from __future__ import annotations
 
 import asyncio
-import resource
 import sys
 
 from judged import ask, dense_plan
@@ -20,6 +19,8 @@ def main() -> None:
     url, path, *numbers = sys.argv[1:]
     n_agents, n_items, concurrency, *largest = map(int, numbers)
     if largest:
+        import resource
+
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest[0], largest[0]))
     pool = make_pool(n_agents, n_items)
     pace = {"concurrency": concurrency, "start_concurrency": concurrency}

@@ -6,7 +6,6 @@ PostgreSQL refuses to run as root; there it runs as `postgres`, the user that co
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import shutil
 import signal
@@ -127,6 +126,8 @@ class Cluster:
 
     @staticmethod
     def _user() -> str | None:
+        import pwd
+
         if os.geteuid():
             return None
         names = {one.pw_name for one in pwd.getpwall()}

@@ -45,7 +45,8 @@ def format_prices(table: Mapping[str, Mapping[str, Any]], *, litellm_version: st
         raise ValueError(
             f"The table of litellm {litellm_version} has no chat model of {', '.join(sorted(providers))}. Check the file."
         )
-    source = {"description": f"the table of litellm {litellm_version}, seen on {day.day} {day:%B %Y}"}
+    description = f"the table of litellm {litellm_version}, seen on {day.day} {day:%B %Y}"
+    source = {"description": description, "date": day.isoformat()}
     entries = {"source": source, **models}
     return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items()) + "\n}\n"
 

@@ -1,4 +1,4 @@
-"""List the extras of the package, which `pip install 'youden[NAME]'` installs.
+"""List the extras of the package, and format the commands that install them.
 
 The table is compared with pyproject.toml by a test, and shown by `youden doctor`.
 """
@@ -7,6 +7,29 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import NamedTuple
+
+RELEASED = False
+"""Whether the package is on the Python Package Index. Without a release, it is installed in a clone of the repository.
+
+After a change, run `python docs/making/install.py`, which rewrites the commands in README and the documentation.
+"""
+
+
+def format_install(*extras: str) -> str:
+    """Format the command that installs the package with extras.
+
+    Parameters
+    ----------
+    *extras : str
+        Names in `EXTRAS`.
+
+    Returns
+    -------
+    str
+        Command for a shell; without a release, for the folder of the clone.
+    """
+    package = "youden" if RELEASED else "."
+    return f"pip install '{package}[{','.join(extras)}]'"
 
 
 class Extra(NamedTuple):

@@ -360,7 +360,7 @@ def test_imports_write_over_neither_a_judged_run_nor_another_pool(
     assert ended.err.rstrip().endswith("[run-mismatch]")
 
 
-@pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", "/proc/nowhere"])
+@pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", pytest.param("/proc/nowhere", marks=pytest.mark.posix)])
 def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: Path, out: str) -> None:
     write_pool(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")

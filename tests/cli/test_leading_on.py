@@ -21,7 +21,7 @@ from youden import cli
 from youden.cli.results import CHARTS
 from youden.cli.study import STUDIES
 from youden.data.folder.run_config import load_run_config
-from youden.extras import EXTRAS
+from youden.extras import EXTRAS, format_install
 from youden.report.charts.figures import draw_figures
 from youden.report.data.report import ReportData
 
@@ -188,7 +188,7 @@ def test_doctor_alone_lists_every_extra_and_which_command_needs_what_is_missing(
     assert ended.code == 0
     assert "missing  duckdb" in ended.out
     assert "youden export SOURCE FILE.duckdb" in ended.out
-    assert "pip install 'youden[duckdb]'" in ended.out
+    assert format_install("duckdb") in ended.out
     assert "gpt-4o-mini: OPENAI_API_KEY is set" in ended.out
     assert "sk-secret" not in ended.out
     said = json.loads(youden("doctor", "--json").out)

@@ -89,7 +89,7 @@ asyncio.run(cell())
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals are sent with os.kill")
+@pytest.mark.posix
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_judge_inside_a_running_event_loop_and_keeps_the_answers(
     stop: signal.Signals, tmp_path: Path

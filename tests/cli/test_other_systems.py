@@ -28,17 +28,15 @@ WITHOUT = """
 import asyncio, signal, subprocess, sys
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty"):
     sys.modules[name] = None
-for name in ("SIGHUP", "SIGKILL", "SIGALRM", "SIGCHLD", "SIGQUIT"):
+for name in ("SIGHUP", "SIGKILL", "SIGALRM", "SIGCHLD", "SIGQUIT", "SIGSTOP", "SIGCONT"):
     delattr(signal, name)
-from youden.cli import main
-main()
 """
-"""youden on a Python that lacks what Windows' lacks."""
+"""The start of a program on a Python that lacks what Windows' lacks."""
 
 
 def without(*words: str, here: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-c", WITHOUT, *words],
+        [sys.executable, "-c", f"{WITHOUT}\nfrom youden.cli import main\nmain()", *words],
         cwd=here,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), **environment},
         capture_output=True,
@@ -139,3 +137,12 @@ def test_a_command_is_shown_as_the_systems_shell_takes_it(monkeypatch: pytest.Mo
     assert format_command(words) == "youden run 'my pool.yaml'"
     monkeypatch.setattr(printable, "os", SimpleNamespace(name="nt"))
     assert format_command(words) == 'youden run "my pool.yaml"'
+
+
+@pytest.mark.long
+def test_all_tests_are_collected_without_posix_modules_and_signals() -> None:
+    collect = "import pytest\nsys.exit(pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider', '-m', '']))"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{WITHOUT}\n{collect}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:]

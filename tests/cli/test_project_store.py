@@ -77,6 +77,7 @@ def test_the_project_directory_is_where_git_or_pyproject_are_until_it_has_a_stor
     assert not (here / "deeper/.youden").exists()
 
 
+@pytest.mark.posix
 def test_a_link_in_the_project_directory_makes_no_file_elsewhere(youden: Youden, here: Path) -> None:
     (here / "elsewhere").mkdir()
     (here / ".youden").mkdir()
@@ -248,6 +249,7 @@ def test_a_run_whose_store_is_damaged_goes_on_in_another_one(youden: Youden, her
     assert server.n_requests == CALLS
 
 
+@pytest.mark.posix
 def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, here: Path, server: WireServer) -> None:
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0
     (here / "link.db").symlink_to("mine.db")

@@ -18,6 +18,7 @@ from pools import make_pool
 from youden import __version__
 from youden.cli import COMMANDS
 from youden.data.folder.run_config import RunConfig
+from youden.extras import EXTRAS
 from youden.judging.backend_records import JUDGES, get_backend_record
 from youden.judging.config import judge_files
 from youden.judging.config.judge_files import load_judge_config
@@ -116,6 +117,53 @@ def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
 def test_what_asks_a_judge_loads_none_of_the_libraries_that_a_fit_alone_needs() -> None:
     heavy = ("pandas", "scipy.stats", "scipy.optimize", "openai", "litellm")
     assert loaded_by("import youden.runs.run_object, youden.pipeline.rounds, youden.cli.run", of=heavy) == set()
+
+
+FIT = {"pandas", "scipy.stats", "scipy.optimize"}
+LOADED_BY_COMMAND: dict[str, set[str]] = {
+    "doctor": set(),
+    "init mine.csv --out new.yaml": set(),
+    "import table mine.csv --out imported": set(),
+    "check mine.yaml": {"py3langid"},
+    "plan mine.yaml": {"pandas"},  # reads the run that exists
+    "calibrate mine.yaml": set(),
+    "judge mine.yaml --out other": set(),
+    "export mine.csv out.csv": {"pandas"},
+    "fit demo": FIT,
+    "report demo": FIT | {"jinja2", "altair"},
+    "report demo --format svg": FIT | {"jinja2", "altair", "vl_convert"},
+    "export demo out.duckdb": {"pandas", "duckdb"},
+}
+"""Commands, and the libraries that they may load of those which not every command needs."""
+OPTIONAL = {*FIT, "jinja2", "openpyxl", "openai", "aiohttp", *(name for one in EXTRAS.values() for name in one.modules)}
+FORKED = """
+import os, sys
+for command in sys.argv[1].split(";"):
+    if os.fork() == 0:
+        answer, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        from youden import cli
+        sys.argv = ["youden", *command.split()]
+        try:
+            cli.main()
+        except SystemExit as ended:
+            os.write(answer, f"{command};{ended.code};{' '.join(sys.modules)}\\n".encode())
+        os._exit(0)
+    os.wait()
+"""
+"""Run each command in a process that has loaded nothing, without starting Python for each."""
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.usefixtures("mine")
+def test_a_command_loads_no_library_that_only_others_need(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", FORKED, ";".join(LOADED_BY_COMMAND)]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = [line.split(";") for line in ended.stdout.splitlines()]
+    assert [(command, code) for command, code, _ in found if code != "0"] == []
+    assert {command: OPTIONAL & set(loaded.split()) for command, _, loaded in found} == LOADED_BY_COMMAND
 
 
 @pytest.fixture

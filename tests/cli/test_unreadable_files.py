@@ -118,7 +118,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.posix
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_what_is_no_regular_file_is_an_error_instead_of_a_wait(
     youden: Youden, run_folder: Path, tmp_path: Path, kind: str
@@ -133,7 +133,7 @@ def test_what_is_no_regular_file_is_an_error_instead_of_a_wait(
         (tmp_path / name).unlink()
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.posix
 def test_a_link_to_a_regular_file_is_read(youden: Youden, tmp_path: Path) -> None:
     rows = [{"agent": agent, "item": str(n), "text": f"{agent} {n}"} for agent in "abc" for n in range(3)]
     write(tmp_path / "real.jsonl", *rows)
@@ -195,6 +195,7 @@ def test_only_commands_that_ask_a_judge_are_said_to_resume(monkeypatch: pytest.M
     assert ("Received answers are stored. To resume, run: youden" in words) == resumes
 
 
+@pytest.mark.posix
 def test_a_viewer_that_is_stopped_promises_nothing(run_folder: Path) -> None:
     command = [sys.executable, "-m", "youden", "view", "run", "--no-open"]
     with subprocess.Popen(

@@ -151,6 +151,7 @@ youden.cli.main()
         )
     ],
 )
+@pytest.mark.posix
 def test_what_a_killed_command_left_is_removed_by_the_next_one(
     words: list[str], youden: Youden, mine: Path, server: WireServer
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monke
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.posix
 def test_a_folder_whose_replacement_was_killed_halfway_is_put_back(tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     (tmp_path / "table/old").write_bytes(b"")

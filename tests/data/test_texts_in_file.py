@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import resource
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -111,7 +110,10 @@ def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.posix
 def test_a_file_that_finds_no_room_is_a_clear_error(tmp_path: Path) -> None:
+    import resource
+
     write_pool(pool_of([["text " * 100] * 4] * 3), tmp_path / "p")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))

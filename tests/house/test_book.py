@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import book
 from commands import Youden
+from youden.extras import EXTRAS
 
 ROOT, DOCS = book.ROOT, book.DOCS
 ELSEWHERE = {
@@ -94,7 +94,7 @@ def test_readme_is_one_screen() -> None:
 
 def made_page(name: str) -> str:
     """A page of the reference with its tables made from the code."""
-    text: str = book.making("hooks").insert_tables((DOCS / "reference" / name).read_text(encoding="utf-8"))
+    text: str = book.program("make_pages").insert_tables((DOCS / "reference" / name).read_text(encoding="utf-8"))
     return text
 
 
@@ -117,7 +117,7 @@ def test_every_message_of_the_page_states_its_remedy_and_is_text() -> None:
         slug: [re.split(r"(?<=[.!?:;›)>])\s+(?=[A-Z`‹<])", text) for text in cell.split("<br>")] for slug, cell in rows
     }
     assert [slug for slug, texts in sentences.items() if all(len(text) < 2 for text in texts)] == []
-    assert [slug for slug, cell in rows if "$" in cell] == []  # MkDocs draws what is between two $ as a formula
+    assert [slug for slug, cell in rows if "$" in cell] == []  # the text between two $ becomes a formula
 
 
 def test_every_room_whose_messages_a_page_lists_is_there() -> None:
@@ -159,21 +159,25 @@ def test_the_files_of_a_run_and_their_columns_are_in_the_reference(youden: Youde
             assert f"`{plain}`" in section, f"{name}: {column}"
 
 
+def test_every_page_is_in_the_menu_once() -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"([\w/-]+\.md)$", config[config.index("\nnav:") :], re.MULTILINE)
+    assert sorted(listed) == [page.relative_to(DOCS).as_posix() for page in sorted(DOCS.rglob("*.md"))]
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if find_spec("mkdocs") is None or find_spec("material") is None:
-        pytest.skip("the extra `docs` is not installed")
-    out = tmp_path_factory.mktemp("built")
+    """The book as HTML, built in a folder of its own."""
+    pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
+    folder = tmp_path_factory.mktemp("built")
+    book.program("make_pages").write_pages(folder / "build" / "pages")
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    (folder / "src").symlink_to(ROOT / "src")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "true"},
+        [sys.executable, "-m", "zensical", "build", "--strict"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return out
+    return folder / "build" / "book"
 
 
 @pytest.mark.slow
@@ -199,3 +203,8 @@ def test_the_book_builds_strictly_asks_no_other_host_and_its_links_and_anchors_l
             assert there.exists(), f"{page.name}: {target}"
             if anchor and there in ids and not anchor.startswith("__"):
                 assert anchor in ids[there], f"{page.name}: {target}"
+
+
+def test_the_installation_page_lists_every_extra() -> None:
+    page = (DOCS / "reference" / "installation.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(EXTRAS)

@@ -67,6 +67,7 @@ def test_its_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) ->
         assert len(store) > 300
 
 
+@pytest.mark.posix
 def test_the_recipes_name_commands_that_there_are() -> None:
     text = (ROOT / "docs/how-to/workers.md").read_text()
     array = re.search(r"```bash\n#!/bin/bash\n(.*?)```", text, re.DOTALL)

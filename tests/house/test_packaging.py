@@ -50,6 +50,7 @@ def test_the_classifiers_name_every_supported_python() -> None:
 @pytest.mark.parametrize(
     ("address", "is_refused"), [("https://github.com/OWNER/youden", True), ("https://github.com/ann/youden", False)]
 )
+@pytest.mark.posix
 def test_the_release_fails_while_the_address_is_a_placeholder(address: str, is_refused: bool, tmp_path: Path) -> None:
     step = re.search(r"run: '(! grep .*)'", (ROOT / ".github/workflows/release.yml").read_text("utf8"))
     assert step is not None

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from book import making
-from youden.judging.config.judge_files import find_table_price, load_judge_config
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.price_table import find_table_price
 from youden.resources import find_resource_folders
 
 DOCS = Path(__file__).parents[2] / "docs"

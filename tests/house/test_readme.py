@@ -69,20 +69,12 @@ def test_the_example_of_a_test_passes_on_its_cassette(
     shutil.copytree(ROOT / "datasets" / "field-notes", pytester.path / "datasets" / "field-notes")
     judge, pool = load_judge_config("gpt-4o-mini"), read_pool("datasets/field-notes")
     plan, questions = make_plan(pool, calls=400, seed=0), judge.questions()
-    entries = {
-        key: make_entry(
-            key,
-            canonical_request(request, address=questions.address),
-            Completion(
-                "YES" if plan.trial_type[row] == PAIRED and "template" not in agents_of(plan, row) else "NO",
-                "stop",
-                "m",
-                9,
-                1,
-            ),
-        )
-        for row, key, request in questions.iter_requests(plan)
-    }
+    entries = {}
+    for row, key, request in questions.iter_requests(plan):
+        is_yes = plan.trial_type[row] == PAIRED and "template" not in agents_of(plan, row)
+        text = "YES" if is_yes else "NO"
+        completion = Completion(text, "stop", "m", 9, 1, top_logprobs=((text, 0.0),))
+        entries[key] = make_entry(key, canonical_request(request, address=questions.address), completion)
     write_cassette(pytester.path / "cassettes" / "notes.jsonl", Cassette((judge.public(),), entries))
     pytester.makepyfile(example)
     pytester.runpytest_inprocess("-p", "youden.pytest_plugin").assert_outcomes(passed=1)

@@ -10,6 +10,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
 FILES_WITH_ACTIONS = [*WORKFLOWS, ROOT / "action.yml", *sorted(ROOT.glob("docs/github-actions/*.yml"))]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.15"]
+SYSTEMS = ["ubuntu-latest", "macos-latest", "windows-latest"]
 PINNED = re.compile(r"\S+@[0-9a-f]{40} # v\d+(\.\d+)+$")
 
 
@@ -40,5 +42,11 @@ def test_a_workflow_runs_all_checks_every_night() -> None:
 
 def test_the_core_tests_run_on_every_supported_python_and_system() -> None:
     matrix = load(ROOT / ".github/workflows/test.yml")["jobs"]["core"]["strategy"]["matrix"]
-    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14", "3.15"]
-    assert matrix["os"] == ["ubuntu-latest", "macos-latest", "windows-latest"]
+    assert matrix["python"] == PYTHONS
+    assert matrix["os"] == SYSTEMS
+
+
+def test_the_wheel_is_tried_on_the_lowest_and_newest_python() -> None:
+    matrix = load(ROOT / ".github/workflows/test.yml")["jobs"]["wheel"]["strategy"]["matrix"]
+    assert matrix["python"] == [PYTHONS[0], PYTHONS[-1]]
+    assert matrix["os"] == SYSTEMS

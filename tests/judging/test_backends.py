@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from pools import make_pool
 from unruly_server import Sent, UnrulyServer
 from wire_server import Fault, Reply, WireServer, claude_message, completion, well_behaved
 from youden.errors import ConfigError, JudgeError
+from youden.extras import format_install
 from youden.judging.backend_records import BACKENDS, JUDGES, make_calling_judge
 from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
@@ -284,7 +286,7 @@ async def test_a_servers_own_words_reach_no_log(backend: str, caplog: pytest.Log
 
 def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "litellm", None)
-    with pytest.raises(JudgeError, match=r"pip install 'youden\[litellm\]'.*\[judge-extra\]"):
+    with pytest.raises(JudgeError, match=rf"{re.escape(format_install('litellm'))}.*\[judge-extra\]"):
         JUDGES.load("litellm")(Connection("test", "", 1.0))
 
 

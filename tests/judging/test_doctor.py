@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from commands import Youden
 from judged import ENVIRONMENT, KEY, judge_config
 from wire_server import Reply, WireServer
+from youden.judging.config import price_table
 from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.price_table import MAX_AGE_DAYS, PRICES
 from youden.judging.doctor import STEPS, Diagnosis, diagnose
 
+ROOT = Path(__file__).parents[2]
 ODDS = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
 
 
@@ -57,6 +61,7 @@ def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer
     server.behave = lambda *_: Reply("YES")
     found = examined(server, decision="logprobs")
     assert statuses(found)["logprobs"] == "failed"
+    assert said(found, "logprobs") == "the model returns none. Set `decision: text` in the judge's config."
     assert not found.is_usable
 
 
@@ -131,3 +136,45 @@ def test_an_unknown_judge_is_bad_input(youden: Youden) -> None:
     ended = youden("doctor", "gpt-4o-mimi")
     assert ended.code == 2
     assert "Did you mean 'gpt-4o-mini'" in ended.err
+
+
+def set_price_date(monkeypatch: pytest.MonkeyPatch, *, age_days: int) -> None:
+    """Use prices that were shipped with youden `age_days` days ago, as an installation without litellm does."""
+    source = {"description": "a table", "date": (datetime.now(UTC) - timedelta(days=age_days)).date().isoformat()}
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "litellm_provider": "openai"}
+    monkeypatch.setattr(price_table, "_load_table", lambda: {"source": source, "m": prices})
+
+
+@pytest.mark.parametrize(("age_days", "severity"), [(MAX_AGE_DAYS, "ok"), (MAX_AGE_DAYS + 1, "warning")])
+def test_shipped_prices_older_than_the_limit_are_a_warning(
+    youden: Youden, monkeypatch: pytest.MonkeyPatch, age_days: int, severity: str
+) -> None:
+    set_price_date(monkeypatch, age_days=age_days)
+    ended = youden("doctor")
+    assert ended.code == 0
+    assert f"prices: a table\n  {severity:<7}  the shipped prices are {age_days} days old\n" in ended.out
+    assert ("Upgrade youden" in ended.out) == (severity == "warning")
+    as_json = json.loads(youden("doctor", "--json").out)["prices"]
+    assert as_json == {"source": "a table", "status": severity, "age_days": age_days}
+    assert f"{MAX_AGE_DAYS} days" in youden("doctor", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_from_table"), [({}, True), ({"price": 1}, False)], ids=["shipped price", "price in the config"]
+)
+def test_an_outdated_price_is_a_warning_for_the_judges_that_use_it(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch, *, keys: dict[str, float], is_from_table: bool
+) -> None:
+    set_price_date(monkeypatch, age_days=MAX_AGE_DAYS + 1)
+    server.behave = lambda *_: Reply("YES", logprobs=ODDS)
+    config = load_judge_config({"backend": "openai", "model": "m", **keys})
+    assert (config.price_source == "a table") == is_from_table
+    (found,) = diagnose(config.with_changes({"base_url": server.url}), environment=ENVIRONMENT)
+    assert statuses(found)["price"] == ("warning" if is_from_table else "ok")
+    assert (f"{MAX_AGE_DAYS + 1} days old. Upgrade youden" in said(found, "price")) == is_from_table
+
+
+def test_the_date_of_the_shipped_prices_is_stated_twice_alike() -> None:
+    shipped = json.loads((ROOT / "configs" / PRICES).read_text(encoding="utf-8"))["source"]
+    day = date.fromisoformat(shipped["date"])
+    assert shipped["description"].endswith(f"seen on {day.day} {day:%B %Y}")

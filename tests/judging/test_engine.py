@@ -172,6 +172,19 @@ async def test_what_would_befall_every_call_stops_the_run_at_once(store: Store, 
     assert KEY not in str(caught.value)
 
 
+async def test_a_judge_whose_first_replies_have_no_log_probabilities_stops_before_much_is_paid(store: Store) -> None:
+    alternatives = [{"token": "YES", "logprob": -0.5}, {"token": "NO", "logprob": -1.0}]
+    logprobs = {"content": [{"token": "YES", "logprob": -0.5, "top_logprobs": alternatives}]}
+    changes = {"decision": "logprobs", "concurrency": 1}
+    async with WireServer(lambda *_: Reply("YES")) as server:
+        with pytest.raises(JudgeError, match=r"Set `decision: text`.*\[judge-logprobs\]"):
+            await ask(server, store, changes=changes)
+        assert server.n_requests <= 4
+        server.behave = lambda *_: Reply("YES", logprobs=logprobs)
+        verdicts = await ask(server, store, changes=changes, retry_failed=True)
+    assert verdicts.answer == pytest.approx(np.full(len(PLAN), np.exp(-0.5) / (np.exp(-0.5) + np.exp(-1))))
+
+
 async def test_answers_before_a_stop_are_kept(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=401)) as server:
         with pytest.raises(JudgeError):

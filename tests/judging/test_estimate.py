@@ -14,7 +14,7 @@ import pytest
 from judged import dense_plan
 from pools import make_pool
 from youden import make_plan
-from youden.judging.config import judge_files as prices
+from youden.judging.config import price_table as prices
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate, expected_duration, seconds_in_flight
 from youden.judging.store.answers import Store

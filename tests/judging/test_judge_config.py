@@ -10,6 +10,7 @@ from judged import ENVIRONMENT, KEY
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import call_cost, load_judge_config
+from youden.types.pool import Json
 
 API = {"backend": "openai", "model": "m"}
 
@@ -19,6 +20,41 @@ def test_shipped_judges_load_and_know_their_prices() -> None:
     assert (paid.name, paid.model, paid.price_in, paid.price_out) == ("gpt-4o-mini", "gpt-4o-mini", 0.15, 0.6)
     assert (local.price_in, local.price_out, local.api_key_env) == (0, 0, None)
     assert call_cost(paid, 1e6, 1e6) == pytest.approx(0.75)
+
+
+OPENAI = {"backend": "openai", "model": "gpt-4.1-mini"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        ("gpt-4o-mini", "logprobs"),
+        ("openai/gpt-4o-2024-11-20", "logprobs"),
+        (OPENAI, "logprobs"),
+        (OPENAI | {"backend": "wire"}, "logprobs"),
+        (OPENAI | {"decision": "text"}, "text"),
+        (OPENAI | {"base_url": "http://127.0.0.1:9/v1"}, "text"),
+        (OPENAI | {"model": "gpt-4.1-nano"}, "text"),
+        ("openai/o4-mini", "text"),
+        ("claude-haiku-4.5", "text"),
+    ],
+)
+def test_a_judge_decides_by_log_probabilities_if_its_provider_is_known_to_return_them(
+    keys: str | dict[str, Json], decision: str
+) -> None:
+    config = load_judge_config(keys)
+    assert config.decision == decision
+    assert config.answers == ("graded" if decision == "logprobs" else "yes or no")
+    assert ("logprobs" in config.request_parameters) == (decision == "logprobs")
+
+
+def test_a_prompt_whose_labels_begin_alike_is_decided_by_the_text(tmp_path: Path) -> None:
+    (tmp_path / "p.md").write_text(
+        '---\nlabels: {"SAME": 1, "some": 0}\nyes_threshold: 1\nparser: label/1\n---\n{{first}}{{second}}',
+        encoding="utf-8",
+    )
+    (tmp_path / "mine.yaml").write_text("backend: openai\nmodel: gpt-4o\nprompt: p.md\n", encoding="utf-8")
+    assert load_judge_config(tmp_path / "mine.yaml").decision == "text"
 
 
 def test_a_judges_family_decides_no_answer() -> None:

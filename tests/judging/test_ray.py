@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from youden.data.folder.run_config import RayWorkers
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import RayPlacement, run_on_ray
 from youden.errors import ConfigError, IncompleteRunError, JudgeError
+from youden.extras import format_install
 from youden.judging.store.answers import MAX_PENDING_WRITES
 
 on_a_cluster = pytest.mark.slow
@@ -167,7 +169,7 @@ def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> N
 
 def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'youden\[ray\]'.*\[ray-extra\]"):
+    with pytest.raises(ConfigError, match=rf"{re.escape(format_install('ray'))}.*\[ray-extra\]"):
         run_on_ray(die, RayPlacement())
 
 

@@ -37,6 +37,7 @@ def test_a_url_and_a_path_open_the_same_file(tmp_path: Path) -> None:
         open_store("mysql://host/db")
 
 
+@pytest.mark.posix
 def test_a_killed_process_loses_no_flushed_answer(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     script = f"""

@@ -83,6 +83,7 @@ def documented_recovery() -> str:
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the documented commands need the program sqlite3")
+@pytest.mark.posix
 def test_the_documented_commands_recover_a_damaged_store(tmp_path: Path) -> None:
     path = tmp_path / ".youden" / "answers.db"
     answers = filled(path)

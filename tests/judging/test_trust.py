@@ -370,6 +370,7 @@ def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> N
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
+@pytest.mark.posix
 def test_a_file_env_that_leads_elsewhere_is_not_read(
     kind: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -391,6 +392,7 @@ def test_a_file_env_that_leads_elsewhere_is_not_read(
     youden("run", "r.yaml").well()
 
 
+@pytest.mark.posix
 def test_a_prompt_that_links_elsewhere_is_not_read(
     clone: Clone, youden: Youden, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -24,7 +24,8 @@ from stops import AT_RISK, IN_FLIGHT, PATIENT, Bench, Size, bench, disturbed, ou
 from twists import Twist, twists
 from unruly_server import Body, Sent, UnrulyServer, healthy, reply_to, sent
 
-STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+STOPS = {how: EXIT_CODES[how.name] for how in signal.Signals if how.name in EXIT_CODES}  # Windows has no SIGHUP
 PATIENTLY = ("--grace", str(PATIENT))
 """However busy the machine is, all that is in flight is answered within this grace."""
 

@@ -46,6 +46,7 @@ def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path
 
 
+@pytest.mark.posix
 def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
@@ -116,7 +117,7 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, he
     write_pool(make_pool(5, 9), here / "other")
     store = str(here / "both.db")
     one = plan_run(load_run_config(here / "r.yaml", {"store": store}))
-    with coordinate_run(store, run=get_run_name(one)):
+    with coordinate_run(store, run=get_run_name(one.folder, one.plan)):
         ended = youden("judge", "r.yaml", "--store", store)
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
         text = (here / "r.yaml").read_text().replace('pool: "pool"', f"pool: {here / 'other'}")
@@ -132,7 +133,7 @@ def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
     config = load_run_config(here / "r.yaml", {"store": f"sqlite:///{quote(str(here / 'our store.db'))}"})
     planned, places = plan_run(config), list[str]()
     monkeypatch.setattr(offline, "run_on_ray", lambda work, _: places.append(work.args[0].config.store_location))
-    with coordinate_run(config.store_location, run=get_run_name(planned)) as team:
+    with coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
         offline.collect_answers_on_ray(planned, None, team=team, placing=RayPlacement())
     assert places == [str(here / "our store.db")]
     assert (here / "our store.db").exists()

@@ -416,6 +416,7 @@ with scratch_directory(Path(sys.argv[1])):
     "script",
     [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
 )
+@pytest.mark.posix
 def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(
     run: RunFolder, script: str
 ) -> None:

@@ -435,3 +435,23 @@ def test_findings_are_shown_though_the_config_cannot_be_planned(youden: Youden, 
     assert ended.code == 0
     assert "No problems found" in ended.out
     assert "note: The cost of this run is unknown: " in ended.err
+
+
+ENGLISH = (
+    "The river rose by two metres during the night, and the bridge was opened again in the morning only. Number {}."
+)
+GERMAN = "Der Fluss stieg in der Nacht um zwei Meter, und die Brücke wurde erst am Morgen wieder geöffnet. Nummer {}."
+
+
+def test_items_in_two_languages_are_no_problem_unless_an_agent_keeps_to_one_of_them() -> None:
+    pytest.importorskip("py3langid")
+    n_items = 40
+    agents = tuple(Agent(f"a{k}") for k in range(9))
+    items = tuple(Item(f"i{j}") for j in range(n_items))
+    texts = np.array(
+        [[(GERMAN, ENGLISH)[j % 2].format(f"{k} {j}") for j in range(n_items)] for k in range(9)], dtype=object
+    )
+    assert found(check_pool(Pool(agents, items, texts, "bilingual")), "languages") == set()
+    english = np.array([[ENGLISH.format(f"{k} {j}") for j in range(20)] for k in range(9)], dtype=object)
+    english[3] = [GERMAN.format(f"3 {j}") for j in range(20)]
+    assert found(check_pool(Pool(agents, items[:20], english, "English")), "languages") == {"a3"}

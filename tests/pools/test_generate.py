@@ -111,6 +111,12 @@ def test_a_model_is_mapped_to_one_that_writes_and_by_a_name_that_is_there(target
         assert caught.value.slug == "model-map"
 
 
+def test_a_model_that_writes_is_not_asked_for_log_probabilities() -> None:
+    models = load_agents(PAPER, model_map={"*": "gpt-4o-mini"}).models.values()
+    assert {model.model for model in models} == {"gpt-4o-mini"}
+    assert all("logprobs" not in model.request_parameters for model in models)
+
+
 @pytest.mark.parametrize("body", ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}"])
 def test_an_instruction_needs_its_place(tmp_path: Path, body: str) -> None:
     write(tmp_path / "mine.md", body)

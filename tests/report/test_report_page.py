@@ -27,7 +27,7 @@ from youden.report.charts import vega
 from youden.report.charts.vega import picture_spec, spec_digest
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.report.pages.embed import to_script_json
+from youden.report.pages.embed import format_breakable, to_script_json
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.text.sentences import escape_markdown
 from youden.types import Agent, Item, Pool
@@ -271,3 +271,21 @@ def test_a_study_is_drawn_with_its_words_and_signature(
         assert f'id="figure-{figure}"' in page
     assert set(figures) <= set(fitting_specs(page))
     assert folder.read_signature().text in page
+
+
+def test_a_page_without_groups_has_neither_their_column_nor_their_legend(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    with_groups = render_page(ReportData(folder))
+    assert 'class="wide">Group</th>' in with_groups
+    pool = make_pool()
+    ungrouped = replace(pool, agents=tuple(replace(agent, group=None) for agent in pool.agents))
+    page = render_page(ReportData(judged(tmp_path / "ungrouped", pool=ungrouped)))
+    assert 'class="wide">Group</th>' not in page
+    assert "no group" not in page
+
+
+def test_the_notes_above_the_ranking_are_a_list_and_names_break_at_separators(tmp_path: Path) -> None:
+    page = render_page(ReportData(judged(tmp_path / "run")))
+    assert '<ul class="note" id="ranking-note">' in page
+    assert format_breakable("old_bot/v2") == "old_<wbr>bot/<wbr>v2"
+    assert format_breakable("<b>_x") == "&lt;b&gt;_<wbr>x"

@@ -12,7 +12,14 @@ from scipy.stats import t as student
 from pools import make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.stats.trials.noninferiority import alpha_at_analysis, conditional_power, decide, estimate_difference
+from youden.stats.trials.noninferiority import (
+    ConservativeDifference,
+    alpha_at_analysis,
+    conditional_power,
+    decide,
+    estimate_difference,
+    required_n_items,
+)
 from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence, remaining_variance
 from youden.types import Plan
 from youden.types.pool import Floats
@@ -202,6 +209,16 @@ def test_a_half_width_of_half_the_margin_always_decides_and_less_data_never_more
     largest = 50 / chi2.ppf(0.025, 50)
     assert ((chance >= 0) & (chance <= 1 + 1e-12)).all()
     assert (chance[student.ppf(1 - 0.0125, 50) * error * np.sqrt(left * largest) <= 0.025] > 1 - 1e-9).all()
+
+
+def test_items_do_not_decide_if_the_error_of_false_positive_rates_stays_too_large() -> None:
+    difference = ConservativeDifference(0.0, 0.03**2, 60, 60.0, 0.0, rate_variance=0.025**2, rate_df=1000)
+    n_items = required_n_items(difference, margin=0.05, alpha=0.0125)
+    assert n_items is not None
+    constant = difference._replace(rates_improve=False)
+    assert required_n_items(constant, margin=0.05, alpha=0.0125) is None
+    assert required_n_items(constant, margin=0.08, alpha=0.0125) is not None
+    assert constant.half_width(0.0125) == difference.half_width(0.0125)
 
 
 def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> None:

@@ -153,6 +153,17 @@ def test_an_agent_without_labels_stands_where_its_ability_lets_one_expect() -> N
     assert found.high[K + 1] - found.low[K + 1] > found.high[:K].mean() - found.low[:K].mean()
 
 
+def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
+    drawn = _drawn(np.random.default_rng(5), 20)
+    is_unknown = np.arange(K) < 3
+    error = np.where(is_unknown, np.nan, 0.01)
+    without_error = quality_from_labels(drawn.agent, drawn.item, drawn.value, ability=drawn.ability, std_error=error)
+    ability = np.where(is_unknown, np.nan, drawn.ability)
+    without_ability = quality_from_labels(drawn.agent, drawn.item, drawn.value, ability=ability, std_error=error)
+    np.testing.assert_array_equal(without_error.quality, without_ability.quality)
+    np.testing.assert_array_equal(without_error.high, without_ability.high)
+
+
 def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
     """Half of the agents are labelled on items that everybody fails more often; who shares items shows it."""
     rng = np.random.default_rng(7)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import html
 import secrets
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +25,10 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import open_store
-from youden.pipeline.judged_run import PlannedRun, plan_run
+from youden.judging.store.contract import Member
+from youden.judging.store.leases import LEASE_SECONDS, new_holder_name
+from youden.judging.store.worker_group import coordinate_run
+from youden.pipeline.judged_run import PlannedRun, get_run_name, plan_run
 from youden.report.data.trial_rows import KINDS
 from youden.types import Completion
 from youden.view.app import Serving, make_app, prepare
@@ -154,7 +159,7 @@ def test_the_token_leaves_the_address_and_never_leads_to_another_host(base: str)
 
 def test_the_list_shows_every_run_and_its_state(client: httpx.Client) -> None:
     page = client.get("/").text
-    for expected in ('href="/run/one"', 'href="/run/two"', "half", "unfinished", 'action="/compare"'):
+    for expected in ('href="/run/one"', 'href="/run/two"', "half", "incomplete", 'action="/compare"'):
         assert expected in page
 
 
@@ -243,7 +248,7 @@ def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused
     assert list(find_runs([], root=root).find_all()) == ["half", "one", "two"]
     assert find_runs([], root=root / "none").find_all() == {}
     with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
-        find_runs([tmp_path], root=root)
+        find_runs([tmp_path / "none"], root=root)
     assert get_state(RunFolder(root / "one")) == "fitted"
 
 
@@ -319,3 +324,59 @@ def test_a_judge_without_calls_cannot_be_followed(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunFolderError, match=r"\[live-no-store\]"):
         LiveRun(planned(tmp_path, "lexical").folder)
+
+
+def test_a_run_is_in_progress_as_long_as_its_process_sends_heartbeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = planned(tmp_path, JUDGE | {"price": 0})
+    assert get_state(run.folder) == "unfinished"
+    store = run.config.store_location
+    with coordinate_run(store, run=get_run_name(run.folder, run.plan)):
+        assert get_state(run.folder) == "in progress"
+    assert get_state(run.folder) == "unfinished"
+
+    # a process of another machine that does not renew its row counts as ended after the lease
+    with open_store(store) as opened:
+        now, _ = opened.backend.read_members("r")
+        for expires, state in ((now + LEASE_SECONDS, "in progress"), (now - 1, "unfinished")):
+            member = Member("elsewhere 1 x", True, 0, 0, 0, expires)
+            opened.backend.members(get_run_name(run.folder, run.plan), lambda _now, _rows, row=member: [row])
+            assert get_state(run.folder) == state
+
+    # the process of this machine that has ended
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    machine = new_holder_name().split(" ")[0]
+    with open_store(store) as opened:
+        member = Member(f"{machine} {int(gone.stdout)} x", True, 0, 0, 0, now + LEASE_SECONDS)
+        opened.backend.members(get_run_name(run.folder, run.plan), lambda _now, _rows: [member])
+    assert get_state(run.folder) == "unfinished"
+
+
+def test_the_page_of_an_unfinished_run_shows_its_answers_and_how_to_resume_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = planned(tmp_path, JUDGE | {"price": 0})
+    keys = [key for _, key, _ in run.judge.questions().iter_requests(run.plan)]
+    with open_store(run.config.store_location) as store:
+        for n, key in enumerate(keys[:80]):
+            store.add(key, Completion("YES" if n % 2 else "NO", "stop", "m", tokens_in=2, tokens_out=1))
+    app = make_app(find_runs([run.folder.path], root=tmp_path), token=TOKEN, port=8000)
+
+    async def get(path: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            await client.get("/", params={"token": TOKEN})
+            return await client.get(path)
+
+    listed = asyncio.run(get("/")).text
+    assert "unfinished" in listed
+    assert 'href="/run/run"' in listed
+    state = asyncio.run(get("/run/run/live")).json()
+    assert (state["done"], state["in_progress"], state["n_answered"]) == (False, False, 80)
+    assert state["command"] == f"youden run {run.folder.file('config.yaml')}"
+    assert 'id="live-state"' in asyncio.run(get("/run/run")).text

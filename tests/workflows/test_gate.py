@@ -231,6 +231,23 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
     assert decided >= 0.8 * asked
 
 
+@pytest.mark.parametrize("independent", ["pooled", "pooled:40"])
+def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rates(independent: str) -> None:
+    dense = world(seed=3, own=0.0)
+    plan = make_plan(POOL, calls=600, independent=independent, seed=3)
+    is_false_positive = (plan.first == 0) & (np.arange(len(plan)) % 2 == 0)
+    paired = dense[plan.item, plan.first, plan.second]
+    verdicts = answer_with(plan, np.where(plan.trial_type == PAIRED, paired, is_false_positive))
+    forecast = outlook_of(verdicts)
+    assert forecast.difference.rate_variance > forecast.difference.variance
+    analysis = GateAnalysis("a0", 1, 0.95)
+    result = evaluate_agent(forecast, analysis, n_asked=1, n_items=60, margin=0.15, usd=None)
+    assert result.outcome == "undecided"
+    assert result.required is not None
+    assert (result.required.items is not None) == (independent == "pooled")
+    assert (result.required.conditional_power > 0.1) == (independent == "pooled")
+
+
 def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
     found = gate_run(run, ["a0"], baseline="a1", margin=0.02)

@@ -189,6 +189,7 @@ def calls(tmp_path: Path) -> list[list[str]]:
         ("install", "youden\n--index-url=https://evil.example"),
     ],
 )
+@pytest.mark.posix
 def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
     name: str, value: str, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.posix
 def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "here.txt").touch()
     hostile = {
@@ -247,6 +249,7 @@ def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> Non
     assert printed[-1] == "::notice title=youden gate::passed 100%250A::set-output name=x::y"
 
 
+@pytest.mark.posix
 def test_no_module_of_the_checkout_takes_the_place_of_pip(tmp_path: Path) -> None:
     (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")
     step = next(one for one in ACTION["runs"]["steps"] if one.get("name") == "Install youden")

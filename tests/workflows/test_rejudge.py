@@ -245,3 +245,45 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
     ended = youden("compare", "runs/r0", "runs/r1")
     assert ended.refuses("judges-trials")
     assert "youden rejudge" in ended.err
+
+
+def grow_pool(here: Path, *, n_agents: int = N_AGENTS, n_items: int = N_ITEMS) -> None:
+    """Write a pool that has the agents and items of the run first."""
+    write_pool(make_pool(n_agents, n_items), here / "grown")
+
+
+@pytest.mark.parametrize("kind", ["agents", "items"])
+def test_answers_of_a_second_judge_stay_useful_after_an_extension(
+    kind: str, youden: Youden, here: Path, server: WireServer
+) -> None:
+    words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--json")
+    part = youden(*words, "--calls", "500").said
+    folder = RunFolder(here / "runs/mine-by-second")
+    first_part = folder.read_verdicts(folder.read_plan())
+
+    grow_pool(here, n_agents=N_AGENTS + 2 * (kind == "agents"), n_items=N_ITEMS + 5 * (kind == "items"))
+    youden("extend", kind, "runs/mine", "grown").well()
+    n_requests = server.n_requests
+
+    # both runs can be compared at once, on the agents and items of the part, and the same command changes nothing
+    compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json").said["judges"]
+    assert compared["pairs"][0]["cohen_kappa"] == pytest.approx(part["judges"]["pairs"][0]["cohen_kappa"])
+    again = youden(*words, "--calls", "500").said["judges"]
+    assert again["pairs"][0]["cohen_kappa"] == compared["pairs"][0]["cohen_kappa"]
+    assert server.n_requests == n_requests
+    assert folder.read_judged_plan_digest() == first_part.plan.digest
+
+    # more calls go to the new agents and items; no answer of the second judge is lost or requested twice
+    more = youden(*words, "--calls", "700").said
+    assert server.n_requests == n_requests + 200
+    assert more["cost"]["stored"] == 500
+    verdicts = folder.read_verdicts(folder.read_plan())
+    assert len(verdicts) == 700
+    assert set(first_part.request_hash.tolist()) <= set(verdicts.request_hash.tolist())
+    plan = verdicts.plan
+    if kind == "agents":
+        n_of_agent = np.bincount(np.append(plan.first, plan.second), minlength=N_AGENTS + 2)
+        assert n_of_agent[N_AGENTS:].min() > 0.5 * n_of_agent[:N_AGENTS].mean()
+    else:
+        assert (plan.item >= N_ITEMS).any()
+    youden("compare", "runs/mine", "runs/mine-by-second").well()

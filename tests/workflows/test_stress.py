@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 import altair as alt
 import numpy as np
@@ -12,7 +15,7 @@ import pytest
 
 from commands import Youden, server, write_config, youden
 from pools import answer_with, make_pool
-from wire_server import WireServer
+from wire_server import Reply, WireServer, running, same_item
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
@@ -20,7 +23,7 @@ from youden.report.charts import vega
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool
 from youden.types.pool import Floats, Json
-from youden.workflows.attacks import ATTACKS, PlantedAgents, plant
+from youden.workflows.attacks import ATTACKS, INSTRUCTION, PlantedAgents, plant
 from youden.workflows.planned_stress import attack_ranks, compute_abilities, plan_attacked_pool, plan_stress
 from youden.workflows.stress import stress
 
@@ -69,7 +72,7 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
         chance = able[plan.first] + able[plan.second]
         chance = np.where((plan.first >= K - 1) & (plan.second >= K - 1), 1.0, chance)
         answer = (standalone_stream(2).random(len(plan)) < chance).astype(np.float64)
-        return compute_abilities(answer_with(plan, answer), families={})
+        return compute_abilities(answer_with(plan, answer), rate=np.zeros(plan.n_agents), families={})
 
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
@@ -89,7 +92,8 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
     same = np.array(families)[plan.first] == np.array(families)[plan.second]
     chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
     answer = (rng.random(len(plan)) < chance).astype(np.float64)
-    found = compute_abilities(answer_with(plan, answer), families={agent.id: agent.id[0] for agent in agents})
+    by_agent = {agent.id: agent.id[0] for agent in agents}
+    found = compute_abilities(answer_with(plan, answer), rate=np.zeros(10), families=by_agent)
     assert set(found) == {"plain", "robust", "family-balanced"}
     assert np.median(found["plain"][:4]) > np.median(found["plain"][4:])
     assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])
@@ -167,6 +171,31 @@ def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_be
     asked = server.n_requests
     assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9").code == 0
     assert server.n_requests == asked
+
+
+def test_an_attack_to_which_the_judge_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
+    def says_yes_to_the_instruction(_n: int, body: Mapping[str, Any]) -> Reply:
+        content = body["messages"][-1]["content"]
+        if INSTRUCTION in content:
+            return Reply("YES")
+        is_recognized = crc32(content.encode()) % 10 < 6
+        return Reply(same_item(body) if is_recognized else "NO")
+
+    write_pool(make_pool(8, 30), tmp_path / "pool")
+    with running(WireServer(says_yes_to_the_instruction)) as server:
+        judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
+        (tmp_path / "judge.yaml").write_text(json.dumps(judge))
+        planned = plan_stress(
+            tmp_path / "pool",
+            judge=str(tmp_path / "judge.yaml"),
+            attacks=["injection"],
+            calls=700,
+            store=str(tmp_path / "store.db"),
+        )
+        (injection,) = stress(planned).attacks
+    ranks = injection.ranks_after["plain"]
+    assert ranks.rank == ranks.of
+    assert injection.alarms == ("injector",)
 
 
 def test_the_words_that_three_other_agents_use_are_planted() -> None:

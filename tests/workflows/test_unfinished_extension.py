@@ -210,16 +210,17 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 @pytest.mark.parametrize("words", [["calls", "runs/r", "300"], ["best", "runs/r", "--top", "2", "--calls", "200"]])
 async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
-    tmp_path: Path, how: signal.Signals, words: list[str]
+    tmp_path: Path, name: str, words: list[str]
 ) -> None:
+    how = signal.Signals[name]
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.02))
         assert (await run.finish()).code == 0
-        for name in ("runs", ".youden"):
-            shutil.copytree(tmp_path / name, tmp_path / "begun" / name)
+        for folder in ("runs", ".youden"):
+            shutil.copytree(tmp_path / folder, tmp_path / "begun" / folder)
         before, command = server.n_requests, ("extend", *words, "--max-cost", "100000")
         assert (await run.end(await run.start(*command), within=300)).code == 0
         asked = server.n_requests - before

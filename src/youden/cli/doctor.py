@@ -10,13 +10,13 @@ import platform
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from youden import __version__
 from youden.cli import options, output
-from youden.extras import EXTRAS
+from youden.extras import EXTRAS, format_install
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ NOT_USABLE = 2
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     """Check the installation and the API keys, or test JUDGE.
 
-    Without JUDGE, the extras are listed with the commands that need them, and the judges with the state of their API keys.
+    Without JUDGE, the extras are listed with the commands that need them, the judges with the state of their API keys, and the
+    age of the shipped prices, with a warning if it exceeds 180 days.
 
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
@@ -121,10 +122,12 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _print_installation(*, as_json: bool) -> None:
-    """Print the version, the installed extras, and for each judge whether its API key is set."""
+    """Print the version, the installed extras, for each judge whether its API key is set, and the age of the prices."""
     from youden.judging.config.judge_files import list_judges
+    from youden.judging.config.price_table import check_price_age, describe_table
 
     judges = list_judges()
+    price_age = check_price_age()
     keys = {}
     for judge in judges:
         _, location = judge.find_key(os.environ)
@@ -137,7 +140,9 @@ def _print_installation(*, as_json: bool) -> None:
             name: {"variable": variable, "set": bool(location), "in": location or None}
             for name, (variable, location) in keys.items()
         }
-        output.print_json({"version": __version__, "extras": extras, "keys": key_states})
+        age_days = cast(Json, price_age.facts["age_days"])
+        prices: Json = {"source": describe_table(), "status": price_age.severity, "age_days": age_days}
+        output.print_json({"version": __version__, "extras": extras, "keys": key_states, "prices": prices})
         return
 
     click.echo(
@@ -147,7 +152,7 @@ def _print_installation(*, as_json: bool) -> None:
         state = "missing" if extra.missing else "ok"
         click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
         if extra.missing:
-            click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
+            click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
 
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
     for name, (variable, location) in keys.items():
@@ -156,3 +161,7 @@ def _print_installation(*, as_json: bool) -> None:
         else:
             state = f"{variable} is set in {location}" if location else f"{variable} is not set"
         click.echo(f"  {printable(name)}: {state}")
+
+    click.echo(f"\nprices: {describe_table()}\n  {price_age.severity:<7}  {price_age.message}")
+    if price_age.remedy:
+        click.echo(f"           {price_age.remedy}")

@@ -308,7 +308,8 @@ def _print_agent_changes(extension: ExtensionFacts) -> None:
 @run_options.config_options(
     "max_cost",
     "max_missing",
-    calls="Budget: number of trials of the run (400), percentage of the dense calls (1%), or trials per agent (50/agent).",
+    calls="Budget: number of trials of the run (400), percentage of the dense calls (1%), or trials per agent (50/agent). "
+    "[default: 50/agent, or the calls of an earlier run in --out if these are more]",
     out="Folder of the new run. [default: RUN-by-JUDGE]",
     store="Store of its answers. [default: YOUDEN_STORE, else .youden/answers.db of the project]",
     seed="Seed for the trials. [default: 0]",
@@ -343,8 +344,6 @@ def rejudge_command(
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
-    if "calls" not in overrides:
-        raise click.UsageError("The number of calls is missing. Set --calls, as in --calls 50/agent.")
     planned = plan_rejudge(RunFolder(run), judge=judge, changes=overrides, usual_store=usual_store())
     second_run = planned.again
     output.print_run_plan(second_run)

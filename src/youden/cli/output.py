@@ -218,7 +218,8 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing, "short" one line; the others print all.
+        "quiet" prints nothing, "short" one line, and one each if the pool or the cost cap allows fewer calls; the others
+        print all.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
@@ -226,15 +227,36 @@ def print_plan(
     half_width : str, optional
         Expected half-width of the intervals, for the short form.
     """
+    from youden.protocol.plan import find_shortfall
+
     plan = plan or planned.plan
     cost = cost or planned.cost
     if output_mode == "quiet":
         return
     if output_mode == "short":
-        print_note(_format_short_plan(planned, plan, cost, half_width))
-        return
-    for line in _describe_plan(planned, plan, cost, forecast):
+        lines = [_format_short_plan(planned, plan, cost, half_width)]
+        shortfall = find_shortfall(plan)
+        if shortfall is not None and plan is planned.plan:
+            lines.append(shortfall)
+    else:
+        lines = _describe_plan(planned, plan, cost, forecast)
+    for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
+
+
+def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
+    """Describe how many calls the cost cap of a run pays for, if it does not pay for all of them; else an empty list."""
+    max_cost = planned.config.max_cost
+    n_affordable = cost.count_affordable(max_cost)
+    if n_affordable is None:
+        return []
+    # a run that is judged to its end, and is being extended, keeps its ranking
+    can_be_partial = not planned.folder.is_judged
+    partial = f"`youden fit {planned.folder.path}` ranks by the answers so far, and " if can_be_partial else ""
+    return [
+        f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops; "
+        f"{partial}the same command resumes it"
+    ]
 
 
 def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: str | None) -> str:
@@ -249,7 +271,7 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     ]
     if half_width is not None:
         parts.append(f"about ± {half_width}")
-    return f"plan: {', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
+    return f"{', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
 
 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
@@ -270,10 +292,14 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
         f"{coverage.train_fraction:.1%} of the cells that are not held out; {coverage.holdout:,} calls include held-out cells"
     )
     if forecast is not None:
-        from youden.pipeline.precision import format_forecast
+        from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
+        from youden.pipeline.precision import OWN_ANSWERS, format_forecast
 
         usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
         lines += format_forecast(forecast, usd_per_call=usd_per_call)
+        other_decision = forecast_other_decision(plan, planned.judge)
+        if other_decision is not None and forecast.source != OWN_ANSWERS:
+            lines.append(format_other_decision(other_decision, usd_per_call=usd_per_call))
     return [*lines, *plan.notes]
 
 
@@ -454,6 +480,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
         print_json(
             {
                 "run": summary.name,
+                "partial": None if summary.facts.partial is None else asdict(summary.facts.partial),
                 "recommendation": asdict(summary.recommendation),
                 "ranking": [agent.as_json for agent in summary.ranking],
                 "fit": asdict(summary.facts),
@@ -473,3 +500,5 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
         _print_labels(summary.labels)
     _print_warnings_of_run(summary, warnings)
     print_note(f"signature: {summary.signature}")
+    if summary.facts.partial is not None:
+        print_note(f"next: finish the run: {summary.command}")

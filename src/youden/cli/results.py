@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @options.labels
 @run_options.config_options("target", "robust", "trusted", "families")
 @click.option("--rates", is_flag=True, help="Write rates.parquet even for 10,000,000 trials or more.")
+@options.open_store_option
 @options.json
 @explain_ability
 def fit_command(
@@ -47,6 +48,8 @@ def fit_command(
     as_json: bool,
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
+
+    An unfinished run is ranked by the answers so far, and marked as partial.
 
     Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json, and with
     --labels also labels.json, which measures how well the ranking agrees with the labels.

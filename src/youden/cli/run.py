@@ -66,6 +66,7 @@ def plan_command(
     """
     run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
+    from youden.pipeline.decision_costs import forecast_other_decision
     from youden.pipeline.judged_run import plan_run
     from youden.protocol.coverage import compute_coverage
 
@@ -88,6 +89,7 @@ def plan_command(
     if export is not None:
         exported = {"export": _export_requests(planned, config, export, format=format or "jsonl", shards=shards or 1)}
     if as_json:
+        other_decision = forecast_other_decision(planned.plan, planned.judge)
         output.print_json(
             {
                 "run": str(planned.folder.path),
@@ -95,7 +97,10 @@ def plan_command(
                 "design": planned.plan.design,
                 "dense_calls": planned.plan.n_dense_calls,
                 "expected": forecast.to_json(),
+                "other_decision": None if other_decision is None else other_decision.to_json(),
                 "cost": asdict(planned.cost),
+                "max_cost": planned.config.max_cost,
+                "calls_within_max_cost": planned.cost.count_affordable(planned.config.max_cost),
                 "coverage": asdict(compute_coverage(planned.plan)),
                 "notes": list(planned.plan.notes),
                 **exported,
@@ -301,7 +306,7 @@ def judge_command(
 
 def _format_calls(calls: CallFacts) -> str:
     """Format the number of answered calls, the number of answers that were stored before the run, and the total cost."""
-    text = f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
+    text = f"{calls.n_answered:,} of {calls.n_calls:,} answered, "
     if calls.n_reused:
         text += f"{calls.n_reused:,} of them requested before this run, "
     text += "an unknown amount" if calls.usd is None else f"${calls.usd:.4f}"

@@ -24,6 +24,7 @@ from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.regular_files import read_regular
 from youden.text.replacements import Replacements
+from youden.text.sentences import format_count
 from youden.types.pool import Floats, ReadOnly
 
 _ID_COLUMNS = ("agent", "item", "alias")
@@ -201,7 +202,17 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         replaced = Replacements()
         rows = _check_finite(read_rows(path, replaced, exact=True), replaced)
 
-    used_rows = [(location, row) for location, row in rows if not _is_row_to_label(row) or not _is_blank(row["label"])]
+    all_rows = list(rows)
+    used_rows = [
+        (location, row) for location, row in all_rows if not _is_row_to_label(row) or not _is_blank(row["label"])
+    ]
+    if all_rows and not used_rows:
+        raise import_error(
+            path,
+            f"no row has a label: got {format_count(len(all_rows), 'row')} with an empty column `label`. Fill in the column: "
+            "0 or 1, grades, or win, tie and loss.",
+            slug="labels-empty",
+        )
     ids = {str(row["id"]).strip() for _, row in used_rows if _is_row_to_label(row)}
     agents_and_items = _read_key(path, ids) if ids else {}
     for location, row in used_rows:

@@ -321,6 +321,7 @@ class CallCounts:
             USD that the calibration of the run's judge paid for answers that are used here.
         """
         missing_paired, missing_independent = map(_count_by_reason, self._n_calls)
+        n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())
         return CallFacts(
             n_paired=int(self._n_calls[0].sum()),
             n_independent=int(self._n_calls[1].sum()),
@@ -335,6 +336,7 @@ class CallCounts:
             models=models,
             n_reused=sum(map(len, self._free_hashes)),
             usd_calibration=or_none(usd_tried),
+            n_pending=n_pending,
         )
 
     def _find_paid(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
@@ -345,12 +347,12 @@ class CallCounts:
 
 
 def _count_by_reason(counts: Positions) -> dict[str, int]:
-    """Return the numbers of missing answers by reason, without zeros.
+    """Return the numbers of missing answers by reason, without zeros and without pending trials.
 
     `counts` is an int array, one element per member of `MISSING_REASONS`; the first counts the answered trials.
     """
     n_by_reason = zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True)
-    return {reason: int(n) for reason, n in n_by_reason if n}
+    return {reason: int(n) for reason, n in n_by_reason if n and reason != "pending"}
 
 
 def count_calls(result: Verdicts) -> CallFacts:

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from youden import __version__
 from youden.data.folder.run_config import RayWorkers
 from youden.errors import ConfigError, IncompleteRunError, YoudenError
+from youden.extras import format_install
 from youden.judging.scheduler.shutdown import run_until_stopped
 
 T = TypeVar("T")
@@ -241,7 +242,7 @@ class _WorkerGroup(Generic[T]):
         if any(_NO_PACKAGE in str(error) for error in losses):
             raise ConfigError(
                 "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
-                f"pip install 'youden[ray]=={__version__}', with the extra of the store.",
+                f"version {__version__}, by {format_install('ray')}, with the extra of the store.",
                 slug="ray-package",
             )
         raise IncompleteRunError(
@@ -293,7 +294,7 @@ def _import_ray() -> Any:
         return import_module("ray")
     except ImportError:
         raise ConfigError(
-            "Ray is not installed. Install it here and on all nodes: pip install 'youden[ray]'.", slug="ray-extra"
+            f"Ray is not installed. Install it here and on all nodes: {format_install('ray')}.", slug="ray-extra"
         ) from None
 
 

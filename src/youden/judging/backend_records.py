@@ -51,6 +51,8 @@ class BackendRecord:
     """Keys of a judge's config that such a model needs."""
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For a library that reaches several hosts: prefix of the model's name → environment variables of the keys."""
+    logprobs_pattern: str | None = None
+    """Regular expression of whole names of models for which it is known to return log-probabilities."""
     priced_as: str = ""
     """Its name in litellm's table of prices, if that differs."""
 
@@ -58,6 +60,7 @@ class BackendRecord:
 _OPENAI = "https://api.openai.com/v1"
 _LITELLM = "youden.judging.backends.litellm:LitellmJudge"
 _SDK = "youden.judging.backends.openai:OpenAIJudge"
+_OPENAI_WITH_LOGPROBS = r"gpt-4(o|\.1)(-mini)?(-20\d\d-\d\d-\d\d)?"
 _OPEN_REASONING_MODELS = ".*(gpt-oss|deepseek-r1|qwq|thinking)"
 _NO_LOGPROBS = "decision: text or json; its answers have no log-probabilities"
 
@@ -83,9 +86,17 @@ BACKENDS = {
         model_pattern=r"gpt-|chatgpt-|o\d",
         reasoning_pattern=r"o\d|gpt-[5-9](?!.*chat)",
         reasoning_keys={"temperature": None, "max_tokens": None, "parameters": {"max_completion_tokens": 2048}},
+        logprobs_pattern=_OPENAI_WITH_LOGPROBS,
     ),
     REPLAY: BackendRecord("", makes_calls=False),
-    "wire": BackendRecord("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
+    "wire": BackendRecord(
+        "youden.judging.backends.wire:WireJudge",
+        True,
+        _OPENAI,
+        "OPENAI_API_KEY",
+        batches="openai",
+        logprobs_pattern=_OPENAI_WITH_LOGPROBS,
+    ),
 }
 """Backends by name. A test compares the records with the classes; tests of all backends use these names."""
 

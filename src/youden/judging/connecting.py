@@ -5,7 +5,7 @@ Only this module makes backends for a run, so that an active cassette (a file of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from youden.judging.backend_records import make_calling_judge
@@ -17,7 +17,11 @@ from youden.types import Judge
 
 
 def connect(
-    config: JudgeConfig, environment: Mapping[str, str], *, kind: Literal["judge", "model"] = "judge"
+    config: JudgeConfig,
+    environment: Mapping[str, str],
+    *,
+    kind: Literal["judge", "model"] = "judge",
+    jury: Sequence[JudgeConfig] = (),
 ) -> Backend:
     """Make the backend of a judge or of a model that generates responses.
 
@@ -29,6 +33,8 @@ def connect(
         Environment variables, in which the API key is looked up when it is first needed.
     kind : {"judge", "model"}, default "judge"
         What the config describes; a cassette records the config of a judge only.
+    jury : sequence of JudgeConfig, default ()
+        All judges of the jury that the judge belongs to. Their keys are checked before the first request to any of them.
 
     Returns
     -------
@@ -36,7 +42,7 @@ def connect(
         Wrapped in the active cassette, if there is one.
     """
     return with_cassette(
-        Backend(lambda: _make_judge(config, environment)),
+        Backend(lambda: _make_judge(config, environment, jury)),
         address=config.address,
         description=f"the {kind} '{config.name}'",
         judge=config.public() if kind == "judge" else None,
@@ -63,8 +69,12 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
             config.check_trust(environment)
 
 
-def _make_judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
-    """Make the judge that sends requests to the server of a config, or to its several servers in turn."""
+def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Sequence[JudgeConfig]) -> Judge:
+    """Make the judge that sends requests to the server of a config, or to its several servers in turn.
+
+    Raises ConfigError if a key of a judge of its jury may not be sent.
+    """
+    check_trust(jury, environment)
     judges = {}
     for server in config.servers:
         judges[server.address] = make_calling_judge(server.backend, server.connection(environment))

@@ -15,6 +15,7 @@ from youden.judging.backend_records import get_backend_record, make_calling_judg
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, to_judge_error
 from youden.judging.config.judge_files import JudgeConfig, call_cost
+from youden.judging.config.price_table import check_price_age, describe_table
 from youden.judging.question.parsing import TOP_LOGPROBS
 from youden.judging.scheduler.calling import with_timeout
 from youden.text.reasoning import split_reasoning
@@ -153,8 +154,10 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
     model = completion.model or "a model that does not report its name"
     if completion.fingerprint:
         model += f" ({completion.fingerprint})"
+    # a host may add or omit the owner of a model, as in meta-llama/Llama-3.3-70B-Instruct
     _, _, requested_name = (config.model or "").rpartition("/")
-    if completion.model.startswith(requested_name):
+    _, _, name = completion.model.rpartition("/")
+    if name.startswith(requested_name):
         return _make_finding("model", "ok", f"{model} answers")
     return _make_finding("model", "warning", f"requested {config.model}, but {model} answers")
 
@@ -194,8 +197,9 @@ def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logp
         message = f"offered: {n_alternatives} alternatives for the first token (`decision: logprobs` works)"
         return _make_finding("logprobs", "ok", message)
     message = "the model returns none" if accepts_logprobs else "the model rejects requests for them"
-    severity: Severity = "failed" if config.decision == "logprobs" else "warning"
-    return _make_finding("logprobs", severity, message)
+    if config.decision == "logprobs":
+        return _make_finding("logprobs", "failed", f"{message}. Set `decision: text` in the judge's config.")
+    return _make_finding("logprobs", "warning", message)
 
 
 def _check_price(config: JudgeConfig, completion: Completion) -> Finding:
@@ -209,4 +213,8 @@ def _check_price(config: JudgeConfig, completion: Completion) -> Finding:
         )
     usage = f"{completion.tokens_in:,} tokens in and {completion.tokens_out:,} out cost ${usd:.6f}"
     rates = f"${config.price_in:g} in and ${config.price_out:g} out per million tokens, by {config.price_source}"
+    table_age = check_price_age()
+    is_outdated = table_age.severity == "warning" and config.price_source == describe_table()
+    if is_outdated:
+        return _make_finding("price", "warning", f"{usage} ({rates}); {table_age.message}. {table_age.remedy}")
     return _make_finding("price", "ok", f"{usage} ({rates})")

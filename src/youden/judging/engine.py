@@ -9,7 +9,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -43,7 +44,7 @@ from youden.judging.store.answers import Store, make_payment
 from youden.judging.store.plan_answers import Costs, PlanAnswers, format_missing_reasons, read_answers
 from youden.registry import Registry
 from youden.text.printable import is_local_file
-from youden.types import Completion, Finding, Judge, Plan, Request, Verdicts
+from youden.types import PAIRED, Completion, Finding, Judge, Plan, Request, Verdicts
 
 _BATCH_CLASSES = {
     "anthropic": "youden.judging.offline.http_batches:AnthropicBatches",
@@ -70,6 +71,7 @@ class _Run:
     budget: Budget
     log: ProgressLog
     environment: Mapping[str, str]
+    jury: tuple[JudgeConfig, ...] = ()
 
 
 class JudgedTrials:
@@ -100,7 +102,7 @@ class JudgedTrials:
         self._log = run.log
         self._plan = run.plan
         self._questions = questions
-        self._start_row = int(start_fraction * n_trials)
+        self._start_fraction = start_fraction
         self._request_hashes = np.zeros(n_trials, dtype="S64")
         self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
 
@@ -113,13 +115,26 @@ class JudgedTrials:
         return len(self._plan)
 
     def keys(self) -> Iterator[RowKey]:
-        """Yield row and request hash of every trial, beginning at the start position."""
-        iter_keys = self._options.keys
-        from_start = iter_keys(self._questions, self._plan, start=self._start_row)
-        before_start = islice(iter_keys(self._questions, self._plan), self._start_row)
-        for row, key in chain(from_start, before_start):
+        """Yield row and request hash of every trial, beginning at the start position.
+
+        A plan ends with its independent trials. They are spread evenly over the others, so that a run that ends early,
+        for example at its cost cap, has answers of both trial types.
+        """
+        n_trials = len(self._plan)
+        paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
+        n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
+        first_trials = self._iter_cyclic(0, n_first)
+        last_trials = self._iter_cyclic(n_first, n_trials)
+        for row, key in _interleave(last_trials, n_trials - n_first, over=first_trials, n_over=n_first):
             self._request_hashes[row] = key
             yield row, key
+
+    def _iter_cyclic(self, begin: int, end: int) -> Iterator[RowKey]:
+        """Yield row and request hash of the trials in `range(begin, end)`, in cyclic order from the start position."""
+        start = begin + int(self._start_fraction * (end - begin))
+        iter_keys = partial(self._options.keys, self._questions, self._plan)
+        yield from islice(iter_keys(start=start), end - start)
+        yield from islice(iter_keys(start=begin), start - begin)
 
     def answers(self, store: Store) -> PlanAnswers:
         """Read the answers to all trials from the store. Call this after all `keys` have been iterated over."""
@@ -196,6 +211,20 @@ class JudgedTrials:
         )
 
 
+def _interleave(rows: Iterator[RowKey], n_rows: int, *, over: Iterator[RowKey], n_over: int) -> Iterator[RowKey]:
+    """Yield the elements of `over` in order, and those of `rows` at equal distances between them.
+
+    n_rows, n_over : number of elements of `rows` and of `over`
+    """
+    n_yielded = 0
+    for position, element in enumerate(over, 1):
+        yield element
+        n_due = position * n_rows // n_over
+        yield from islice(rows, n_due - n_yielded)
+        n_yielded = n_due
+    yield from rows
+
+
 async def judge_plan(
     plan: Plan,
     *,
@@ -248,12 +277,10 @@ async def judge_plan(
         environment = os.environ
 
     with ProgressLog(options.progress, options.log) as log:
-        run = _Run(plan, store, options, budget or Budget(options.max_cost), log, environment)
+        run = _Run(plan, store, options, budget or Budget(options.max_cost), log, environment, config.judges)
         if config.backend != JURY:
             return await _run_judge(run, config, judge)
 
-        if judge is None and not options.stored_only:
-            check_trust(config.judges, environment)  # before the first of them is queried
         ballots = [await _run_judge(run, member, judge) for member in config.judges]
         return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
 
@@ -275,7 +302,7 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
         if not config.makes_calls:
             return _judge_whole_plan(run, config)
 
-        backend = connect(config, run.environment)
+        backend = connect(config, run.environment, jury=run.jury)
         if options.batching is not None and backend.batches:
             return await _run_batches(run, config, backend, options.batching)
         try:
@@ -326,14 +353,14 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return verdicts from stored answers, without sending a request.
 
-    Raises: AnswersMissingError if a trial has no stored answer.
+    Raises: AnswersMissingError if a trial has no stored answer and the options allow no pending trials.
     """
     store = _require_store(run.store, config)
     questions = config.questions()
     keys = run.options.keys(questions, run.plan)
-    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance)
+    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, not_stored="pending")
     n_not_stored = len(run.plan) - answers.n_done
-    if n_not_stored > 0:
+    if n_not_stored > 0 and not run.options.allows_pending:
         raise AnswersMissingError(run.plan, n_missing=n_not_stored)
     return _make_verdicts(run, config, store, answers, Costs(len(run.plan)))
 
@@ -341,10 +368,10 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
-    Verdicts are made from the stored answers only, because worker processes may have sent some of the requests.
+    Verdicts are made from the stored answers only, because worker processes may have sent some of the requests. The API
+    key is looked up when the first request is to be sent, so that a run whose answers are all stored needs none.
     """
     store = _require_store(run.store, config)
-    backend.open()  # reports a missing API key before any request is sent
 
     # workers begin at different trials, so that they rarely need the same request
     workers = run.options.team
@@ -376,17 +403,17 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
             slug="judge-servers",
         )
     trials = JudgedTrials(run, config.questions())
-    provider = _make_provider(run, config, store, batching)
+    outcomes = trials.outcomes(config, backend, store)
+    make_provider = partial(_make_provider, run, config, store, batching)
+    runner = BatchRunner(outcomes, make_provider=make_provider, budget=run.budget, batching=batching)
     try:
         store.remember_judge(config.public())
-        outcomes = trials.outcomes(config, backend, store)
-        runner = BatchRunner(outcomes, provider=provider, budget=run.budget, batching=batching)
         await runner.run()
     finally:
         try:
             store.flush()
         finally:
-            await provider.aclose()
+            await runner.aclose()
     return _make_verdicts(run, config, store, trials.answers(store), trials.costs)
 
 
@@ -397,6 +424,7 @@ def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batch
         folder = _batch_folder(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
+    check_trust(run.jury, run.environment)
     policy = RetryPolicy(config.max_tries, config.backoff)
     return batch_provider(name, config.connection(run.environment), policy)
 
@@ -421,7 +449,8 @@ def _make_verdicts(
     """
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
-    store.remember_served(judge, answers.served.new_names())
+    if not run.options.allows_pending:
+        store.remember_served(judge, answers.served.new_names())
 
     usd_calibration = 0.0
     account = run.options.account

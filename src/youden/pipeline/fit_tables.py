@@ -64,7 +64,16 @@ from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.partner_halves import partner_split_half
 from youden.streams import standalone_stream
 from youden.types import Finding, Plan, Scores
-from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, PartnerRules, RunFacts
+from youden.types.facts import (
+    CallFacts,
+    ExtensionFacts,
+    HoldoutFacts,
+    LinkFacts,
+    PartialFacts,
+    PartnerFacts,
+    PartnerRules,
+    RunFacts,
+)
 from youden.types.pool import Json, Positions, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
 
@@ -131,7 +140,7 @@ def fit_judged(
             if rates or len(verdicts) < MAX_TRIALS_WITH_RATES:
                 rate_chunks = ((chunk.start, chunk.rates) for chunk in trials.iter_rates())
                 fit_folder.write_rate_chunks(rate_chunks, plan)
-            if can_decompose_variance(plan, len(verdicts)):
+            if not metadata.n_pending and can_decompose_variance(plan, len(verdicts)):
                 result = folder.read_verdicts(folder.read_plan())
                 if over_judges:
                     result = average_judges(result)
@@ -139,6 +148,8 @@ def fit_judged(
             description = describe_judged_run(
                 plan, metadata.judge, metadata.models, digest=metadata.plan_digest, n_trials=len(verdicts)
             )
+            if metadata.n_pending:
+                description["done"] = len(verdicts) - metadata.n_pending
             fit.write(fit_folder, sign_fit(fit.facts, description), run=run)
     return fit
 
@@ -259,6 +270,10 @@ class FitResult:
         signal = assess_signal(judge, main_abilities)
         fit_findings = [Finding("fit", model.message_)] if model.message_ else []
         best = main_differences.unique_best
+        partial_facts = None
+        if calls is not None and calls.n_pending:
+            partial_facts = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls)
+        partial_findings = [] if partial_facts is None else [partial_facts.to_finding()]
         self.facts = RunFacts(
             version=FACTS_VERSION,
             ranking=abilities.ranking,
@@ -276,6 +291,7 @@ class FitResult:
             links=links,
             links_missing=links_missing,
             warnings=(
+                *partial_findings,
                 *warnings,
                 *fit_findings,
                 *alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids)),
@@ -293,6 +309,7 @@ class FitResult:
             families=dict(rules.families),
             trusted=rules.trusted,
             rates=summarize_rates(abilities, agent_ids),
+            partial=partial_facts,
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:

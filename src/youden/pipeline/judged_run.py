@@ -16,6 +16,7 @@ from typing import Protocol
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.errors import IncompleteRunError, TooManyMissingError
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
@@ -123,7 +124,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     cost = estimate(plan, judge, store=config.store_location, keys=get_key_reader(folder))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
-    has_earlier_answers = folder.has("verdicts.parquet") and folder.read_judged_plan_digest() != plan.digest
+    has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
     if not has_earlier_answers:
         if plan is not run_plan.stored:
             folder.write_plan(plan)
@@ -185,7 +186,7 @@ def judge_run(
 
     # a judge that stores no answers has no workers to coordinate
     coordination = (
-        coordinate_run(config.store_location, run=get_run_name(planned))
+        coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan))
         if planned.judge.stores_new_answers
         else nullcontext()
     )
@@ -198,8 +199,14 @@ def judge_run(
             "judge": planned.judge.name,
             "agents": planned.plan.n_agents,
         }
-        with trace_step("judge", **facts, calls=len(planned.plan)):
-            result = (collect or collect_answers)(planned, asking, team=team)
+        try:
+            with trace_step("judge", **facts, calls=len(planned.plan)):
+                result = (collect or collect_answers)(planned, asking, team=team)
+        except IncompleteRunError as error:
+            can_be_ranked = team is not None and _has_answers(planned, team) and not folder.is_judged
+            if can_be_ranked and not isinstance(error, TooManyMissingError):
+                error.add(f"`youden fit {folder.path}` ranks by the answers so far.")
+            raise
         count_answers(result, facts)
         check_answered(result, max_missing=config.max_missing)
         folder.write_plan(result.plan)
@@ -208,12 +215,17 @@ def judge_run(
     return result
 
 
-def get_run_name(planned: PlannedRun) -> str:
+def _has_answers(planned: PlannedRun, team: WorkerGroup) -> bool:
+    """Return whether the store has an answer to the plan, from before this invocation or from its processes."""
+    return planned.cost.stored + team.answered + team.others.answered > 0
+
+
+def get_run_name(folder: RunFolder, plan: Plan) -> str:
     """Return the name of a run in its store, made of the name of its folder and the pool that it began with.
 
     Workers in other directories and on other hosts find the run by this name, so it contains no path.
     """
-    return f"{planned.folder.path.resolve().name} {get_extensions(planned.plan).pool[:12]}"
+    return f"{folder.path.resolve().name} {get_extensions(plan).pool[:12]}"
 
 
 def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *, team: WorkerGroup | None) -> Verdicts:

@@ -155,7 +155,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     """
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
-    with lock, coordinate_run(config.store_location, run=get_run_name(planned)):
+    with lock, coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
         stage = find_stage(planned)
         n_new = 0
         while True:
@@ -226,7 +226,7 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
 
 def join_run(planned: PlannedRun, asking: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a planned run together with other workers, and return the verdicts of its whole plan."""
-    with join_as_worker(planned.config.store_location, run=get_run_name(planned)) as team:
+    with join_as_worker(planned.config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
         verdicts = collect_answers(planned, asking, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
     return verdicts

@@ -84,7 +84,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Find the plan of a run in its folder, and add the extensions that it lacks; draw a new plan if there is none.
 
-    A new plan is also drawn if the stored one does not fit the config and has no answers.
+    A new plan is also drawn if the stored one does not fit the config and was not judged to its end.
 
     Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
     has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
@@ -100,14 +100,14 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
-    if (differences or has_too_many_trials) and not folder.has("verdicts.parquet"):
+    if (differences or has_too_many_trials) and not folder.is_judged:
         return RunPlan(_draw_plan(config, pools), None)
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
     if config.trials_from is not None:
-        plan = _draw_plan(config, pools) if _takes_more_trials(config, stored) else stored
+        plan = _draw_plan(config, pools, earlier=stored) if _takes_more_trials(config, stored) else stored
         return RunPlan(plan, stored)
 
     n_stored = len(get_extensions(stored).steps)
@@ -144,14 +144,21 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
     return config.model_copy(update={"resolved": drawn})
 
 
-def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
+def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
     """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
 
-    `pools` are the pool of the first plan, and one for each extension.
+    `pools` are the pool of the first plan, and one for each extension. `earlier` is a smaller part that is in the folder.
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
-        return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
+        # without an extension of the other run since then, the larger part contains the earlier one
+        was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
+        return subsample(
+            source.with_pool(pools[-1]),
+            calls=config.calls,
+            seed=config.seed,
+            earlier=earlier if was_extended else None,
+        )
 
     # the default budget of an earlier plan of the same pool is used again
     design, options = config.effective_design
@@ -246,8 +253,9 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
     and is 1".
     """
-    pool = pools[0] if config.trials_from is None else pools[-1]
-    if pool.digest != get_extensions(plan).pool:
+    # a part of another run may be older than the last extension of that run
+    possible_pools = pools[:1] if config.trials_from is None else pools
+    if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
         yield "the pool has other texts than those that were judged"
     for name, old, new in _iter_settings(config, plan):  # values in the plan and in the config
         if old != new:
@@ -331,7 +339,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
     result of `find_run_plan`.
     """
-    if not folder.has("verdicts.parquet"):
+    if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
             raise _run_mismatch_error(folder, "an imported run")
         return

@@ -20,7 +20,7 @@ from youden.pipeline.ranking import estimate_abilities
 from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive, get_adaptive_design
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
-from youden.protocol.pooled_trials import count_added_calls, has_default_number
+from youden.protocol.pooled_trials import adds_independent, count_added_calls
 from youden.stats.forecast import (
     AgentVariances,
     estimate_components,
@@ -32,6 +32,7 @@ from youden.stats.forecast import (
 )
 from youden.stats.reference_data import (
     REFERENCE_DATA,
+    WIDTH_FACTOR,
     ReferenceRange,
     components_at_quantile,
     expected_recall,
@@ -40,6 +41,7 @@ from youden.stats.reference_data import (
     expected_rho,
     prior_components,
     summarize_range,
+    widen_half_widths,
 )
 from youden.stats.trials.agent_rates import expected_rate_variance
 from youden.stats.trials.trial_errors import compute_item_influence
@@ -83,7 +85,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     rate_variance = abilities.rate_variance
     variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
     components = estimate_components(contributions, variance_without_rates)
-    if plan.independent == "matched" or has_default_number(plan):
+    if adds_independent(plan):
         n_trials = contributions.n_trials.sum(axis=1)
         return components._replace(residual=components.residual + rate_variance * n_trials)
     share_squares = (contributions.weight**2).sum(axis=1)
@@ -103,8 +105,8 @@ class PrecisionForecast:
     n_independent : int
         Independent calls.
     half_width : dict of float to ReferenceRange
-        Half-width of the average agent's interval at multiples of the plan's trials: a range over the reference data
-        sets, or one value from the run's own answers. Empty for a plan without blocks and for a search.
+        Half-width of the average agent's interval at multiples of the plan's trials: a range for a new pool, or one value
+        from the run's own answers. Empty for a plan without blocks and for a search.
     rate_share : float or None
         Fraction of the variance of an ability that is due to the false-positive rates of the agents, if they are
         `ASSUMED_FPR`. None if the run has answers or no pooled independent trials, and without a half-width.
@@ -172,7 +174,7 @@ class PrecisionForecast:
                 rate_variance = _expected_rate_variance(plan, multiple)
                 with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
                 widths = half_widths(with_rates, n_blocks, n_items)
-                self.half_width[multiple] = summarize_range(widths)
+                self.half_width[multiple] = widen_half_widths(summarize_range(widths))
                 if multiple == 1.0 and rate_variance:
                     # share of the variance: 1 − (half-width without rates / half-width with rates)²
                     share = 1 - (half_widths(prior, n_blocks, n_items) / widths) ** 2
@@ -204,10 +206,13 @@ class PrecisionForecast:
 
     def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width."""
-        # own answers: one case with all agents; otherwise, one case per reference data set, with the agent at a quantile
+        # own answers: one case with all agents; otherwise, cases per reference data set, with the agent at a quantile
         if components is None:
             fraction = 1.0
-            cases = _split_components(components_at_quantile(HALF_WIDTH_FRACTION, kind))
+            at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
+            cases = [
+                case for factor in (1 / WIDTH_FACTOR, 1.0, WIDTH_FACTOR) for case in _scale_widths(at_quantile, factor)
+            ]
         else:
             fraction = HALF_WIDTH_FRACTION
             cases = [components]
@@ -231,19 +236,20 @@ class PrecisionForecast:
         `n_paired` is the number of calls if one agent is clearly the best. `components` has one value per reference
         data set.
         """
-        cases = _split_components(components)
+        cases = _scale_widths(components, 1.0)
+        widest_cases = _scale_widths(components, WIDTH_FACTOR)
         n_items = plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
         width = half_width_for_regret(max_regret, plan.n_agents)
 
         # a regret bound is proportional to 1/√items
         bounds = np.array([min_regret_bound(case, n_items) for case in cases])
-        self.lowest_bound = summarize_range(bounds)
+        self.lowest_bound = widen_half_widths(summarize_range(bounds))
         self.search_items = ceil(n_items * (float(bounds.mean()) / max_regret) ** 2)
 
         # a block of K agents has K calls
         n_blocks_by_case = [
-            find_min_blocks(case, width, fraction=1.0, n_items=n_items, max_blocks=max_blocks) for case in cases
+            find_min_blocks(case, width, fraction=1.0, n_items=n_items, max_blocks=max_blocks) for case in widest_cases
         ]
         max_calls = None
         if None not in n_blocks_by_case:
@@ -301,9 +307,9 @@ def _expected_rate_variance(plan: Plan, multiple: float) -> float:
     return expected_rate_variance(trials_per_agent, rate=ASSUMED_FPR, n_agents=plan.n_agents)
 
 
-def _split_components(components: AgentVariances) -> list[AgentVariances]:
-    """Split variance components of several agents into a list with those of each agent, arrays of length 1."""
-    one_agent_per_row = np.array(components).T[:, :, None]
+def _scale_widths(components: AgentVariances, factor: float) -> list[AgentVariances]:
+    """Multiply half-widths by a factor, and split the variance components by agent, into arrays of length 1."""
+    one_agent_per_row = factor**2 * np.array(components).T[:, :, None]
     return [AgentVariances(*row) for row in one_agent_per_row]
 
 
@@ -509,8 +515,8 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
         yield _format_half_width(expected, expected.requested_half_width, usd_per_call)
     if expected.rho is not None and expected.recall is not None:
         yield (
-            f"on reference data, a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by "
-            f"all calls and finds {_format_mean_and_range(expected.recall, 2)} of its top 5 ({expected.domains})"
+            f"a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by all calls and finds "
+            f"{_format_mean_and_range(expected.recall, 2)} of its top 5 (means over {expected.domains}; ranges for other pools)"
         )
     if expected.regret_bound is not None:
         yield from _format_options(expected.regret, expected.regret_bound)
@@ -519,7 +525,10 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
     if expected.half_width:
         yield f"half-widths are forecast from {expected.source}"
         if expected.source != OWN_ANSWERS:
-            yield "judges and agents differ that much; a run with fewer calls first gives a forecast from its own answers"
+            yield (
+                "judges and agents differ, so ranges are wider than those of the reference data; a run with fewer calls first "
+                "gives a forecast from its own answers"
+            )
 
 
 def _format_options(

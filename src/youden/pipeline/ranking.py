@@ -39,7 +39,7 @@ from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
 from youden.stats.trials.comparisons import Differences, describe_components
 from youden.types import Finding, Plan, Verdicts
-from youden.types.facts import PartnerRules
+from youden.types.facts import PartialFacts, PartnerRules
 from youden.types.results import Rates
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - "signal": the judge's J and a test of equal abilities (`JudgeSignalFacts`)
         - "recommendation": what follows from "choice" and "signal" (`Recommendation`)
         - "method": names of the estimator and of the method of the intervals
+        - "partial": how much of an unfinished run is done (`PartialFacts`); None if all trials are
 
     Raises
     ------
@@ -118,7 +119,12 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
     table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
+    partial = None
+    if verdicts.n_pending:
+        partial = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
+    table.attrs["partial"] = partial
     table.attrs["warnings"] = [
+        *([] if partial is None else [partial.to_finding()]),
         *verdicts.warnings,
         *trials.find_alarms(),
         *([Finding("fit", message)] if message else []),

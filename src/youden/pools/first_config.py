@@ -187,7 +187,7 @@ def _update_pool(
             slug="init-exists",
         )
     run = RunFolder(config.folder)
-    is_judged = run.has("verdicts.parquet") and run.has("plan.parquet")
+    is_judged = run.is_judged and run.has("plan.parquet")
     pool = run.read_judged_pool() if is_judged else read_pool(config.pool)
     imported = None
     if config_pool != source.resolve():

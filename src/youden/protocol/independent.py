@@ -67,8 +67,8 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     source_questions = _question_columns(source, agent_numbers, item_numbers)
 
     # number the different questions of both plans
-    both = np.concatenate([questions, source_questions])
-    _, number = np.unique(both, axis=0, return_inverse=True)
+    all_questions = np.concatenate([questions, source_questions])
+    _, number = np.unique(all_questions, axis=0, return_inverse=True)
     plan_number, source_number = number[: len(questions)], number[len(questions) :]
 
     # look up the row of each number in the source; its agents and item must be in the plan

@@ -7,6 +7,7 @@ not on the number of other agents, so no default grows with the square of their 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,12 @@ from youden.protocol.pooled_trials import (
     count_independent,
     count_independent_of_paired,
     draw_pooled_trials,
+    has_free_calls,
 )
 from youden.run_keys import CallBudget, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
-from youden.types import Design, DesignResult, Plan, Pool, Trials
+from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
 from youden.types.planning import PlanRequest, Split
 from youden.types.pool import Bools, Json
 
@@ -168,8 +170,8 @@ class PlanSize(NamedTuple):
         return n_calls
 
 
-MIN_BUDGET_FRACTION = 0.75
-"""A plan with less than this fraction of the requested calls gets a note about it."""
+MIN_BUDGET_FRACTION = 0.95
+"""A plan with less than this fraction of the requested calls gets a note about it; designs round a budget down."""
 
 
 def make_plan(
@@ -270,13 +272,11 @@ def make_plan(
     all_trials = Trials.concat([paired, added]).with_replicate_numbers()
     trials = assign_repeats(all_trials, pool, seed)
     notes = [*drawn.notes, *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added))]
-    if n_requested is not None and drawn.rounds is None and len(trials) < MIN_BUDGET_FRACTION * n_requested:
-        notes.append(f"the budget is {n_requested:,} calls, but '{drawer.name}' has only {len(trials):,} on this pool")
     if pool.repeat_texts is not None:
         notes.append(
             f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
         )
-    return Plan(
+    plan = Plan(
         trials=trials,
         split=split,
         design=drawer.name,
@@ -293,6 +293,24 @@ def make_plan(
         notes=tuple(notes),
         source=pool,
     )
+    shortfall = find_shortfall(plan)
+    return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
+
+
+def find_shortfall(plan: Plan) -> str | None:
+    """Return a note if a first plan has fewer calls than were requested, because the pool allows no more.
+
+    None for plans with rounds or extensions, and for parts of other plans. Free independent trials, which are in
+    addition to the budget, do not count.
+    """
+    budget = plan.request.budget
+    is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
+    if budget is None or plan.options.get("calls") is None or not is_first_plan:
+        return None
+    n_planned = int((plan.trial_type == PAIRED).sum()) if has_free_calls(plan) else len(plan)
+    if n_planned >= MIN_BUDGET_FRACTION * budget:
+        return None
+    return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"
 
 
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:

@@ -97,6 +97,11 @@ def has_default_number(plan: Plan) -> bool:
     return plan.independent == "pooled" and plan.request.independent in (None, "pooled")
 
 
+def adds_independent(plan: Plan) -> bool:
+    """Return whether extensions of a plan add independent trials in proportion to the paired ones."""
+    return plan.independent == "matched" or has_default_number(plan)
+
+
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to `n_paired` paired ones.
 

@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.independent import select_trials
+from youden.protocol.independent import match_trials, select_trials
 from youden.protocol.pooled_trials import count_independent, count_independent_of_paired
 from youden.run_keys import CallBudget
 from youden.streams import stream
@@ -52,7 +52,7 @@ def count_calls(plan: Plan, budget: object) -> int:
     return int(parsed.value)
 
 
-def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> Plan:
+def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earlier: Plan | None = None) -> Plan:
     """Draw a balanced part of a plan's trials.
 
     Parameters
@@ -64,6 +64,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         all trials that training may use.
     seed : int, default 0
         Seed of the draw.
+    earlier : Plan, optional
+        A part that was drawn before `plan` was extended. Its trials are drawn first, so that their answers are used.
 
     Returns
     -------
@@ -102,22 +104,24 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         )
 
     # numbers of paired and of independent trials in the budget
+    kept_paired, kept_independent = _find_earlier(plan, earlier, paired), _find_earlier(plan, earlier, independent)
     takes_all = calls >= n_usable
-    n_independent = min(max_independent, count_independent(calls, plan.n_agents))
+    n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(kept_paired))
+    n_independent = max(n_independent, len(kept_independent))
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
         raise _too_few_error(plan, calls, n_paired)
 
     rng = stream("part of a run", seed)
-    has_blocks = _has_complete_blocks(plan, paired)
+    has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, kept_paired, paired)
     if takes_all:
         drawn_paired = paired
         n_independent = max_independent
     else:
         draw = _sample_blocks if has_blocks else _sample_evenly
-        drawn_paired = draw(plan, paired, n_paired, rng)
+        drawn_paired = draw(plan, paired, n_paired, rng, kept=kept_paired)
         n_independent = min(len(independent), calls - len(drawn_paired))  # with the calls that do not fill a block
-    drawn_independent = _sample_evenly(plan, independent, n_independent, rng)
+    drawn_independent = _sample_evenly(plan, independent, n_independent, rng, kept=kept_independent)
     drawn = np.sort(np.append(drawn_paired, drawn_independent))
 
     note = (
@@ -173,6 +177,18 @@ def _usable_rows(plan: Plan) -> Positions:
     return np.flatnonzero(is_training & (plan.role != PROBE))
 
 
+def _find_earlier(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:
+    """Return those of `rows` whose trials an earlier part of the plan has, too: int array; none without such a part."""
+    if earlier is None:
+        return rows[:0]
+    return np.intersect1d(match_trials(earlier, plan), rows)
+
+
+def _are_whole_blocks(plan: Plan, kept: Positions, paired: Positions) -> bool:
+    """Return whether the rows `kept` are all trials of their blocks; `paired` are the rows of all paired trials."""
+    return int(np.isin(plan.block[paired], plan.block[kept]).sum()) == len(kept)
+
+
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in blocks, and each block has all agents that its item allows.
 
@@ -194,20 +210,23 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     return bool(has_each_once.all() and has_all_agents.all())
 
 
-def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
+def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
     No item gets its second block before each item has its first, and so on. `paired` : int array, rows of paired
-    trials. Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
+    trials; `kept` : int array, those in the blocks that are drawn first. Returns the rows of the trials in the drawn
+    blocks, int array, in the order of `paired`.
     """
     block_of_trial = plan.block[paired]
     blocks, first_trial, n_trials = np.unique(block_of_trial, return_index=True, return_counts=True)
     item_of_block = plan.item[paired][first_trial]
 
-    # random order, then sorted by the number of earlier blocks on the same item
+    # random order, then sorted by the number of earlier blocks on the same item, after the blocks that are kept
+    is_kept = np.isin(blocks, plan.block[kept])
     random_order = rng.permutation(len(blocks))
+    random_order = random_order[np.argsort(~is_kept[random_order], kind="stable")]
     n_earlier_on_item = count_earlier(item_of_block[random_order])
-    order = random_order[np.argsort(n_earlier_on_item, kind="stable")]
+    order = random_order[np.lexsort((n_earlier_on_item, ~is_kept[random_order]))]
 
     # the longest beginning of this order that has at most n trials
     fits = np.cumsum(n_trials[order]) <= n
@@ -215,24 +234,28 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
     return paired[np.isin(block_of_trial, drawn_blocks)]
 
 
-def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
+def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
     Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least
-    often. `rows` : int array, rows of the trials to draw from. Returns n of them in random order, or all if there are
-    at most n.
+    often. `rows` : int array, rows of the trials to draw from; `kept` : int array, those that are drawn first. Returns n
+    of them in random order, or all if there are at most n.
     """
     if n >= len(rows):
         return rows
     shuffled = rng.permutation(rows)
     first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
-    is_drawn = np.zeros(len(shuffled), dtype=np.bool_)
-    remaining = [np.flatnonzero((first == agent) | (second == agent)) for agent in range(plan.n_agents)]
+    is_drawn = np.isin(shuffled, kept)
+    is_remaining = ~is_drawn
+    remaining = [
+        np.flatnonzero(is_remaining & ((first == agent) | (second == agent))) for agent in range(plan.n_agents)
+    ]
 
     # numbers of trials drawn so far
-    n_of_agent = np.zeros(plan.n_agents)
-    n_on_item = np.zeros(plan.n_items)
-    for _ in range(n):
+    agents_of_kept = np.append(first[is_drawn], second[is_drawn])
+    n_of_agent = np.bincount(agents_of_kept, minlength=plan.n_agents).astype(float)
+    n_on_item = np.bincount(item[is_drawn], minlength=plan.n_items).astype(float)
+    for _ in range(n - len(kept)):
         agent = int(np.argmin(n_of_agent))
         while len(remaining[agent]) == 0:
             n_of_agent[agent] = np.inf  # not to be tried again

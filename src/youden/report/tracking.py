@@ -104,7 +104,7 @@ def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:
     }
     if calls is not None:
         numbers |= {
-            "calls": calls.n_calls,
+            "calls": calls.n_done,
             "calls_missing": calls.n_missing,
             "tokens_in": calls.tokens_in,
             "tokens_out": calls.tokens_out,

@@ -317,7 +317,7 @@ class Run(RunView):
         self,
         judge: str,
         *,
-        calls: int | str,
+        calls: int | str | None = None,
         out: PathOrText | None = None,
         store: str | None = None,
         seed: int = 0,
@@ -335,9 +335,9 @@ class Run(RunView):
         ----------
         judge : str
             Second judge: a name, or the path of a .yaml file.
-        calls : int or str
+        calls : int or str, optional
             Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired
-            trials per agent ("50/agent").
+            trials per agent. Default: "50/agent", or the calls of an earlier run in `out` if these are more.
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
         store, seed : str and int, default 0

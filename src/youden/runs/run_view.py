@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.partial_run import write_answers_so_far
 from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import printable
 
@@ -113,7 +114,7 @@ class RunView:
 
         facts = self.facts
         table = pd.read_csv(self.folder.file("ranking.csv"))
-        names = ("unique_best", "choice", "signal")
+        names = ("unique_best", "choice", "signal", "partial")
         table.attrs.update({name: getattr(facts, name) for name in names}, recommendation=self.recommendation)
         table.attrs.update(method=f"{facts.ranking}; {facts.interval}", warnings=list(facts.warnings))
         return table
@@ -129,6 +130,8 @@ class RunView:
         rates: bool = False,
     ) -> Self:
         """Fit the answers again, as the command `youden fit` does.
+
+        An unfinished run is ranked by its answers so far; `partial` in the `attrs` of `ranking` states how many.
 
         The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a
         setting unchanged.
@@ -169,6 +172,7 @@ class RunView:
             families = read_families(Path(families))
         panel = None if trusted is None else tuple(trusted)
         rules = folder.terms.rules.with_changes(robust=robust, trusted=panel, families=families)
+        write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)
         if table is not None:
             validate(folder, table)

@@ -77,10 +77,21 @@ REFERENCE_DATA: dict[AnswerKind, tuple[ReferenceData, ...]] = {
         ReferenceData(
             "AlpacaEval 39 × 200",
             0.0086,
-            0.0145,
-            1.85,
-            (0.947, 0.971, 0.985, 0.992, 0.995),
-            (0.65, 0.76, 0.83, 0.85, 0.89),
+            0.0148,
+            1.82,
+            (0.948, 0.972, 0.986, 0.991, 0.995),
+            (0.63, 0.74, 0.82, 0.86, 0.91),
+        ),
+        ReferenceData(
+            "AlpacaEval 20 × 200",
+            0.0077,
+            0.0109,
+            1.34,
+            (0.855, 0.918, 0.945, 0.969, 0.982),
+            (0.69, 0.74, 0.81, 0.89, 0.93),
+        ),
+        ReferenceData(
+            "SAMSum 30 × 200", 0.0067, 0.0187, 1.39, (0.972, 0.986, 0.991, 0.996, 0.998), (0.81, 0.86, 0.87, 0.91, 0.95)
         ),
         ReferenceData(
             "field-notes 12 × 32",
@@ -93,7 +104,16 @@ REFERENCE_DATA: dict[AnswerKind, tuple[ReferenceData, ...]] = {
     ),
 }
 """By kind of answers: as recorded (graded), the same answers rounded at ½ (yes or no), and those of the
-judge `lexical`."""
+judge `lexical`. The 20 models of AlpacaEval have responses of medium length and similar abilities."""
+
+WIDTH_FACTOR = 1.35
+"""Factor by which a half-width may lie outside the range of the reference data sets. This number and the next two were
+chosen such that the range of the others contains each data set, and the half-widths of MT-Bench's five models;
+`python benchmarks/precision.py --only told` compares forecasts with runs."""
+RHO_FACTOR = 4.0
+"""Factor by which 1 − ρ may lie outside the range."""
+RECALL_MARGIN = 0.25
+"""Distance by which recall may lie outside the range."""
 
 REGRET = {
     "uniform": (
@@ -131,12 +151,12 @@ REGRET_BOUND = {
 
 
 class ReferenceRange(NamedTuple):
-    """Range of a forecast over the reference data sets.
+    """Range of a forecast.
 
     Attributes
     ----------
     low, mean, high : float
-        Smallest value, mean and largest value.
+        Mean over the reference data sets, and bounds of the range.
     """
 
     low: float
@@ -211,9 +231,13 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Range over the reference data sets; None outside the measured numbers of trials.
+        Range for a new pool; None outside the measured numbers of trials.
     """
-    return _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
+    rho = _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
+    if rho is None:
+        return None
+    low = max(1 - RHO_FACTOR * (1 - rho.low), -1.0)
+    return ReferenceRange(low, rho.mean, 1 - (1 - rho.high) / RHO_FACTOR)
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
@@ -229,9 +253,13 @@ def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Range over the reference data sets; None outside the measured numbers of trials.
+        Range for a new pool; None outside the measured numbers of trials.
     """
-    return _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])
+    recall = _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])
+    if recall is None:
+        return None
+    low, high = max(recall.low - RECALL_MARGIN, 0.0), min(recall.high + RECALL_MARGIN, 1.0)
+    return ReferenceRange(low, recall.mean, high)
 
 
 def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
@@ -277,6 +305,23 @@ def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceR
     log_reference = np.log(REFERENCE_TRIALS)
     values = [np.interp(np.log(trials), log_reference, row) for row in rows]
     return summarize_range(np.array(values))
+
+
+def widen_half_widths(half_width: ReferenceRange) -> ReferenceRange:
+    """Widen a range of half-widths over the reference data sets to one for a new pool.
+
+    Parameters
+    ----------
+    half_width : ReferenceRange
+        Range over the reference data sets.
+
+    Returns
+    -------
+    ReferenceRange
+        The range with its bounds divided or multiplied by `WIDTH_FACTOR`.
+    """
+    low, mean, high = half_width
+    return ReferenceRange(low / WIDTH_FACTOR, mean, high * WIDTH_FACTOR)
 
 
 def summarize_range(values: Floats) -> ReferenceRange:

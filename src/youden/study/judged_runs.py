@@ -24,7 +24,7 @@ from youden.protocol.blocks import get_extensions
 from youden.run_keys import Target
 from youden.stats.trials.best_selection import reliability
 from youden.stats.trials.comparisons import Differences
-from youden.types import MISSING_REASONS, PAIRED, Scores, Verdicts
+from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
 from youden.types.recommendation import Recommendation
@@ -45,6 +45,8 @@ class JudgedRun:
         Name for display.
     digest : str or None
         Digest of the pool; None if the run has no texts.
+    pool_digests : frozenset of str
+        Digests of the pool before and after each extension of the run.
     rates : Rates
         Rates of the ordered pairs.
     result : Verdicts or None
@@ -70,6 +72,7 @@ class JudgedRun:
     abilities: Mapping[str, float] | None = None
     target: Target = "items-like-these"
     recommendation: Recommendation | None = None
+    pool_digests: frozenset[str] = frozenset()
 
 
 def read_judged_run(folder: RunFolder) -> JudgedRun:
@@ -88,11 +91,14 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Raises
     ------
     RunFolderError
-        If a file of the run is missing or damaged.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
+        or damaged.
     """
-    is_judged = folder.has("plan.parquet")
-    verdicts = folder.read_verdicts(folder.read_plan()) if is_judged else None
     pool = folder.read_pool()
+    verdicts = None
+    if folder.has("plan.parquet"):
+        folder.check_judged()
+        verdicts = folder.read_verdicts(folder.read_plan())
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
     abilities = None
     if folder.has("ranking.csv"):
@@ -107,7 +113,14 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         abilities=abilities,
         target=folder.terms.target,
         recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
+        pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
     )
+
+
+def _get_pool_digests(plan: Plan) -> frozenset[str]:
+    """Return the digests of a run's pool before and after each of its extensions."""
+    extensions = get_extensions(plan)
+    return frozenset({extensions.pool, *(step.pool for step in extensions.steps)})
 
 
 def _read_judge_family(folder: RunFolder) -> str | None:
@@ -181,7 +194,8 @@ class AlignedRuns:
         Raises
         ------
         ConfigError
-            [judges-few] for fewer than two runs; [judges-pools] if they judged different pools; [judges-agents],
+            [judges-few] for fewer than two runs; [judges-pools] if they judged different pools, and not one pool before
+            and after extensions of a run; [judges-agents],
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
@@ -189,7 +203,9 @@ class AlignedRuns:
             raise ConfigError(
                 f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
             )
-        if len({run.digest for run in runs if run.digest is not None}) > 1:
+        digests = {run.digest for run in runs if run.digest is not None}
+        is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
+        if not is_one_pool:
             raise ConfigError(
                 f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
                 slug="judges-pools",

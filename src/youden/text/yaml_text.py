@@ -63,6 +63,9 @@ def format_validation_error(
     if not location:
         return reason if first["type"] == "value_error" else f"{subject}: {reason}"
 
+    is_text_expected = any(entry["type"] == "string_type" and entry["input"] is first["input"] for entry in errors)
+    if isinstance(first["input"], bool) and is_text_expected:
+        reason = "in YAML, yes, no, on, off, true and false are not text. Put the value in quotes"
     value = ""
     if show_values and path[0] not in hidden:
         value = f" is {repr(first['input'])[:MAX_VALUE_CHARACTERS]}"

@@ -6,7 +6,7 @@ They hold only plain values, so that a report needs no array and JSON has the sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Literal, get_args
 
 from youden.run_keys import Target
@@ -205,9 +205,9 @@ class CallFacts:
     n_cells: int
     """Number of cells in paired trials."""
     missing_paired: dict[str, int] = field(default_factory=dict)
-    """Reason → number of paired trials without an answer."""
+    """Reason → number of paired trials without an answer; pending trials are not counted."""
     missing_independent: dict[str, int] = field(default_factory=dict)
-    """Reason → number of independent trials without an answer."""
+    """Reason → number of independent trials without an answer; pending trials are not counted."""
     tokens_in: int = 0
     """Tokens of the requests."""
     tokens_out: int = 0
@@ -224,6 +224,8 @@ class CallFacts:
     """Number of answers from the store that were not requested by this run, but by its calibration or another run."""
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
+    n_pending: int = 0
+    """Number of trials without an outcome so far; 0 unless the run is unfinished."""
 
     @property
     def n_calls(self) -> int:
@@ -236,14 +238,24 @@ class CallFacts:
 
         Reused answers and the cost of the calibration do not count.
         """
-        n_made = self.n_calls - self.n_reused
+        n_made = self.n_done - self.n_reused
         if self.usd is None or n_made < 1:
             return None
         return (self.usd - (self.usd_calibration or 0.0)) / n_made
 
     @property
+    def n_done(self) -> int:
+        """Number of trials of both types with an outcome: an answer, or the reason why there is none."""
+        return self.n_calls - self.n_pending
+
+    @property
+    def n_answered(self) -> int:
+        """Number of trials of both types with an answer."""
+        return self.n_done - self.n_missing
+
+    @property
     def n_missing(self) -> int:
-        """Number of trials of both types without an answer."""
+        """Number of trials of both types that are done and have no answer."""
         return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
 
 
@@ -372,6 +384,25 @@ class RateFacts:
 
 
 @dataclass(frozen=True)
+class PartialFacts:
+    """How many calls of an unfinished run its ranking is based on."""
+
+    n_done: int
+    """Number of trials with an outcome."""
+    n_calls: int
+    """Number of trials of the plan, as far as its rounds are known."""
+
+    @property
+    def text(self) -> str:
+        """The mark of a partial ranking, with which its headline begins."""
+        return f"Partial ranking: {self.n_done:,} of {self.n_calls:,} calls of this run are done."
+
+    def to_finding(self) -> Finding:
+        """Return the mark as a finding."""
+        return Finding("partial", self.text, remedy="Run the same command again to finish the run.", facts=asdict(self))
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """Contents of `fit.json`."""
 
@@ -435,3 +466,5 @@ class RunFacts:
     """Recommendation that follows from `choice` and `signal`."""
     rates: RateFacts | None = None
     """False-positive rates of the agents; None if no independent trial was answered."""
+    partial: PartialFacts | None = None
+    """How much of the run is done, if it is unfinished; None for a finished run."""

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 AnswerKind = Literal["yes or no", "graded", "lexical"]
 """Kind of the answers of a judge: 0 or 1; any number between them; or a similarity of words."""
 
-MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked", "unfinished_reasoning")
+MISSING_REASONS = (
+    *("answered", "unparsed", "refused", "truncated", "failed", "not_asked", "unfinished_reasoning"),
+    "pending",
+)
 """Values of `Verdicts.missing_reason`, by code: 0 for an answer; each other code is a reason for having none."""
 
 
@@ -272,6 +275,11 @@ class Verdicts(ReadOnly):
     def answered(self) -> Bools:
         """Whether the trial has an answer: bool (n_trials,)."""
         return np.asarray(self.missing_reason == 0)
+
+    @property
+    def n_pending(self) -> int:
+        """Number of trials without an outcome so far; 0 unless the run is unfinished."""
+        return int((self.missing_reason == MISSING_REASONS.index("pending")).sum())
 
     @property
     def reused(self) -> Bools:

@@ -180,6 +180,35 @@ class Cost:
     usd_left: float | None = None
     """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
 
+    @property
+    def calls_left(self) -> int:
+        """Number of calls whose answers are not in the store."""
+        return self.calls - self.stored
+
+    def count_affordable(self, max_cost: float | None) -> int | None:
+        """Estimate how many of the calls that are left a cost cap pays for.
+
+        Parameters
+        ----------
+        max_cost : float or None
+            Cost cap in USD; None for no cap.
+
+        Returns
+        -------
+        int or None
+            None if the cap pays for all of them, or if there is no cap or a price is unknown.
+
+        Examples
+        --------
+        >>> cost = Cost(cells=40, calls=2000, tokens_in=0, tokens_out=0, usd=0.10)
+        >>> cost.count_affordable(0.01), cost.count_affordable(1.0)
+        (200, None)
+        """
+        usd = self.usd if self.stored == 0 else self.usd_left
+        if max_cost is None or usd is None or usd <= max_cost:
+            return None
+        return int(self.calls_left * max_cost / usd)
+
 
 @dataclass(frozen=True)
 class PlanRequest:

@@ -124,23 +124,24 @@ class Viewer:
                 if state == "fitted":
                     summary = self._cached(("head", name), get_file_times(folder), partial(Summary, folder))
             except YoudenError as error:
-                lines.append((name, path, "unfinished", None, str(error)))
+                lines.append((name, path, "incomplete", None, str(error)))
             else:
                 lines.append((name, path, state, summary, None))
         return HTMLResponse(render_runs(lines))
 
     def _show_run(self, request: Request) -> Response:
-        """Show the report of a run, or the page that follows a run in progress."""
+        """Show the report of a run, or the page that follows an unfinished one."""
         name, folder = self._find_run(request.path_params["name"])
-        if get_state(folder) == "under way":
+        if get_state(folder) in ("in progress", "unfinished"):
             return HTMLResponse(render_live(name, f"/run/{quote(name, safe='')}"))
         report = self._cached(("page", name), get_file_times(folder), partial(_render_report, name, folder))
         return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
-        """Return the state of a run in progress with its ranking so far, as JSON; {"done": true} if it has ended."""
+        """Return the answers so far of an unfinished run with their ranking, as JSON; {"done": true} if it is fitted."""
         name, folder = self._find_run(request.path_params["name"])
-        if get_state(folder) != "under way":
+        run_state = get_state(folder)
+        if run_state not in ("in progress", "unfinished"):
             return _to_json({"done": True})
 
         plan_time = folder.file("plan.parquet").stat().st_mtime
@@ -153,7 +154,8 @@ class Viewer:
             rows.append(_agent_to_json(agent, cells))
         headings = [column.heading.capitalize() for column in columns]
         figures = draw_live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
-        return _to_json(asdict(state) | {"ranking": rows, "headings": headings, "done": False, "figures": figures})
+        progress = {"done": False, "in_progress": run_state == "in progress", "command": folder.format_command()}
+        return _to_json(asdict(state) | progress | {"ranking": rows, "headings": headings, "figures": figures})
 
     def _get_trials(self, request: Request) -> Response:
         """Return one page of trials as JSON: those that match the filters in the query, sorted by the column `by`.

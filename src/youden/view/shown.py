@@ -22,6 +22,8 @@ from youden.judging.config.judge_files import call_cost, load_judge_of_run
 from youden.judging.question.questions import iter_keys
 from youden.judging.store.answers import open_store_of_folder
 from youden.judging.store.permission import check_store_allowed
+from youden.judging.store.worker_group import is_in_progress
+from youden.pipeline.judged_run import get_run_name
 from youden.pipeline.ranking import rank
 from youden.report.data.answer_blocks import open_trials
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
@@ -240,7 +242,7 @@ def _normalize_search(search: str) -> str:
     return text
 
 
-State = Literal["fitted", "under way", "unfinished"]
+State = Literal["fitted", "in progress", "unfinished", "incomplete"]
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Parameters
     ----------
     paths : sequence of Path
-        Folders of runs.
+        Folders of runs, or folders that contain them.
     root : Path
         Folder whose subfolders are used if `paths` is empty.
 
@@ -293,29 +295,64 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Raises
     ------
     RunFolderError
-        [run-missing]: if a path is not the folder of a run.
+        [run-missing]: if a path is neither the folder of a run nor contains one.
     """
+    if not paths:
+        return Runs(root)
+    run_paths: list[Path] = []
     for path in paths:
-        if not _is_run(path):
+        run_folders = [path] if _is_run(path) else _find_inside(path)
+        if not run_folders:
+            problem = f"{path} contains no run folder" if path.is_dir() else f"There is no folder {path}"
             raise RunFolderError(
-                f"There is no run folder at {path}. Run `youden run CONFIG` to make one, or check the path.",
-                slug="run-missing",
+                f"{problem}. Run `youden run CONFIG` to make a run, or check the path.", slug="run-missing"
             )
-    return Runs(None, tuple(paths)) if paths else Runs(root)
+        run_paths += run_folders
+    return Runs(None, tuple(run_paths))
+
+
+def _find_inside(folder: Path) -> list[Path]:
+    """Return the run folders in a folder, sorted by name; none if it does not exist."""
+    return sorted(path for path in folder.iterdir() if _is_run(path)) if folder.is_dir() else []
 
 
 def get_state(folder: RunFolder) -> State:
-    """Return the state of a run: "fitted", "under way" or "unfinished".
+    """Return the state of a run.
 
-    A run is fitted if its ranking is not older than its answers, and under way if it has a plan and a config but no
-    such ranking.
+    Returns
+    -------
+    {"fitted", "in progress", "unfinished", "incomplete"}
+        "fitted" if the ranking is not older than the answers; also the partial ranking of an unfinished run.
+        "in progress" if the run has no ranking of all answers, and the heartbeat of a process shows that it is being
+        judged. "unfinished" if it has a plan and no ranking, and no process judges it. "incomplete" if it has no plan.
     """
-    is_fitted = folder.has("fit.json") and folder.has("ranking.csv")
-    if is_fitted and not _is_newer(folder, "verdicts.parquet", "fit.json"):
+    has_ranking = folder.has("fit.json") and folder.has("ranking.csv")
+    is_fitted = has_ranking and not _is_newer(folder, "verdicts.parquet", "fit.json")
+    is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
+    if is_planned and not (is_fitted and _is_judged(folder)) and _is_in_progress(folder):
+        return "in progress"
+    if is_fitted:
         return "fitted"
-    if folder.has("plan.parquet") and folder.has("config.yaml"):
-        return "under way"
-    return "unfinished"
+    return "unfinished" if is_planned else "incomplete"
+
+
+def _is_judged(folder: RunFolder) -> bool:
+    """Return whether a run is judged to its end; True if its file is damaged, so that its page shows the error."""
+    try:
+        return folder.is_judged
+    except YoudenError:
+        return True
+
+
+def _is_in_progress(folder: RunFolder) -> bool:
+    """Return whether a process judges a run; False for a judge without a store, and if the store cannot be read."""
+    try:
+        config = folder.read_config()
+        name = get_run_name(folder, folder.read_plan_without_trials())
+        with open_store_of_folder(config.store_location) as store:
+            return is_in_progress(store, name)
+    except YoudenError:
+        return False
 
 
 def get_file_times(folder: RunFolder) -> tuple[float, ...]:
@@ -339,7 +376,7 @@ _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 
 @dataclass(frozen=True)
 class LiveState:
-    """State of a run in progress.
+    """Answers so far of a run in progress, or of an unfinished one.
 
     Attributes
     ----------
@@ -363,7 +400,7 @@ class LiveState:
 
 
 class LiveRun:
-    """Follows a run in progress through its store.
+    """Follows an unfinished run through its store.
 
     Parameters
     ----------
@@ -396,7 +433,7 @@ class LiveRun:
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
         self._answer, self._hard = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
-        self._missing = np.full(n_trials, _CODES["not_asked"], dtype=np.int8)
+        self._missing = np.full(n_trials, _CODES["pending"], dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
@@ -435,7 +472,7 @@ class LiveRun:
 
     def _compute_state(self) -> LiveState:
         """Count the answers so far and rank by them."""
-        is_done = self._missing != _CODES["not_asked"]
+        is_done = self._missing != _CODES["pending"]
         is_answered = self._missing == 0
         ranking, reason = self._rank()
         return LiveState(

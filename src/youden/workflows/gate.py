@@ -470,9 +470,13 @@ def _compute_required_calls(
         """Compute the conditional power for remaining fractions of the variance; both are float arrays (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
         from_items = difference.variance - difference.residual_variance
+        from_trials = difference.residual_variance + difference.rate_variance
+        if not difference.rates_improve and from_trials > 0:
+            left_of_trials = difference.residual_variance * remaining.residual + difference.rate_variance
+            remaining = remaining._replace(residual=left_of_trials / from_trials)
         return conditional_power(
             difference.value,
-            (from_items, difference.residual_variance + difference.rate_variance),
+            (from_items, from_trials),
             remaining=remaining,
             df=difference.df(difference.n_items),
             later_df=np.array([difference.df(n) for n in later_items.tolist()]),
@@ -487,7 +491,7 @@ def _compute_required_calls(
         calls = int(forecast.calls[is_enough.argmax()])
         return RequiredCalls(calls=calls, usd=None if usd is None else usd * calls)
 
-    # with every comparison on the present items, both variances shrink in proportion to 1 / items
+    # with every comparison on the present items, the variances of mean answers shrink in proportion to 1 / items
     later_items = _ITEM_GRID[np.searchsorted(_ITEM_GRID, n_items, side="right") :]
     agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
     residual_share = float(min(forecast.remaining.residual, default=1.0))

@@ -23,7 +23,12 @@ from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answer
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
-from youden.protocol.pooled_trials import count_independent_of_paired, has_default_number, has_free_calls
+from youden.protocol.pooled_trials import (
+    adds_independent,
+    count_independent_of_paired,
+    has_default_number,
+    has_free_calls,
+)
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
@@ -143,10 +148,11 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     Raises
     ------
     RunFolderError
-        If the run is not judged and fitted.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
     """
     plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
+        folder.check_judged()
         plan = folder.read_plan()
         verdicts = folder.read_verdicts(plan)
         agent_ids, n_items = plan.agent_ids, plan.n_items
@@ -274,7 +280,8 @@ def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
         later_blocks = _list_larger_numbers(n_blocks, max_blocks)
         calls = count_calls_of_blocks(plan, later_blocks - n_blocks)
         remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=plan.n_items)
-        difference = estimate_difference(influence, new, old).with_rates(rates, new, old)
+        difference = estimate_difference(influence, new, old)
+        difference = difference.with_rates(rates, new, old, improve=adds_independent(plan))
         return DifferenceForecast(difference, calls, remaining, np.minimum(later_blocks, plan.n_items))
 
     return forecast
@@ -337,7 +344,8 @@ def _forecast_by_fit(
                 difference = estimate_difference(contributions, new, old)
                 break
         if agent_rates is not None:
-            difference = difference.with_rates(agent_rates, new, old)
+            improve = plan is None or adds_independent(plan)
+            difference = difference.with_rates(agent_rates, new, old, improve=improve)
         remaining = RemainingVariance(remaining_share, remaining_share)
         return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 

@@ -110,8 +110,8 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
         reason = "An imported run cannot be extended"
     else:
         reason = "Every comparison on these items has been made"
-    n_items = f"about {needed.items:,}" if needed.items else "more"
-    message = f"{reason}; for 90 %, {n_items} items are needed, or a wider margin."
+    n_items = f"about {needed.items:,} items" if needed.items else "more items or independent trials"
+    message = f"{reason}; for 90 %, {n_items} are needed, or a wider margin."
     if not needed.items_at_current_difference:
         return message
     return (

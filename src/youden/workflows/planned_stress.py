@@ -16,6 +16,7 @@ import numpy as np
 from youden.data.folder.run_config import with_default_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
+from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
 from youden.pipeline.alternative_rankings import PairedAnswers, find_flagged_groups, label_families
@@ -59,13 +60,13 @@ class AttackPlace:
 
 
 def compute_abilities(
-    verdicts: Verdicts, *, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
+    verdicts: Verdicts, *, rate: Floats, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
 ) -> dict[str, Floats]:
     """Compute abilities by each ranking method, as float arrays (n_agents,), higher is better.
 
-    An ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means. Only
-    answered paired trials count. It is NaN if no partner that counts has scored the agent. False-positive rates are not
-    subtracted, unlike in a run.
+    An ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means, minus the
+    agent's false-positive rate: `rate`, float array (n_agents,). Only answered paired trials count. It is NaN if no
+    partner that counts has scored the agent.
 
     Method "plain" weights all partners equally. In "robust", agents that are connected by flagged pairs or by `clones`
     (groups of agents with the same texts) do not score each other and count as one partner. In "family-balanced", the
@@ -82,7 +83,7 @@ def compute_abilities(
     groups["robust"] = find_flagged_groups(answers.totals, plan.agent_ids, clones=clones).cluster
     if len(set(families.values())) > 1:
         groups["family-balanced"] = label_families(families, plan.agent_ids)
-    return {method: _compute_balanced_abilities(answers, group) for method, group in groups.items()}
+    return {method: _compute_balanced_abilities(answers, group) - rate for method, group in groups.items()}
 
 
 def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
@@ -469,7 +470,9 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
 
     if not base.judge.makes_calls and not base.judge.needs_store:
         run_experiment = make_experiment_runner(None, [base])
-        ability = compute_abilities(run_experiment(base).result, families={})["plain"]
+        verdicts = run_experiment(base).result
+        rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
+        ability = compute_abilities(verdicts, rate=rates.rate, families={})["plain"]
         return int(np.nanargmin(ability)), "last in the ranking"
     n_words = [sum(len((text or "").split()) for text in row) for row in base.pool.texts]
     return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"

@@ -20,6 +20,9 @@ from youden.protocol.subsample import count_calls
 from youden.study.agreement import JudgesStudy
 from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
 
+DEFAULT_BUDGET = "50/agent"
+"""Default budget of the second judge: paired trials per agent."""
+
 
 @dataclass(frozen=True, eq=False)
 class PlannedRejudge:
@@ -76,8 +79,10 @@ def plan_rejudge(
         Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store, because
         the store of the run would return the first answers.
     changes : mapping of str to object
-        Config keys of the new run: `calls`, a budget (required); optionally `out`, `seed`, `store`, `max_cost`,
-        `max_missing`. Default of `out`: the folder RUN-by-JUDGE next to `run`.
+        Config keys of the new run: `calls`, a budget; `out`, `seed`, `store`, `max_cost`, `max_missing`. Default of
+        `calls`: `DEFAULT_BUDGET`, or the calls of the run in the folder if these are more. Default of `out`: the folder
+        RUN-by-JUDGE next to `run`. If it has a smaller part, also one from before an extension of `run`, the answers to
+        it are used.
     usual_store : str, optional
         Store to use if `changes` names none.
 
@@ -119,6 +124,11 @@ def plan_rejudge(
 
     first_judged = read_judged_run(run)
     first_config = run.read_config()
+    recorded = RunFolder(folder).find_config()
+    n_recorded = recorded.calls if recorded is not None and recorded.trials_from is not None else None
+    n_calls = count_calls(run.read_plan(), changes.get("calls", DEFAULT_BUDGET))
+    if "calls" not in changes and isinstance(n_recorded, int):
+        n_calls = max(n_calls, n_recorded)
     options = {
         "name": name,
         "pool": first_config.pool,
@@ -126,9 +136,12 @@ def plan_rejudge(
         "judge": judge,
         "trials_from": str(run.path),
         **changes,
-        "calls": count_calls(run.read_plan(), changes["calls"]),
+        "calls": n_calls,
         "out": str(folder),
     }
+    if recorded is not None and n_recorded == n_calls:
+        # without more calls, the part stays as it was before extensions of the run
+        options["extensions"] = recorded.extensions
     config = RunConfig.model_validate(options)
 
     # a store with the answers of the same judge would return these, so the new run gets its own

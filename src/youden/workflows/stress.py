@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from youden.judging.scheduler.options import JudgingOptions
 from youden.pools.checks.check import find_agent_problems
 from youden.pools.checks.checked import SampledTexts
 from youden.pools.checks.plain_facts import response_lengths
+from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Finding, Pool, Verdicts
 from youden.types.pool import Floats
@@ -144,8 +146,12 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
     base = planned.base
     base_verdicts, spent = run_experiment(base)
     findings = _check_agents(base.pool)
-    abilities_before = compute_abilities(base_verdicts, families=planned.families, clones=_get_clones(findings))
-    flagged_before = _slug_agent_pairs(findings)
+    false_positives = TrialsByItem.from_verdicts(base_verdicts).false_positives
+    rates = false_positives.estimate_rates()
+    abilities = compute_abilities(
+        base_verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
+    )
+    baseline = _Baseline(abilities, _slug_agent_pairs(findings), false_positives, rates)
 
     results = []
     for attack in planned.attacks:
@@ -159,15 +165,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
             results.append(AttackResult(attack.name, attack.attack.description, skipped_reason=why_not))
             continue
         spent += usd
-        result = _evaluate_attack(
-            planned,
-            attack,
-            attack.planted,
-            verdicts,
-            abilities_before=abilities_before,
-            flagged_before=flagged_before,
-        )
-        results.append(result)
+        results.append(_evaluate_attack(planned, attack, attack.planted, verdicts, baseline=baseline))
 
     is_compared = (base.plan.trial_type == PAIRED) & base_verdicts.answered
     return Stress(
@@ -179,11 +177,25 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
         n_trials=len(base.plan),
         base_agent=base.pool.agents[planned.base_agent].id,
         base_agent_reason=planned.base_agent_reason,
-        places={method: get_rank(ability, planned.base_agent) for method, ability in abilities_before.items()},
+        places={method: get_rank(ability, planned.base_agent) for method, ability in abilities.items()},
         attacks=tuple(results),
         warnings=base_verdicts.warnings,
         usd=spent,
     )
+
+
+class _Baseline(NamedTuple):
+    """The pool without an attack, with which each attack is compared.
+
+    abilities : ranking method → float array (n_agents,)
+    flagged : pairs (slug of a finding, agent)
+    false_positives, rates : sums of the independent trials, and the agents' false-positive rates
+    """
+
+    abilities: Mapping[str, Floats]
+    flagged: frozenset[tuple[str, str]]
+    false_positives: IndependentTotals
+    rates: AgentRates
 
 
 def _evaluate_attack(
@@ -192,32 +204,34 @@ def _evaluate_attack(
     planted: PlantedAgents,
     verdicts: Verdicts,
     *,
-    abilities_before: Mapping[str, Floats],
-    flagged_before: frozenset[tuple[str, str]],
+    baseline: _Baseline,
 ) -> AttackResult:
-    """Compare ranks and findings under an attack with those before it.
+    """Compare ranks and findings under an attack with those of the pool without an attack.
 
-    abilities_before : ranking method → float array (n_agents,)
-    flagged_before : pairs (slug of a finding, agent)
+    The attack adds independent trials of the planted agents only, so the rates of the other agents do not change.
     """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     n_base = len(planned.base.plan)
     findings = _check_agents(planted.pool)
-    abilities_after = compute_abilities(verdicts, families=planned.families, clones=_get_clones(findings))
+    trials = TrialsByItem.from_verdicts(verdicts)
+    rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, np.array(planted.agents))
+    abilities_after = compute_abilities(
+        verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
+    )
 
     detected: dict[str, tuple[str, ...]] = {}
     for finding in findings:
         if caught := [agent for agent in finding.agents if agent in planted.ids]:
             detected[finding.slug] = (*detected.get(finding.slug, ()), *caught)
-    newly_flagged = {agent for _, agent in _slug_agent_pairs(findings) - flagged_before}
+    newly_flagged = {agent for _, agent in _slug_agent_pairs(findings) - baseline.flagged}
     newly_flagged -= {*planted.ids, ids[planned.base_agent]}
 
     landings = {}
-    for method, before in abilities_before.items():
+    for method, before in baseline.abilities.items():
         ranks = attack_ranks(before, abilities_after[method], weak=planned.base_agent, ids=ids)
         if ranks is not None:
             landings[method] = ranks
-    alarmed = {k for alarm in TrialsByItem.from_verdicts(verdicts).yes_counts.find_alarms() for k in alarm.agents}
+    alarmed = {k for alarm in trials.yes_counts.find_alarms() for k in alarm.agents}
     return AttackResult(
         attack=attack.name,
         description=attack.attack.description,

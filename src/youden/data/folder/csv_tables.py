@@ -28,6 +28,7 @@ from youden.types.facts import (
     ALTERNATIVE_RANKINGS,
     AlternativeRanking,
     ChoiceFacts,
+    PartialFacts,
     RankedBy,
     RankingRow,
     RunFacts,
@@ -51,6 +52,7 @@ _COPIED_FACTS = (
     "n_significant_pairs",
     "choice",
     "recommendation",
+    "partial",
 )
 """Fields of `fit.json` that `ranking.json` repeats."""
 
@@ -89,6 +91,8 @@ class RankingFile(StrictFile):
     """Everything that the numbers depend on, as text."""
     digest: str
     """Digest of the signature."""
+    partial: PartialFacts | None = None
+    """How much of the run is done, if it is unfinished, as in `fit.json`."""
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:

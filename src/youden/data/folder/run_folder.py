@@ -164,13 +164,29 @@ class RunFolder:
 
         return self._read_cached("verdicts.parquet", read)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether verdicts.parquet has an outcome of every trial; False for the answers so far of an unfinished run."""
+        return self.has("verdicts.parquet") and not self._read_verdicts_metadata().n_pending
+
     def check_judged(self) -> None:
-        """Raise RunFolderError [run-unjudged] if the run has no answers yet."""
+        """Raise RunFolderError [run-unjudged] if the run has no answers yet, [run-partial] if it is unfinished."""
         if not self.has("verdicts.parquet"):
+            raise self.make_unjudged_error()
+        n_pending = self._read_verdicts_metadata().n_pending
+        if n_pending:
             raise RunFolderError(
-                f"{self.path} has no answers yet. Run `{self.format_command()}` to judge it first.",
-                slug="run-unjudged",
+                f"{self.path} is unfinished: {n_pending:,} of its calls have no outcome yet. Run `{self.format_command()}` to "
+                "finish it first.",
+                slug="run-partial",
             )
+
+    def make_unjudged_error(self) -> RunFolderError:
+        """Return the error for a run that has no answers yet."""
+        message = (
+            f"{self.path} has no answers that could be ranked yet. Run `{self.format_command()}` to judge it first."
+        )
+        return RunFolderError(message, slug="run-unjudged")
 
     def read_plan_without_trials(self) -> Plan:
         """Read plan.parquet without its trials, which is fast."""
@@ -187,11 +203,15 @@ class RunFolder:
 
     def read_judged_plan_digest(self) -> str:
         """Read the digest of the plan to which verdicts.parquet belongs."""
-        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).plan_digest
+        return self._read_verdicts_metadata().plan_digest
 
     def read_recorded_judge(self) -> Mapping[str, Json]:
         """Read the settings of the judge whose answers are in verdicts.parquet."""
-        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).judge
+        return self._read_verdicts_metadata().judge
+
+    def _read_verdicts_metadata(self) -> VerdictsMetadata:
+        """Read the metadata of verdicts.parquet."""
+        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet"))
 
     def cache_pool(self, pool: Pool, config: RunConfig) -> None:
         """Keep the pool of the run in memory until a pool file that `config` names changes."""

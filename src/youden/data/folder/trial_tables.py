@@ -118,7 +118,11 @@ PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_PLAIN_FIE
 
 
 class VerdictsMetadata(TableMetadata):
-    """Metadata of verdicts.parquet; `measured` lists the optional columns for which the judge provided values."""
+    """Metadata of verdicts.parquet.
+
+    `measured` lists the optional columns for which the judge provided values. `n_pending` is the number of trials
+    without an outcome, if the run is unfinished.
+    """
 
     type: Literal["verdicts"] = "verdicts"
     plan_digest: str
@@ -127,6 +131,7 @@ class VerdictsMetadata(TableMetadata):
     warnings: tuple[Finding, ...]
     measured: tuple[str, ...]
     usd_calibration: float | None
+    n_pending: int = 0
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -207,6 +212,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         warnings=verdicts.warnings,
         measured=tuple(measured),
         usd_calibration=None if isnan(verdicts.usd_calibration) else verdicts.usd_calibration,
+        n_pending=verdicts.n_pending,
     )
 
     trials = plan.trials.columns()

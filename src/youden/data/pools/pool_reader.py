@@ -86,7 +86,7 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
     raise Source(pool_path).make_error(
         None,
         f"a pool is a folder, a .csv or a .parquet: got a file that ends in {pool_path.suffix!r}. "
-        "Convert it, or pass its folder.",
+        f"Run `{format_command(['youden', 'init', str(path)])}` to make a pool of it, and pass that pool.",
         slug="pool-kind",
     )
 

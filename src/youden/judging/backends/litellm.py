@@ -17,6 +17,7 @@ from typing import Any
 import openai
 
 from youden.errors import ConfigError, JudgeError
+from youden.extras import format_install
 from youden.judging.call.connection import Connection, make_request_body, make_status_error, parse_retry_after
 from youden.judging.call.failures import CallError, classify_status, find_fatal_code, make_http_error, reject_if_echoed
 from youden.judging.call.reply import NO_COOKIES, join_contents, parse_completion, read_response
@@ -179,7 +180,7 @@ def _import_litellm() -> Any:
         library: Any = import_module("litellm")
     except ImportError:
         raise JudgeError(
-            "The judge's backend is litellm, which is not installed. Install it with: pip install 'youden[litellm]'.",
+            f"The judge's backend is litellm, which is not installed. Install it with: {format_install('litellm')}.",
             slug="judge-extra",
         ) from None
     # litellm's warnings repeat a server's replies, which may contain keys

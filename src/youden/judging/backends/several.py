@@ -275,7 +275,13 @@ class Jury:
             answer = np.mean(answers, axis=0)  # NaN if a judge has no answer
             hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
 
-        first_reason = _find_first_reason(np.stack([ballot.missing_reason for ballot in ballots]))
+        # a trial of an unfinished run is pending until all judges have answered it
+        missing_reasons = np.stack([ballot.missing_reason for ballot in ballots])
+        pending = MISSING_REASONS.index("pending")
+        is_pending = (missing_reasons == pending).any(axis=0)
+        answer[is_pending] = hard_answer[is_pending] = np.nan
+
+        first_reason = np.where(is_pending, pending, _find_first_reason(missing_reasons))
         missing_reason = np.where(np.isnan(answer), first_reason, 0).astype(np.int8)
         return Verdicts(
             plan=plan,

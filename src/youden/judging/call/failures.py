@@ -246,7 +246,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
             slug="judge-unreachable",
         )
     return JudgeError(
-        f"{reply} No call of this run was answered. Check `model` and `parameters` in the judge's config.",
+        f"{reply} No call of this run was answered. Check `model`, `decision` and `parameters` in the judge's config.",
         slug="judge-rejects",
     )
 

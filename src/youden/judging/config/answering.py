@@ -101,7 +101,8 @@ class AnswerSettings(BaseModel):
     prompt : str
         Name of a prompt, or the path of a file that ends in `.md`.
     decision : {"text", "json", "logprobs"}
-        How the judge decides.
+        How the judge decides. If it is not set, a loaded config has "logprobs" if the provider is known to return
+        log-probabilities for the model, and "text" otherwise.
     temperature : float or None
         Sampling temperature; None to send none.
     max_tokens : int or None

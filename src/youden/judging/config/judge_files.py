@@ -6,22 +6,20 @@ package, without importing it, or from the shipped part of that table. The netwo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from pydantic import ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, get_backend_record, infer_judge_keys
+from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, infer_judge_keys
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
+from youden.judging.config.price_table import describe_table, find_table_entry, find_table_price
 from youden.judging.config.settings import JudgeConfig, call_cost
 from youden.judging.config.trust import find_base_url, find_litellm_fault
 from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
@@ -33,74 +31,6 @@ if TYPE_CHECKING:
 
 JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 """The values that public functions accept as `judge`."""
-
-_LITELLM_TABLE = "model_prices_and_context_window_backup.json"
-PRICES = "prices.json"
-"""File in configs/ with the part of litellm's table for the providers in `PROVIDERS`, and its version and date."""
-
-
-def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
-    """Find the prices of a judge's model in litellm's table.
-
-    Parameters
-    ----------
-    config : JudgeConfig
-
-    Returns
-    -------
-    (float, float) or None
-        USD per million tokens of requests and of answers. None if the table has no price for the model, or if the judge
-        has a custom address, where any price is possible.
-    """
-    backend, model = config.backend, config.model
-    if model is None or config.address not in ("", get_backend_record(backend).address):
-        return None
-
-    entry = _find_table_entry(backend, model)
-    if backend in PROVIDERS and entry.get("litellm_provider") != _get_table_provider(backend):
-        return None  # a model of another provider with the same name
-    usd_per_token_in = entry.get("input_cost_per_token")
-    usd_per_token_out = entry.get("output_cost_per_token")
-    if not usd_per_token_in or not usd_per_token_out:
-        return None
-    return round(1e6 * usd_per_token_in, 6), round(1e6 * usd_per_token_out, 6)
-
-
-def _find_table_entry(backend: str, model: str) -> Mapping[str, Any]:
-    """Return a model's entry in the table of prices, listed with or without its provider; empty if there is none."""
-    table = _load_table()
-    return table.get(f"{_get_table_provider(backend)}/{model}") or table.get(model, {})
-
-
-def _get_table_provider(backend: str) -> str:
-    """Return the name of a backend's provider in the table of prices."""
-    return get_backend_record(backend).priced_as or backend
-
-
-@cache
-def _load_table() -> Mapping[str, Mapping[str, Any]]:
-    """Load litellm's table if litellm is installed, else the shipped part of it."""
-    spec = find_spec("litellm")
-    if spec is None or spec.origin is None:
-        return _read_table(find_resource("configs", PRICES, local=False))
-    try:
-        return _read_table(Path(spec.origin).parent / _LITELLM_TABLE)
-    except (OSError, ValueError):
-        return {}
-
-
-def _read_table(file: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Read a JSON file that maps each name to a mapping."""
-    table: Mapping[str, Mapping[str, Any]] = orjson.loads(file.read_bytes())
-    return table
-
-
-def _describe_table() -> str:
-    """Describe the table of prices by the version of litellm or, for the shipped part, by its source and date."""
-    source = _load_table().get("source")
-    if source is None:
-        return f"litellm {version('litellm')}'s table"
-    return str(source["description"])
 
 
 __all__ = ["JudgeConfig", "call_cost", "load_judge_config", "load_judge_of_run"]
@@ -282,7 +212,7 @@ def _needs_no_file(name: str) -> bool:
     if keys is None:
         return False
     names_provider = "/" in name
-    return names_provider or bool(_find_table_entry(str(keys["backend"]), name))
+    return names_provider or bool(find_table_entry(str(keys["backend"]), name))
 
 
 def report_judge_shadow(name: str, path: Path) -> bool:
@@ -361,12 +291,13 @@ def _validate(
             )
         return config
 
+    config = _with_default_decision(config)
     config.questions()
     _check_provider(config, location)
     if config.price_in is None and config.price_out is None:
         prices = find_table_price(config)
         if prices is not None:
-            return config.with_prices(*prices, source=_describe_table())
+            return config.with_prices(*prices, source=describe_table())
     return config
 
 
@@ -379,6 +310,22 @@ def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
     url = None if record is None else find_base_url(record.key_variable)
     if url is not None:
         keys["base_url"] = url
+
+
+def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
+    """Return the config with `decision: logprobs` if no decision is set and log-probabilities are known to serve.
+
+    The provider must return them for the model, and the first letter of an answer must identify its label.
+    """
+    pattern = config.record.logprobs_pattern
+    is_at_provider = config.address == config.record.address
+    if "decision" in config.model_fields_set or pattern is None or not is_at_provider:
+        return config
+    labels = config.loaded_prompt.labels
+    initials = {label[:1].casefold() for label in labels}
+    if len(initials) < len(labels) or not re.fullmatch(pattern, config.model or ""):
+        return config
+    return config.with_changes({"decision": "logprobs"})
 
 
 def _check_provider(config: JudgeConfig, location: str) -> None:

@@ -6,6 +6,7 @@ The config is immutable. Methods that begin with `with_` return changed copies.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
@@ -18,6 +19,7 @@ from youden.judging.backend_records import JURY, REPLAY
 from youden.judging.call.connection import Connection, find_url_passwords, make_basic_authorization, to_public_address
 from youden.judging.config.answering import AnswerSettings, RequestSettings
 from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, find_key_uses, get_host, is_loopback
+from youden.judging.question.parsing import Decision
 from youden.judging.question.questions import Questions
 from youden.resources import is_inside_folder
 from youden.types.judging import AnswerKind
@@ -106,6 +108,17 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return "lexical"
         is_hard = self.backend == REPLAY or (self.makes_calls and self.decision != "logprobs")
         return "yes or no" if is_hard else "graded"
+
+    @property
+    def other_decision(self) -> Decision | None:
+        """The decision whose cost a plan also shows, to compare it with `decision`; None if the judge has no other one."""
+        if not self.makes_calls:
+            return None
+        if self.decision == "logprobs":
+            return "text"
+        pattern = self.record.reasoning_pattern
+        is_reasoning = pattern is not None and re.match(pattern, self.model or "") is not None
+        return None if is_reasoning or "logprobs" in self.record.unsupported else "logprobs"
 
     @property
     def makes_calls(self) -> bool:

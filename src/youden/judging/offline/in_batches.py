@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -71,18 +71,22 @@ class BatchRunner:
     ----------
     outcomes : Outcomes
         Work, judge and store. The config of the judge has the prices of batches.
-    provider : BatchProvider
-        Provider of the batches.
+    make_provider : callable
+        Function without arguments that returns the provider of the batches. It is called when the provider is first
+        needed, and looks up the API key.
     budget : Budget
         Cost cap of the run.
     batching : Batching
         Limits of a batch, interval of polls, and receiver of status lines.
     """
 
-    def __init__(self, outcomes: Outcomes, *, provider: BatchProvider, budget: Budget, batching: Batching) -> None:
+    def __init__(
+        self, outcomes: Outcomes, *, make_provider: Callable[[], BatchProvider], budget: Budget, batching: Batching
+    ) -> None:
         self._outcomes = outcomes
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
-        self._provider = provider
+        self._make_provider = make_provider
+        self._opened: BatchProvider | None = None
         self._config = outcomes.judge
         self._budget = budget
         self._batching = batching
@@ -92,6 +96,18 @@ class BatchRunner:
         self._failed_calls: dict[str, Call] = {}  # by request hash
         self._unreserved_usd = 0.0  # largest possible cost of the leased requests that are in no batch yet
         self._is_over_cap = False
+
+    @property
+    def _provider(self) -> BatchProvider:
+        """Provider of the batches, made on first use. Raises: JudgeError [judge-no-key] if its API key is missing."""
+        if self._opened is None:
+            self._opened = self._make_provider()
+        return self._opened
+
+    async def aclose(self) -> None:
+        """Close the connection of the provider, if one was opened."""
+        if self._opened is not None:
+            await self._opened.aclose()
 
     async def run(self) -> None:
         """Send batches, wait for them and store their results until every trial has an outcome.
@@ -200,10 +216,11 @@ class BatchRunner:
         The record is stored before anything is sent, so that an interrupted run can resume the batch. A failed step ends
         the run.
         """
+        provider = self._provider  # raises an error about its key before the batch is recorded
         job = self._leases.note(math.fsum(line.usd for line in lines), [line.key for line in lines])
         self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
         try:
-            file = await self._provider.upload(b"".join(line.text for line in lines))
+            file = await provider.upload(b"".join(line.text for line in lines))
         except CallError as error:
             self._end_unsent(job, error, may_exist=False)
             return None

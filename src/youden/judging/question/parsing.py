@@ -200,7 +200,9 @@ def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
     return text[: n_remaining - n_tail] + MARK + text[len(text) - n_tail :]
 
 
-MissingReason = Literal["answered", "unparsed", "refused", "truncated", "unfinished_reasoning", "failed", "not_asked"]
+MissingReason = Literal[
+    "answered", "unparsed", "refused", "truncated", "unfinished_reasoning", "failed", "not_asked", "pending"
+]
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ class JudgingOptions:
         Cost account of the payments in the store; None to record none.
     stored_only : bool
         Whether nothing is sent; the run then ends if the store does not contain all answers.
+    allows_pending : bool
+        With `stored_only`: whether trials without a stored outcome are pending instead. The store is not changed.
     team : WorkerGroup or None
         The other processes that work on the run; None if there are none.
     keys : callable
@@ -141,6 +143,7 @@ class JudgingOptions:
     grace: float = 8.0
     account: str | None = None
     stored_only: bool = False
+    allows_pending: bool = False
     team: WorkerGroup | None = None
     keys: KeySource = iter_keys
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from youden.errors import BudgetError, YoudenError
+from youden.errors import BudgetError, JudgeError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import CallError, Failure, to_judge_error
@@ -112,8 +112,11 @@ class Outcomes:
             self.store.pay(self.account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
-        """End a call with an answer."""
-        self.stop.record_answer()
+        """End a call with an answer. The run ends if the first answers lack log-probabilities that the judge needs."""
+        if self._lacks_logprobs(completion):
+            self.stop.record_failure(self._make_logprobs_error, n_requests=len(self.work))
+        else:
+            self.stop.record_answer()
         self.known_good_call = call
         self.store_failures()
         self._store(call, completion)
@@ -169,6 +172,19 @@ class Outcomes:
         else:
             self._early_failures.append((call, failure))
         self._report(call, failure, usd=call.usd)
+
+    def _lacks_logprobs(self, completion: Completion) -> bool:
+        """Return whether a reply has a text, but not the log-probabilities that `decision: logprobs` needs."""
+        needs_logprobs = self.judge.decision == "logprobs" and self.backend.live
+        return needs_logprobs and bool(completion.text) and not (completion.top_logprobs or completion.refusal)
+
+    def _make_logprobs_error(self) -> YoudenError:
+        """Return the error that ends the run if the first replies lack log-probabilities."""
+        return JudgeError(
+            f"The first replies of the judge '{self.judge.name}' have no log-probabilities, which `decision: logprobs` needs. "
+            "Set `decision: text` in the judge's config.",
+            slug="judge-logprobs",
+        )
 
     def _store(self, call: Call, outcome: Completion | Failure) -> None:
         """Add an outcome to the store, and to the cassette if one is recorded."""

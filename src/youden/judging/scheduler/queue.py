@@ -249,9 +249,12 @@ class Dispatcher:
         """Acquire leases on calls and queue them, except those that another process leased, answered or sent in a batch.
 
         A lease is the exclusive right to send a request. Calls that another process has leased wait for its answer.
+
+        Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
         if not calls:
             return
+        self._caller.backend.open()  # raises an error about the API key before anything is leased
         leased, batched, stored = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
 
         ended_keys = []

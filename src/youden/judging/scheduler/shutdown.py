@@ -300,12 +300,12 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> b
 
 
 def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
-    """Check that a finished run has enough answers.
+    """Check that enough of the trials that are done have answers.
 
     Parameters
     ----------
     verdicts : Verdicts
-        All trials of the plan.
+        All trials of the plan. Pending ones are not counted.
     max_missing : float
         Largest fraction of trials without an answer, in [0, 1].
 
@@ -314,9 +314,11 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     TooManyMissingError
         [too-many-missing]: if a larger fraction is missing, or if a judge, alone or in a jury, answered no trial.
     """
-    n, n_missing = len(verdicts), int((~verdicts.answered).sum())
+    n = len(verdicts) - verdicts.n_pending
+    n_missing = n - int(verdicts.answered.sum())
     if n_missing > max_missing * n or n_missing == n > 0:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
+        del counts["pending"]
         raise make_too_many_missing_error(n_missing, n, reasons=format_missing_reasons(counts), max_missing=max_missing)
     if verdicts.votes is not None:
         judges = cast(list[dict[str, Json]], verdicts.judge["judges"])

@@ -25,6 +25,7 @@ from typing import Any, Self, cast
 import orjson
 
 from youden.errors import ConfigError
+from youden.extras import format_install
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import validate_completion
 from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Row, StorageBackend, read_all_rows
@@ -94,7 +95,7 @@ def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
     except ImportError as error:
         raise ConfigError(
             f"The store {redact_location(text)} needs a package that is not installed ({error}). "
-            "Install it with: pip install 'youden[postgres]'.",
+            f"Install it with: {format_install('postgres')}.",
             slug="store-package",
         ) from None
     return backend_class(text, read_only=read_only)

@@ -321,6 +321,22 @@ class StorageBackend(Protocol):
             The result of `change`.
         """
 
+    def read_members(self, run: str) -> tuple[float, Sequence[Member]]:
+        """Return the current time and the members of a run.
+
+        Parameters
+        ----------
+        run : str
+            Name of the run.
+
+        Returns
+        -------
+        now : float
+            Current time, on the clock of `Member.expires`.
+        members : sequence of Member
+            Members, of which some may have ended.
+        """
+
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table.
 

@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from youden.judging.call.failures import Attempts, Failure
-from youden.judging.question.parsing import Reading, make_missing_reading
+from youden.judging.question.parsing import MissingReason, Reading, make_missing_reading
 from youden.judging.question.questions import Questions, RowKey
 from youden.judging.store.answers import Store
 from youden.judging.store.contract import Payment
@@ -179,6 +179,13 @@ class Costs:
 class PlanAnswers:
     """The answers to the trials of a plan, collected chunk by chunk.
 
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    missing_reason : str, default "not_asked"
+        Reason why the answers to trials that are not `put` are missing.
+
     Attributes
     ----------
     key : bytes array S64, shape (n_trials,)
@@ -187,7 +194,7 @@ class PlanAnswers:
         Number of answers by model and fingerprint.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, missing_reason: MissingReason = "not_asked") -> None:
         n = len(plan)
         self.key = np.zeros(n, dtype="S64")
         self.served = ServedModels()
@@ -195,7 +202,7 @@ class PlanAnswers:
         self._counts: Counter[str] = Counter()
         self._answer = np.full(n, np.nan)
         self._hard = np.full(n, np.nan)
-        self._missing = np.full(n, _CODES["not_asked"], dtype=np.int8)
+        self._missing = np.full(n, _CODES[missing_reason], dtype=np.int8)
         self._served = np.full(n, -1, dtype=np.int32)
         self._models: dict[str, int] = {}
 
@@ -300,6 +307,7 @@ def read_answers(
     is_new: Bools | None = None,
     on_read: Callable[..., None] = lambda n, *, missing, stored: None,
     on_not_stored: Callable[[str, int], None] = lambda key, row: None,
+    not_stored: MissingReason = "not_asked",
 ) -> PlanAnswers:
     """Read the answers to all trials of a plan from a store and parse them.
 
@@ -320,13 +328,15 @@ def read_answers(
         no answer ("answered" if they have one), and whether the outcome was stored before this invocation.
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
+    not_stored : str, default "not_asked"
+        Reason why the answers to these trials are missing.
 
     Returns
     -------
     PlanAnswers
-        Without the trials that `on_not_stored` was called for.
+        Its `n_done` does not count the trials that `on_not_stored` was called for.
     """
-    plan_answers = PlanAnswers(plan)
+    plan_answers = PlanAnswers(plan, missing_reason=not_stored)
     if is_new is None:
         is_new = np.zeros(len(plan), dtype=np.bool_)
 

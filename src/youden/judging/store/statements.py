@@ -212,14 +212,16 @@ class SqlBackend:
             where = "owner = ? AND key IN (SELECT value FROM EACH)"
             self._change_leases(_RELEASE_LEASES.format(where), owner, _to_json(keys))
 
+    def read_members(self, run: str) -> tuple[float, Sequence[Member]]:
+        """Read the current time and the workers of a run."""
+        return self._do("read", lambda db: _select_members(db, run))
+
     def members(self, run: str, change: Change) -> Sequence[Member]:
         """Read the workers of a run, let `change` replace them, and store and return the new ones."""
 
         def replace_members(db: Session) -> Sequence[Member]:
             self._lock_name(db, run)
-            rows = db.rows("SELECT * FROM @workers WHERE run = ?", run)
-            now = db.rows("SELECT NOW")[0][0]
-            members = change(now, [Member(*values) for _, *values in rows])
+            members = change(*_select_members(db, run))
             db.run("DELETE FROM @workers WHERE run = ?", run)
             db.many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
             return members
@@ -271,6 +273,13 @@ def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]
     """Return the values of a row of `costs`, in which an unknown cost is NULL."""
     usd = None if math.isnan(payment.usd) else payment.usd
     return account, key, usd, payment.tokens_in, payment.tokens_out, payment.seconds
+
+
+def _select_members(db: Session, run: str) -> tuple[float, Sequence[Member]]:
+    """Return the current time and the workers of a run."""
+    rows = db.rows("SELECT * FROM @workers WHERE run = ?", run)
+    now = db.rows("SELECT NOW")[0][0]
+    return now, [Member(*values) for _, *values in rows]
 
 
 def _insert_statement(table: str) -> str:

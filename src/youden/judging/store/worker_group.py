@@ -210,7 +210,7 @@ class WorkerGroup:
         """Return the new rows: the living members, one row for all ended ones, and this member's row last."""
         # a store that someone else wrote could contain a negative amount, which would raise the cap
         others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
-        living = [row for row in others if row.name and row.expires >= now and not is_dead_process(row.name)]
+        living = [row for row in others if _is_alive(row, now=now)]
         if self._is_coordinator and any(row.leads for row in living):
             raise self._busy_error()
 
@@ -257,6 +257,30 @@ class WorkerGroup:
             except YoudenError as error:
                 self.lost = error
                 return
+
+
+def _is_alive(member: Member, *, now: float) -> bool:
+    """Return whether a row belongs to a process that renewed it in time, and that is not known to have ended."""
+    return bool(member.name) and member.expires >= now and not is_dead_process(member.name)
+
+
+def is_in_progress(store: Store, run: str) -> bool:
+    """Return whether a process sends requests for a run, according to its heartbeat.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the run, which is only read.
+    run : str
+        Name of the run.
+
+    Returns
+    -------
+    bool
+        False once the last process has ended; on another machine, `LEASE_SECONDS` after its last heartbeat.
+    """
+    now, members = store.backend.read_members(run)
+    return any(_is_alive(member, now=now) for member in members)
 
 
 @contextmanager

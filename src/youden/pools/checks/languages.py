@@ -1,10 +1,16 @@
-"""Find agents that respond in another language, by `py3langid` from a few responses per agent."""
+"""Find agents that respond in another language than most agents do to the same items.
+
+The language is detected by `py3langid` from a few responses per agent. Items may have different languages, as in a
+bilingual pool: each response is compared with the other responses to its item.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 
 import numpy as np
 
@@ -41,49 +47,83 @@ class Languages:
 
 
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
-    """Detect the language of each agent from some of its responses, and report agents that use another language than most.
+    """Detect the languages of responses, and report agents that do not respond in the main language of the items.
+
+    The main language of an item is that of most of its responses, so a pool whose items have different languages is no
+    problem.
 
     Parameters
     ----------
     sample : SampledTexts
-        Responses. Of each agent, at most 12 responses are classified.
+        Responses. Of each agent, at most 12 responses are classified, as far as possible on the same items.
     seed : int, default 0
-        Seed of the selection of responses.
+        Seed of the selection of items.
 
     Returns
     -------
     Languages
-        Number of agents by language, and a finding if there are two languages or more. An agent without a language in
-        most of its responses is not counted.
+        Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
+        agent without a language in most of its responses is not counted.
 
     Raises
     ------
     ConfigError
         [languages-missing] if the package `py3langid` is not installed.
     """
-    code_by_agent = _detect_languages(sample, standalone_stream(seed))
-    n_agents = Counter(code_by_agent.values())
-    if len(n_agents) < 2:
-        return Languages(dict(n_agents), ())
+    codes = _detect_languages(sample, standalone_stream(seed))
+    language_by_agent = {k: _most_common(by_item.values()) for k, by_item in codes.items()}
+    n_agents = Counter(code for code in language_by_agent.values() if code is not None)
+    languages = dict(n_agents.most_common())
 
-    main_language, n_main = n_agents.most_common(1)[0]
-    others = tuple(sample.pool.agents[k].id for k, code in code_by_agent.items() if code != main_language)
+    others = _find_others(codes)
+    if not others:
+        return Languages(languages, ())
+    names = tuple(sample.pool.agents[k].id for k in others)
     listing = ", ".join(f"{code} ({n})" for code, n in n_agents.most_common())
     finding = Finding(
         "languages",
-        f"Agents respond in several languages: {listing}. Not in {main_language}: {format_names(others)}.",
+        f"Agents respond in several languages: {listing}. Not in the language of the other responses: {format_names(names)}.",
         "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
         "language last, whatever they contain; a model compares them less reliably than responses in one "
         "language.",
         "Rank each language separately, or translate the responses before ranking.",
-        agents=others,
-        facts={"share": 1 - n_main / len(code_by_agent)},
+        agents=names,
+        facts={"share": len(others) / len(codes)},
     )
-    return Languages(dict(n_agents.most_common()), (finding,))
+    return Languages(languages, (finding,))
 
 
-def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, str]:
-    """Return the language code of each agent that uses one language in most of its classified responses, by position."""
+def _find_others(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
+    """Return the positions of the agents that respond to most of their items in another language than most agents.
+
+    `codes` holds the language code of each classified response, by position of the agent and of the item.
+    """
+    codes_by_item: defaultdict[int, list[str]] = defaultdict(list)
+    for by_item in codes.values():
+        for item, code in by_item.items():
+            codes_by_item[item].append(code)
+    main_language = {item: Counter(item_codes).most_common(1)[0][0] for item, item_codes in codes_by_item.items()}
+
+    others = []
+    for k, by_item in codes.items():
+        is_other = [main_language[item] != code for item, code in by_item.items()]
+        if sum(is_other) > len(is_other) / 2:
+            others.append(k)
+    return others
+
+
+def _most_common(codes: Iterable[str]) -> str | None:
+    """Return the code that more than half of `codes` are; None if there is none."""
+    counts = Counter(codes)
+    code, n = counts.most_common(1)[0]
+    return code if n > counts.total() / 2 else None
+
+
+def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
+    """Return the language code of each classified response, by position of the agent and of the item.
+
+    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
+    """
     try:
         classify = import_module("py3langid").classify
     except ModuleNotFoundError as error:
@@ -94,14 +134,11 @@ def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[in
 
     texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
     max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
-    code_by_agent: dict[int, str] = {}
-    for k, row in enumerate(sample.pool.texts[:, sample.items]):
-        texts = [text for text in row if text is not None and len(text) >= MIN_CLASSIFIED_CHARACTERS]
-        if len(texts) < MIN_CLASSIFIED_TEXTS:
-            continue
-        chosen = rng.permutation(len(texts))[:max_texts]
-        codes = Counter(str(classify(texts[i][:MAX_CLASSIFIED_CHARACTERS])[0]) for i in chosen)
-        code, n_texts = codes.most_common(1)[0]
-        if n_texts > len(chosen) / 2:
-            code_by_agent[k] = code
-    return code_by_agent
+    items = rng.permutation(sample.items).tolist()  # all agents are classified on the first items that they have
+    codes: dict[int, dict[int, str]] = {}
+    for k, row in enumerate(sample.pool.texts):
+        long_texts = ((j, row[j]) for j in items if row[j] is not None and len(row[j]) >= MIN_CLASSIFIED_CHARACTERS)
+        chosen = list(islice(long_texts, max_texts))
+        if len(chosen) >= MIN_CLASSIFIED_TEXTS:
+            codes[k] = {j: str(classify(text[:MAX_CLASSIFIED_CHARACTERS])[0]) for j, text in chosen}
+    return codes

@@ -356,7 +356,7 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
             f"Add it under `models:`, or map it with --model-map {name}=JUDGE.",
             slug="model-map",
         ) from error
-    return config
+    return config.with_changes({"decision": "text"})  # it writes a text instead of deciding
 
 
 def _file_error(path: Path, problem: str) -> ConfigError:

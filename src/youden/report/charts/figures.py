@@ -13,6 +13,7 @@ import numpy as np
 
 from youden.report.charts import checks as check_charts
 from youden.report.charts.marks import (
+    NO_GROUP,
     SCORE,
     Column,
     Figure,
@@ -169,18 +170,21 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     drawn = ranked[:MAX_RANKED]
     columns: dict[str, Column] = {
         "agent": [agent.agent for agent in drawn],
-        "group": [agent.group or "no group" for agent in drawn],
         "ability": [agent.ability for agent in drawn],
     }
+    has_groups = any(agent.group for agent in drawn)
+    if has_groups:
+        columns["group"] = [agent.group or NO_GROUP for agent in drawn]
     for name, attribute in {"distance": "ability", "low": "low", "high": "high"}.items():
         values = [getattr(agent, attribute) for agent in drawn]
         columns[name] = [None if value is None else value - average for value in values]
     frame = Frame.from_rows(drawn, **columns, ranks="ranks", trials="n_trials")
     numbers = ("ability:Q .3f", "distance:Q +.3f", "low:Q +.3f", "high:Q +.3f", "trials:Q ,")
+    names = ["agent:N", "group:N", "ranks:N"] if has_groups else ["agent:N", "ranks:N"]
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=color_by_group(frame),
-        tooltip=make_tooltips("agent:N", "group:N", "ranks:N", *numbers),
+        tooltip=make_tooltips(*names, *numbers),
     )
     x = alt.X("distance:Q", title=["ability minus the average agent's", SCORE], scale=alt.Scale(zero=False))
     chart = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(x=x)

@@ -189,9 +189,16 @@ def color_by(column: str, title: str | None = None, *, domain: Sequence[str] = (
     return alt.Color(f"{column}:N", title=title, scale=scale)
 
 
-def color_by_group(frame: Frame) -> alt.Color:
-    """Colour marks by group, with the same colours in all figures of a run."""
-    return color_by("group", "group", domain=sorted({str(group) for group in frame.columns["group"]}))
+NO_GROUP = "no group"
+"""Text of an agent without a group in a figure."""
+
+
+def color_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
+    """Colour marks by group, with the same colours in all figures of a run; one colour without a legend if there are none."""
+    groups = sorted({str(group) for group in frame.columns.get("group", ())})
+    if groups in ([], [NO_GROUP]):
+        return alt.ColorValue(GROUP_COLOURS[0])
+    return color_by("group", "group", domain=groups)
 
 
 def make_dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:
@@ -207,4 +214,4 @@ def format_n_answers(summary: Summary) -> str:
     calls = summary.calls
     if calls is None:
         return "imported rates"
-    return f"{calls.n_calls - calls.n_missing:,} answers"
+    return f"{calls.n_answered:,} answers"

@@ -10,6 +10,7 @@ import numpy as np
 from youden.report.charts.marks import (
     DASHED,
     GROUP_COLOURS,
+    NO_GROUP,
     Figure,
     Frame,
     color_by,
@@ -40,7 +41,7 @@ def draw_slope(data: Comparison) -> Figure:
     frame = Frame.from_rows(
         [*(line.first for line in lines), *(line.second for line in lines)],
         agent="agent",
-        group=[line.first.group or "no group" for line in lines] * 2,
+        group=[line.first.group or NO_GROUP for line in lines] * 2,
         run=[run for run in runs for _ in lines],
         rank=[*first_ranks, *second_ranks],
         height=[*_distinct_positions(first_ranks), *_distinct_positions(second_ranks)],

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from youden.errors import ConfigError
+from youden.extras import format_install
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
 from youden.types.pool import Json
@@ -58,7 +59,7 @@ def need_charts() -> None:
     """
     if not has_charts():
         raise ConfigError(
-            "Charts need Altair, which is not installed. Install it with `pip install 'youden[report]'`.",
+            f"Charts need Altair, which is not installed. Install it with `{format_install('report')}`.",
             slug="charts-missing",
         )
 
@@ -67,7 +68,7 @@ def need_pictures() -> None:
     """Check that figures can be drawn as files; raise ConfigError [pictures-missing] if a package is not installed."""
     if not has_pictures():
         raise ConfigError(
-            "Pictures need Altair and vl-convert, which are not installed. Install them with `pip install 'youden[figures]'`.",
+            f"Pictures need Altair and vl-convert, which are not installed. Install them with `{format_install('figures')}`.",
             slug="pictures-missing",
         )
 

@@ -78,7 +78,8 @@ class Summary:
     recommendation : Recommendation
         The recommendation of the run.
     headline : str
-        The recommendation, and where the first agent has a lower rank in an alternative ranking.
+        The recommendation, and where the first agent has a lower rank in an alternative ranking. That of an unfinished
+        run begins with the mark of a partial ranking.
     warnings : tuple of Finding
         Findings of the run and of its labels.
     ranking : tuple of RankedAgent
@@ -126,7 +127,8 @@ class Summary:
                 ranking.leader_change for ranking in facts.alternative_rankings.values() if ranking.leader_change
             ]
         self.recommendation = read_recommendation(folder)
-        self.headline = " ".join([self.recommendation.text, *leader_changes])
+        mark = [] if facts.partial is None else [facts.partial.text]
+        self.headline = " ".join([*mark, self.recommendation.text, *leader_changes])
         self.labels, stale_labels = read_current_labels(folder)
         self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
         rows = select_ranking(folder.read_ranking(), facts.ranked_by)
@@ -213,7 +215,7 @@ class Summary:
         if self.calls is None:
             return "calls and cost not recorded"
         prefix = "cost " if self.calls.usd is None else ""
-        return f"{self.calls.n_calls:,} calls, {prefix}{self.cost}"
+        return f"{self.calls.n_done:,} calls, {prefix}{self.cost}"
 
     @property
     def cost(self) -> str:
@@ -330,7 +332,7 @@ class Summary:
         if self.calls is None:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
-        n_calls = self.calls.n_paired if is_free else self.calls.n_calls
+        n_calls = self.calls.n_paired if is_free else self.calls.n_done
         return 100 * n_calls / self.calls.n_dense_calls
 
     @property

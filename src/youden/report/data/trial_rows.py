@@ -142,6 +142,7 @@ class TrialRows:
     def kind(self) -> Codes:
         """Index into `KINDS`: int8 (n_rows,)."""
         trial_type, hard = self.columns["trial_type"], self.columns["hard_answer"]
+        missing_reason = self.columns["missing_reason"]
         judges_differ = None
         if self.against is not None:
             judges_differ = ~np.isnan(self.against) & ~np.isnan(hard) & (self.against != hard)
@@ -149,7 +150,7 @@ class TrialRows:
             "independent yes": (trial_type == INDEPENDENT) & (hard == 1),
             "judges differ": judges_differ,
             "answers differ": self.differ,
-            "no answer": self.columns["missing_reason"] != 0,
+            "no answer": (missing_reason != 0) & (missing_reason != MISSING_REASONS.index("pending")),
             "paired no": (trial_type == PAIRED) & (hard == 0),
         }
 

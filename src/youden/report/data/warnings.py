@@ -39,12 +39,12 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     yield from summary.warnings
     if facts.status != "ok" and all(facts.message != warning.message for warning in summary.warnings):
         yield Finding("fit", f"The fit ended with status {facts.status}: {facts.message}")
-    if calls is not None and calls.n_missing > MAX_MISSING_FRACTION * calls.n_calls:
+    if calls is not None and calls.n_missing > MAX_MISSING_FRACTION * calls.n_done:
         yield Finding(
             "missing",
-            f"{calls.n_missing:,} of {calls.n_calls:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
+            f"{calls.n_missing:,} of {calls.n_done:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
             remedy="See them below (kind: no answer), correct the prompt or the limits of the judge, and run the command again.",
-            facts={"n": calls.n_missing, "of": calls.n_calls},
+            facts={"n": calls.n_missing, "of": calls.n_done},
         )
     if facts.n_components > 1:
         yield Finding(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -17,6 +18,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from youden.extras import format_install
 from youden.pipeline.variance_components import build_variance_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
@@ -267,7 +269,9 @@ def get_environment() -> Environment:
         quality_table,
     )
     environment.globals |= {function.__name__: function for function in tables}
+    environment.globals["install"] = format_install("report")
     environment.filters["printable"] = printable
+    environment.filters["breakable"] = format_breakable
     environment.filters["coded"] = format_code
     environment.filters["address"] = lambda text: quote(printable(text), safe="")
     environment.filters["cell"] = format_cell
@@ -278,6 +282,11 @@ def get_environment() -> Environment:
     )
     environment.filters["count"] = lambda value: f"{value:,}"
     return environment
+
+
+def format_breakable(name: str) -> Markup:
+    """Return a printable name as HTML, which may be broken after each separator."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_./:-])(?=\w)", printable(name)))
 
 
 def format_code(text: str) -> Markup:

@@ -204,7 +204,7 @@ def _format_figures(data: ReportData) -> list[str]:
     lines = []
     if run.calls is not None:
         lines.append(
-            f"{run.calls.n_calls:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
+            f"{run.calls.n_done:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
         )
         if run.calls.n_reused:

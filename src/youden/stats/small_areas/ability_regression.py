@@ -369,19 +369,20 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     likelihood : LabelLikelihood
         Likelihood of the labels.
     ability, std_error : float array (n_agents,)
-        Abilities and their standard errors; NaN for an agent without an ability.
+        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
+        standard error is not used.
 
     Returns
     -------
     RegressionPosterior
         Posterior over regressions without a slope, and with a slope in each form.
     """
-    has_ability = np.isfinite(ability)
+    has_ability = np.isfinite(ability) & np.isfinite(std_error)
     finite_ability = ability[has_ability]
     reference = _standardise(finite_ability, finite_ability)
     z, z_error = np.zeros(len(ability)), np.ones(len(ability))
     z[has_ability] = reference
-    z_error[has_ability] = np.nan_to_num(std_error[has_ability]) / _sd(finite_ability)
+    z_error[has_ability] = std_error[has_ability] / _sd(finite_ability)
 
     p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
     without_slope = _Regression(

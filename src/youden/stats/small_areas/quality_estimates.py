@@ -194,7 +194,8 @@ def quality_from_labels(
     value : float array (n_labels,)
         Labels in [0, 1], averaged over the labels of one response.
     ability, std_error : float array (n_agents,)
-        Abilities and their standard errors; NaN for an agent without an ability.
+        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
+        standard error is not used, because it may be of any precision.
     level : float, default 0.95
         Level of the credible intervals.
 

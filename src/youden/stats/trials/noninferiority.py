@@ -48,9 +48,11 @@ class ConservativeDifference(NamedTuple):
     min_items : float, default ∞
         Number of items of the agent that has fewer.
     rate_variance : float, default 0
-        Variance of the difference of the false-positive rates that were subtracted. More trials remove it.
+        Variance of the difference of the false-positive rates that were subtracted.
     rate_df : float, default ∞
         Degrees of freedom of this variance.
+    rates_improve : bool, default True
+        Whether more calls reduce this variance, because they include independent trials.
     """
 
     value: float
@@ -62,8 +64,9 @@ class ConservativeDifference(NamedTuple):
     min_items: float = math.inf
     rate_variance: float = 0.0
     rate_df: float = math.inf
+    rates_improve: bool = True
 
-    def with_rates(self, rates: AgentRates, new: int, old: int) -> ConservativeDifference:
+    def with_rates(self, rates: AgentRates, new: int, old: int, *, improve: bool = True) -> ConservativeDifference:
         """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
 
         Parameters
@@ -72,6 +75,8 @@ class ConservativeDifference(NamedTuple):
             False-positive rates of the agents.
         new, old : int
             Positions of the two agents.
+        improve : bool, default True
+            Whether more calls include independent trials, which reduce the error of the rates.
 
         Returns
         -------
@@ -80,7 +85,9 @@ class ConservativeDifference(NamedTuple):
         """
         variance, df = rates.difference_variance(new, old)
         rate_difference = float(rates.rate[new] - rates.rate[old])
-        return self._replace(value=self.value - rate_difference, rate_variance=variance, rate_df=df)
+        return self._replace(
+            value=self.value - rate_difference, rate_variance=variance, rate_df=df, rates_improve=improve
+        )
 
     @property
     def total_variance(self) -> float:
@@ -120,7 +127,8 @@ class ConservativeDifference(NamedTuple):
         alpha : float
             Type I error rate on either side.
         n_items : int, optional
-            Number of items for which to compute it, all else equal. Default: the observed number.
+            Number of items for which to compute it, all else equal. Default: the observed number. The variance of the
+            false-positive rates falls with it only if `rates_improve`.
 
         Returns
         -------
@@ -140,7 +148,9 @@ class ConservativeDifference(NamedTuple):
         t = float(student.ppf(1 - alpha, self.df(self.n_items * size_ratio)))
         n_effective = np.array(self.n_effective_items * size_ratio)
         unseen_share = float(zero_event_upper_bound(alpha, n_effective))
-        return math.sqrt(t**2 * self.total_variance / size_ratio + unseen_share**2 * self.unseen_effect_square)
+        rate_variance = self.rate_variance / size_ratio if self.rates_improve else self.rate_variance
+        variance = self.variance / size_ratio + rate_variance
+        return math.sqrt(t**2 * variance + unseen_share**2 * self.unseen_effect_square)
 
 
 def zero_event_upper_bound(alpha: float, n: Floats) -> Floats:

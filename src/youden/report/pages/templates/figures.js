@@ -20,8 +20,8 @@
       background: null, font: "system-ui, sans-serif", view: { stroke: colour("--line") },
       axis: { ...text, gridColor: colour("--line"), domainColor: colour("--soft"), tickColor: colour("--soft") },
       axisQuantitative: { tickCount: 8 },
-      legend: { ...text, orient: "bottom", columns: innerWidth < 640 ? 2 : 6, symbolLimit: 30, gradientLength: 180 },
-      axisY: innerWidth < 640 ? { labelLimit: 90 } : {},
+      legend: { ...text, orient: "bottom", columns: innerWidth < 640 ? 1 : 6, labelLimit: innerWidth < 640 ? 240 : 160, symbolLimit: 30, gradientLength: 180 },
+      rule: { color: colour("--ink") },
     };
   };
   const drawn = new Map();
@@ -33,8 +33,14 @@
     const picture = document.createElement("div");
     picture.setAttribute("aria-hidden", "true");
     element.replaceChildren(picture);
+    // Names may take a large part of the width, so that they are cut only if there is no space for them.
+    const labelLimit = element.clientWidth * (element.clientWidth < 640 ? 0.42 : 0.33);
+    const patch = (vega) => {
+      for (const axis of vega.axes ?? []) if (axis.orient === "left" && axis.labels !== false) axis.labelLimit = labelLimit;
+      return vega;
+    };
     const view = await vegaEmbed(picture, whole, {
-      ast: true, actions: false, renderer: canvas ? "canvas" : "svg", defaultStyle: false, config: config(),
+      patch, ast: true, actions: false, renderer: canvas ? "canvas" : "svg", defaultStyle: false, config: config(),
       tooltip: { disableDefaultStyle: true },
     });
     picture.removeAttribute("role");

@@ -14,6 +14,9 @@
     bar.setAttribute("aria-valuenow", percent.toFixed(0));
     bar.firstElementChild.style.width = `${percent}%`;
     put("live-status", `${count(done)} of ${count(state.n_trials)} trials (${percent.toFixed(1)} %)`);
+    put("live-state", state.in_progress
+      ? "This run is in progress. The page is updated while it runs, and shows the report when it is complete."
+      : `No process is judging this run. To resume it, run: ${state.command}`);
     put("live-answered", count(state.n_answered));
     put("live-missing", count(state.n_missing));
     put("live-yes", state.n_answered ? `${count(state.n_yes)} (${((100 * state.n_yes) / state.n_answered).toFixed(1)} %)` : "0");

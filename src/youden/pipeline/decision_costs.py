@@ -1,0 +1,86 @@
+"""Forecast the calls that a judge takes for the same half-width if it decides in another way.
+
+A judge that returns log-probabilities gives the probability of yes, whose variance is smaller than that of yes or no. The
+forecast is the ratio of the two on the reference data sets, so it needs no answers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.judging.config.judge_files import JudgeConfig
+from youden.judging.question.parsing import Decision
+from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
+from youden.stats.reference_data import ReferenceRange, prior_components, summarize_range
+from youden.types import PAIRED, Plan
+from youden.types.judging import AnswerKind
+from youden.types.pool import Json
+
+
+class OtherDecision(NamedTuple):
+    """Another way in which a judge can decide, and the calls that it takes.
+
+    Attributes
+    ----------
+    decision : {"text", "logprobs"}
+        Value of the judge's key `decision`.
+    calls : ReferenceRange or None
+        Calls of both trial types that give the half-width of the plan: a range over the reference data sets. None if one
+        of them does not reach it with all comparisons on these items.
+    """
+
+    decision: Decision
+    calls: ReferenceRange | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the forecast in the form of the output of `youden plan --json`."""
+        return {"decision": self.decision, "calls": None if self.calls is None else self.calls._asdict()}
+
+
+def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
+    """Forecast the calls that the other decision of a judge takes for the half-width of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of the run.
+    judge : JudgeConfig
+        Its judge.
+
+    Returns
+    -------
+    OtherDecision or None
+        None if the judge has no other decision, or the plan no blocks.
+    """
+    decision = judge.other_decision
+    n_blocks = round(int((plan.trial_type == PAIRED).sum()) / plan.n_agents)
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    if decision is None or not (plan.block >= 0).any() or not 2 <= n_blocks <= max_blocks:
+        return None
+
+    other_answers: AnswerKind = "graded" if decision == "logprobs" else "yes or no"
+    other_components = prior_components(other_answers)
+    widths = half_widths(prior_components(judge.answers), n_blocks, plan.n_items)
+    blocks_needed = []
+    for agent_item, residual, width in zip(*other_components, widths.tolist(), strict=True):
+        components = AgentVariances(np.array([agent_item]), np.array([residual]))
+        n_needed = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+        if n_needed is None:
+            return OtherDecision(decision, None)
+        blocks_needed.append(float(n_needed))
+    return OtherDecision(decision, summarize_range(np.array(blocks_needed) * len(plan) / n_blocks))
+
+
+def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:
+    """Format the calls and the cost of another decision as a sentence; `usd_per_call` is None if it is unknown."""
+    text = f"with `decision: {forecast.decision}`, the same half-width "
+    if forecast.calls is None:
+        return f"{text}may not be reached on these items"
+    low, _, high = forecast.calls
+    cost = f", ${usd_per_call * low:,.2f} to ${usd_per_call * high:,.2f}" if usd_per_call else ""
+    text += f"would take about {low:,.0f} to {high:,.0f} calls{cost}"
+    if forecast.decision == "logprobs":
+        text += "; `youden doctor` tests whether the judge returns log-probabilities"
+    return text

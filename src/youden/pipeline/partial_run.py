@@ -1,0 +1,91 @@
+"""Read the answers so far of an unfinished run, so that `fit` can rank its agents before the run is finished.
+
+They are written to verdicts.parquet like those of a finished run, and its other trials are marked as pending. Commands
+that need all answers refuse such a run, and `youden run` finishes it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from youden.data.folder.folder_lock import folder_lock
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import RunFolder
+from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
+from youden.judging.estimate import estimate_by_characters
+from youden.judging.scheduler.options import JudgingOptions
+from youden.judging.scheduler.shutdown import AnswersMissingError, check_answered, run_until_stopped
+from youden.judging.store.permission import check_store_allowed
+from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account
+from youden.pipeline.recovered_answers import reuse_saved_answers
+from youden.pipeline.request_hashes import get_key_reader
+from youden.pipeline.verdicts import query_judge
+from youden.types import Plan, Verdicts
+
+
+def write_answers_so_far(folder: RunFolder) -> None:
+    """Write the stored answers of an unfinished run to verdicts.parquet, with all other trials as pending.
+
+    A run that is judged to its end, an imported run, and a run of a judge that makes no calls are left as they are.
+    Nothing is sent, and the store is not changed.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Raises
+    ------
+    RunFolderError
+        [run-unjudged]: if the run has no answers yet.
+    TooManyMissingError
+        [too-many-missing]: if more of the trials that are done have no answer than the config allows.
+    JudgeError
+        [run-busy]: if another process judges the run.
+    ConfigError
+        [store-not-opened]: if the store is on a network and the user did not name it; others if the store or the judge
+        cannot be used.
+    """
+    if folder.is_judged or not (folder.has("plan.parquet") and folder.has("config.yaml")):
+        return
+    config = folder.read_config()
+    judge = load_judge_of_run(config)
+    if not judge.stores_new_answers:
+        return
+    check_store_allowed(config.store_location)
+    is_store_deleted = config.store_file is not None and not config.store_file.is_file()
+    if is_store_deleted and folder.has("verdicts.parquet"):
+        return  # the answers of an earlier partial fit
+    if is_store_deleted:
+        raise folder.make_unjudged_error()
+
+    with folder_lock(folder.path):
+        plan = _find_plan_so_far(config, folder, judge)
+        verdicts = _read_answers_so_far(config, folder, judge, plan)
+        if verdicts.n_pending == len(verdicts):
+            raise folder.make_unjudged_error()
+        check_answered(verdicts, max_missing=config.max_missing)
+        folder.write_plan(verdicts.plan)
+        folder.write_verdicts(verdicts)
+
+
+def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
+    """Return the plan of a run with as many of its rounds and follow-ups as its stored answers determine."""
+    plan = folder.read_plan()
+    if plan.rounds is None and not config.follow_up_fraction:
+        return plan
+    planned = PlannedRun(config, folder, plan, judge, estimate_by_characters(plan, judge))
+    try:
+        return collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
+    except AnswersMissingError as error:
+        return error.plan
+
+
+def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
+    """Read the stored answers to a plan, and those that only verdicts.parquet has; all other trials are pending."""
+    options = JudgingOptions(
+        stored_only=True, allows_pending=True, account=get_cost_account(config), keys=get_key_reader(folder)
+    )
+    query = partial(query_judge, judge=judge, store=config.store_location, asking=options)
+    read_stored = reuse_saved_answers(lambda plan: run_until_stopped(query(plan)), folder, config.store_location, judge)
+    return read_stored(plan)

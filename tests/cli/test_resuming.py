@@ -1,0 +1,289 @@
+"""Runs that end early and are finished later: their keys, their cost caps, and the ranking of the answers so far."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from batch_server import BatchServer
+from commands import Youden, wire_judge, write_config, write_small_run
+from pools import make_pool
+from wire_server import Reply, WireServer
+from youden import rank, read_run
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.types import Plan
+
+KEY = "sk-planted-0123456789"
+
+
+def write_keyed_run(folder: Path, judge: dict[str, Any], **keys: Any) -> None:
+    write_small_run(folder, "keyed", judge=judge | {"api_key_env": "OPENAI_API_KEY"}, **keys)
+
+
+@pytest.mark.parametrize("backend", ["wire", "openai"])
+def test_a_finished_run_needs_no_key(
+    youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    write_keyed_run(tmp_path, wire_judge(server.url, backend=backend))
+    assert youden("run", "keyed.yaml").refuses("judge-no-key")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    youden("run", "keyed.yaml").well()
+    n_requests = server.n_requests
+
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for words in (["run"], ["judge"], ["judge", "--worker"]):
+        command, *options = words
+        youden(command, "keyed.yaml", *options).well()
+    assert server.n_requests == n_requests
+
+    # one trial more needs the key again
+    assert youden("extend", "calls", "runs/keyed", "20").refuses("judge-no-key")
+    assert server.n_requests == n_requests
+
+
+def test_a_finished_batch_needs_no_key(
+    youden: Youden, tmp_path: Path, batch_server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_keyed_run(tmp_path, wire_judge(batch_server.url, backend="openai"))
+    words = ("judge", "keyed.yaml", "--mode", "batch", "--poll", "0.01")
+    assert youden(*words).refuses("judge-no-key")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    youden(*words).well()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    youden(*words).well()
+    assert len(batch_server.bodies) == 110
+
+
+def test_a_finished_jury_needs_no_key_and_no_permission_to_send_it(
+    youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, trusted: Path
+) -> None:
+    judges = [wire_judge(server.url, model=model, api_key_env="OPENAI_API_KEY") for model in ("a", "b", "c")]
+    write_small_run(tmp_path, "jury", judge={"backend": "jury", "name": "three", "judges": judges})
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    youden("run", "jury.yaml").well()
+    n_requests = server.n_requests
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no permissions"))
+    youden("run", "jury.yaml").well()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    youden("run", "jury.yaml").well()
+    assert server.n_requests == n_requests
+
+    # if a single answer is to be requested, the permissions of all judges are checked first
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    write_small_run(tmp_path, "more", judge={"backend": "jury", "name": "three", "judges": judges}, calls=130)
+    assert youden("run", "more.yaml").refuses("key-not-trusted")
+    assert server.n_requests == n_requests
+
+
+def read_run_plan(path: Path) -> Plan:
+    return RunFolder(path).read_plan()
+
+
+def same_item_or_chance(_n: int, body: Mapping[str, Any]) -> Reply:
+    """YES for the same item, except for agents that are wrong at a rate of their own, by the text of the request."""
+    words = re.findall(r"agent (\d+) says something of item (\d+)", body["messages"][-1]["content"])
+    (first, item), (second, other_item) = words
+    draw = int(hashlib.sha256(repr(words).encode()).hexdigest(), 16) % 100
+    is_recognized = draw < 95 - 8 * (int(first) + int(second))
+    n_characters = sum(len(message["content"]) for message in body["messages"])
+    usage = {"prompt_tokens": n_characters // 4, "completion_tokens": 1}
+    return Reply("YES" if item == other_item and is_recognized else "NO", usage=usage)
+
+
+@pytest.fixture
+def capped(tmp_path: Path, server: WireServer) -> Path:
+    """The config of a run whose cap of 5 USD pays for a third of its calls."""
+    server.behave = same_item_or_chance
+    judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
+    write_pool(make_pool(5, 30), tmp_path / "pool")
+    write_config(tmp_path / "capped.yaml", pool="pool", judge=judge, calls=596, max_cost=5)
+    return tmp_path
+
+
+def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Path, server: WireServer) -> None:
+    planned = youden("plan", "capped.yaml", "--json").said
+    n_affordable = planned["calls_within_max_cost"]
+    assert planned["max_cost"] == 5
+    assert n_affordable == pytest.approx(5 / planned["cost"]["usd"] * 596, abs=1)
+    for command in ("plan", "run"):
+        ended = youden(command, "capped.yaml")
+        assert f"plan: the cap of $5 pays for about {n_affordable} of the 596 calls" in ended.err
+    assert server.n_requests == pytest.approx(n_affordable, rel=0.1)
+    enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
+    assert enough.said["calls_within_max_cost"] is None
+    assert "the cap" not in enough.err
+
+
+def test_a_run_that_ends_at_its_cap_is_ranked_as_partial_and_then_finished(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    ended = youden("run", "capped.yaml")
+    assert ended.code == 1
+    assert "`youden fit runs/capped` ranks by the answers so far." in ended.err
+    n_done = server.n_requests
+    assert 100 < n_done < 596
+
+    # the mark is in the terminal, in JSON, in the ranking's attrs, in the files and in the report
+    mark = f"Partial ranking: {n_done} of 596 calls of this run are done."
+    fitted = youden("fit", "runs/capped").well()
+    assert fitted.out.startswith(mark)
+    assert "next: finish the run: youden run runs/capped/config.yaml" in fitted.err
+    said = youden("fit", "runs/capped", "--json").said
+    assert said["partial"] == said["fit"]["partial"] == {"n_done": n_done, "n_calls": 596}
+    assert said["fit"]["warnings"][0]["slug"] == "partial"
+    usd = said["fit"]["calls"]["usd"]
+    assert 4.5 < usd <= 5
+    assert said["fit"]["calls"]["n_pending"] == 596 - n_done
+    assert said["fit"]["calls"]["missing_paired"] == {}
+    run = read_run("runs/capped")
+    assert asdict(run.ranking.attrs["partial"]) == said["partial"]
+    assert asdict(rank(run.verdicts).attrs["partial"]) == said["partial"]
+    assert json.loads((capped / "runs/capped/ranking.json").read_text())["partial"] == said["partial"]
+    assert mark in run.report().read_text(encoding="utf-8")
+    assert "<h1>capped (partial)" in run.path.joinpath("report.html").read_text(encoding="utf-8").replace("\n", "")
+    assert mark in run.report(format="md").read_text(encoding="utf-8").replace("\\", "")
+    assert f"|done:{n_done}|" in said["signature"]
+    assert server.n_requests == n_done
+
+    # the ranking has the judge's false-positive rate, because both trial types are sent in proportion
+    assert said["fit"]["signal"]["j"] is not None
+    assert [agent["agent"] for agent in said["ranking"]] == sorted(agent["agent"] for agent in said["ranking"])
+
+    youden("run", "capped.yaml", "--max-cost", "100").well()
+    assert server.n_requests == 596
+    finished = youden("fit", "runs/capped", "--json").said
+    assert finished["partial"] is finished["fit"]["partial"] is None
+    assert finished["fit"]["calls"]["usd"] == pytest.approx(usd * 596 / n_done, rel=0.05)
+    assert read_run("runs/capped").ranking.attrs["partial"] is None
+    assert "|done:" not in finished["signature"]
+
+
+def test_both_trial_types_are_sent_in_proportion(youden: Youden, capped: Path, server: WireServer) -> None:
+    assert youden("judge", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    verdicts = read_run("runs/capped").verdicts
+    fraction_of_type = [float(verdicts.answered[verdicts.plan.trial_type == kind].mean()) for kind in (0, 1)]
+    assert fraction_of_type[0] == pytest.approx(fraction_of_type[1], abs=0.05)
+
+
+def test_commands_that_need_all_answers_refuse_a_partial_run(youden: Youden, capped: Path, server: WireServer) -> None:
+    assert youden("run", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    n_done = server.n_requests
+    for words in (
+        ("extend", "calls", "runs/capped", "100"),
+        ("gate", "runs/capped", "--agent", "a0", "--baseline", "a1"),
+        ("rejudge", "runs/capped", "--judge", "lexical", "--calls", "100"),
+        ("compare", "runs/capped", "runs/capped"),
+    ):
+        assert youden(*words).refuses("run-partial"), words
+    assert server.n_requests == n_done
+
+
+def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    assert youden("run", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    n_done = server.n_requests
+    smaller = youden("run", "capped.yaml", "--calls", "150", "--max-cost", "100", "--json").said
+    assert smaller["partial"] is None
+    assert smaller["fit"]["calls"]["n_paired"] + smaller["fit"]["calls"]["n_independent"] <= 150
+    assert smaller["fit"]["calls"]["n_reused"] == 0
+    assert server.n_requests < n_done + 150
+
+
+def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) -> None:
+    youden("plan", "capped.yaml").well()
+    assert youden("fit", "runs/capped").refuses("run-unjudged")
+    assert youden("run", "capped.yaml", "--max-cost", "0").code == 1
+    assert youden("fit", "runs/capped").refuses("run-unjudged")
+    assert not (capped / "runs/capped/verdicts.parquet").exists()
+
+
+def test_a_partial_fit_keeps_answers_that_the_store_has_lost(youden: Youden, capped: Path, server: WireServer) -> None:
+    assert youden("run", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    n_done = server.n_requests
+    shutil.rmtree(capped / ".youden")
+    assert youden("fit", "runs/capped", "--json").said["partial"]["n_done"] == n_done
+
+    # the run is finished with the answers of its folder, and none is paid for twice
+    youden("run", "capped.yaml", "--max-cost", "100").well()
+    assert server.n_requests == 596
+
+
+def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, capped: Path, server: WireServer) -> None:
+    server.behave = lambda n, body: (
+        Reply("Sorry.") if "item 3" in body["messages"][-1]["content"] else same_item_or_chance(n, body)
+    )
+    assert youden("run", "capped.yaml", "--max-missing", "1").code == 1
+    refused = youden("fit", "runs/capped")
+    assert refused.code == 0
+    config = capped / "runs/capped/config.yaml"
+    config.write_text(re.sub("max_missing: .*", "max_missing: 0.01", config.read_text()))
+    refused = youden("fit", "runs/capped")
+    assert refused.code == 1
+    assert refused.err.rstrip().endswith("[too-many-missing]")
+
+
+def test_a_search_that_ends_at_its_cap_is_ranked_round_by_round(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    judge = yaml.safe_load((capped / "capped.yaml").read_text())["judge"]
+    for name in ("search", "whole"):
+        write_config(capped / f"{name}.yaml", pool="pool", judge=judge, design="adaptive", calls=500)
+    assert youden("run", "search.yaml", "--max-cost", "5").code == 1
+    n_done = server.n_requests
+    said = youden("fit", "runs/search", "--json").said
+    assert said["partial"]["n_done"] == n_done
+    finished = youden("run", "search.yaml", "--max-cost", "100", "--json").said
+    assert finished["partial"] is None
+
+    # the rounds are those of a run that was never interrupted
+    n_requests = server.n_requests
+    whole = youden("run", "whole.yaml", "--max-cost", "100", "--json").said
+    assert server.n_requests == n_requests
+    assert whole["ranking"] == finished["ranking"]
+
+
+def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    judges = [wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")]
+    jury = {"backend": "jury", "name": "three", "judges": judges}
+    write_config(capped / "jury.yaml", pool="pool", judge=jury, calls=300)
+    assert youden("run", "jury.yaml", "--max-cost", "5").code == 1
+    assert youden("fit", "runs/jury").refuses("run-unjudged")
+    assert youden("run", "jury.yaml", "--max-cost", "13").code == 1
+    n_calls = len(read_run_plan(capped / "runs/jury"))
+    n_done = server.n_requests - 2 * n_calls
+    assert n_done > 50
+    said = youden("fit", "runs/jury", "--json").said
+    assert said["partial"] == {"n_done": n_done, "n_calls": n_calls}
+    youden("run", "jury.yaml", "--max-cost", "100").well()
+    assert server.n_requests == 3 * n_calls
+
+
+@pytest.mark.parametrize(("calls", "has_note"), [("4000", True), ("596", False)])
+@pytest.mark.parametrize("judge", ["lexical", "wire"])
+def test_a_budget_above_what_the_pool_allows_is_stated(
+    youden: Youden, capped: Path, judge: str, calls: str, *, has_note: bool
+) -> None:
+    options = ["--judge", "lexical"] if judge == "lexical" else []
+    ended = youden("run", "capped.yaml", *options, "--calls", calls, "--max-cost", "0")
+    n_paired = 5 * 4 * 30
+    assert ("plan: the budget is 4,000 calls, but 'cyclic' has only" in ended.err) == has_note
+    if has_note and judge == "lexical":
+        assert f"'cyclic' has only {n_paired} on this pool" in ended.err
