@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from commands import wire_judge, write_config
 from judged import CALLING, model_at
-from pools import make_pool, part_of
+from small_pools import make_pool, part_of
 from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, reply_to, sent
 from wire_server import running
 from youden.cli import youden

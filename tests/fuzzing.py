@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from judged import CALLING, ask, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden.errors import YoudenError

@@ -7,18 +7,20 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pytest
 
-from youden.judging.backend_records import BACKENDS
+from youden.judging.backend_records import BACKENDS, make_calling_judge
+from youden.judging.call.connection import Connection
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store, open_store
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Judge, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
+from youden.types.pool import Floats
 
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
@@ -73,6 +75,18 @@ def model_at(backend: str) -> str:
     return "openai/m" if backend == "litellm" else "m"
 
 
+class ClosableJudge(Judge, Protocol):
+    """A judge with a connection, as those that make calls are."""
+
+    async def aclose(self) -> None: ...
+
+
+def make_closable_judge(backend: str, connection: Connection) -> ClosableJudge:
+    judge: Any = make_calling_judge(backend, connection)
+    assert hasattr(judge, "aclose")
+    return cast(ClosableJudge, judge)
+
+
 def judge_config(url: str | list[str], **changes: Any) -> JudgeConfig:
     """A `wire` judge at `url` that does not wait long before it tries again. (`openai` takes three times the time a call.)"""
     backend = changes.get("backend", "wire")
@@ -91,22 +105,22 @@ async def ask(
     **changes: Any,
 ) -> Verdicts:
     """What a judge says of the plan. judge: `judge_config` with `changes` where it is an address or what answers itself."""
-    calling = isinstance(judge, str | list | JudgeConfig)
-    config = judge if isinstance(judge, JudgeConfig) else judge_config(judge if calling else NOWHERE, **changes)
+    url = judge if isinstance(judge, str | list) else NOWHERE
+    config = judge if isinstance(judge, JudgeConfig) else judge_config(url, **changes)
     with nullcontext(store) if isinstance(store, Store) else open_store(store) as opened:
         return await judge_plan(
             plan.with_pool(pool),
             config=config,
             store=opened,
-            judge=None if calling else judge,
+            judge=None if isinstance(judge, str | list | JudgeConfig) else judge,
             environment=environment,
             asking=asking,
         )
 
 
-def truth(plan: Plan) -> np.ndarray:
+def truth(plan: Plan) -> Floats:
     """What a judge says that is never wrong: 1 where both texts are of one item."""
-    return (plan.trial_type == PAIRED).astype(float)
+    return np.where(plan.trial_type == PAIRED, 1.0, 0.0)
 
 
 def missing(verdicts: Verdicts) -> dict[str, int]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from judged import ask, dense_plan
-from pools import make_pool
+from judged import ask, dense_plan, judge_config
+from small_pools import make_pool
 from youden.errors import YoudenError
 from youden.judging.scheduler.options import JudgingOptions
 
@@ -23,9 +23,9 @@ def main() -> None:
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest[0], largest[0]))
     pool = make_pool(n_agents, n_items)
-    pace = {"concurrency": concurrency, "start_concurrency": concurrency}
+    judge = judge_config(url, concurrency=concurrency, start_concurrency=concurrency)
     try:
-        result = asyncio.run(ask(dense_plan(pool), pool, url, path, asking=JudgingOptions(max_missing=1.0), **pace))
+        result = asyncio.run(ask(dense_plan(pool), pool, judge, path, asking=JudgingOptions(max_missing=1.0)))
     except YoudenError as error:
         print(error.slug)
         raise SystemExit(error.exit_code) from None

@@ -201,13 +201,6 @@ def cluster() -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Cluster]:
-    """One cluster for all tests of this process; take a `new()` database each."""
-    with cluster() as running:
-        yield running
-
-
 @contextmanager
 def place_of(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A new store's place, `sqlite` or `postgresql`."""
@@ -218,10 +211,3 @@ def place_of(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
     url = running.new()
     yield url
     running.take_back(url)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new store's place, of either kind."""
-    with place_of(request.param, request, tmp_path) as made:
-        yield made

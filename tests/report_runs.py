@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from commands import write_config
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from worlds import fit_once
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder

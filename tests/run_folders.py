@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.types import Verdicts

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from commands import wire_judge, write_config
-from pools import make_pool
+from small_pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.data.pools.pool_reader import write_pool
 

@@ -22,8 +22,10 @@ USED = {"prompt_tokens": 100, "completion_tokens": 1}
 
 
 def decide(_n: int, body: Mapping[str, Any]) -> Reply:
-    """A judge that knows agents of `pools.make_pool` the less, the higher their number, and the first two, who are linked, always
-    together; the same for the same request."""
+    """Recognize common items the less often, the higher the numbers of two agents of `make_pool`, and always for agents 0 and 1.
+
+    Those two are linked. Equal requests get equal replies.
+    """
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)
     luck = int(hashlib.sha256(content.encode()).hexdigest()[:8], 16) / 2**32

@@ -56,7 +56,7 @@ def tokens_of(body: Body) -> tuple[int, int]:
 
 
 def reply_to(body: Body, *, said: str | None = None) -> dict[str, Any]:
-    """A well-formed reply that tells the truth about `pools.make_pool`, with odds that agree, and honest usage."""
+    """A well-formed reply that tells the truth about `small_pools.make_pool`, with odds that agree, and honest usage."""
     said = said or same_item(body)
     other = {"YES": "NO", "NO": "YES"}.get(said, "NO")
     top = [{"token": token, "logprob": odds} for token, odds in zip((said, other), ODDS, strict=True)]

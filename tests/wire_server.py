@@ -42,7 +42,7 @@ class Reply:
 
 
 def same_item(body: Mapping[str, Any]) -> str:
-    """YES where both texts of `pools.make_pool` speak of the same item."""
+    """YES where both texts of `small_pools.make_pool` speak of the same item."""
     items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
     return "YES" if items[0] == items[1] else "NO"
 

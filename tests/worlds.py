@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Unpack
 
 import numpy as np
 
-from pools import answer_with, make_pool
+from plan_options import PlanOptions
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -20,9 +22,10 @@ from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
 
 
-def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -> Verdicts:
+def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: Unpack[PlanOptions]) -> Verdicts:
     """A judge that says yes with probability .5 + (a_i + a_k)/2 − b_j (paired) or .05, answers graded by `noise`."""
-    made = make_plan(pool, **{"design": "dense", "holdout": 0.0, "seed": seed, **plan})
+    options: PlanOptions = {"design": "dense", "holdout": 0.0, **plan}
+    made = make_plan(pool, seed=seed, **options)
     rng = np.random.default_rng(seed)
     ability = np.linspace(0.4, -0.4, pool.n_agents)
     difficulty = np.linspace(-0.1, 0.1, pool.n_items)
@@ -85,7 +88,9 @@ def write_answers(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
     return folder
 
 
-def write_run(path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: object) -> RunFolder:
+def write_run(
+    path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: Unpack[PlanOptions]
+) -> RunFolder:
     """A judged and fitted run's folder, dense unless `plan` says otherwise."""
     pool = make_pool(n_agents, n_items)
     folder = write_answers(path, pool, verdicts(pool, seed=seed, **plan))

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import book
-from commands import Ended, Youden, write_config, write_pool
+from commands import Ended, Youden, write_config, write_pool_table
 from youden import cli, make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.types import Scores
@@ -108,7 +108,7 @@ def test_demo_is_the_bundled_pool_and_the_same_every_time_whatever_stands_around
 
 
 def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--json")
     assert ended.code == 0, ended.err
@@ -132,10 +132,8 @@ def beside_the_table(ended: Ended) -> list[str]:
     return [line for line in lines[:title] + lines[title + 3 + len(rows) :] if not line.startswith("judging")]
 
 
-def test_run_prints_six_lines_beside_its_table_and_ends_with_the_next_step_and_report(
-    youden: Youden, tmp_path: Path
-) -> None:
-    write_pool(tmp_path / "mine.csv", n_items=30)
+def test_run_prints_its_table_and_six_lines_ending_with_next_step_and_report(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_items=30)
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--calls", "200", "--seed", "4")
     assert ended.code == 0, ended.err
@@ -154,10 +152,10 @@ def test_run_prints_six_lines_beside_its_table_and_ends_with_the_next_step_and_r
     assert youden("run", "mine.yaml", "--trials", "9").code == 2
 
 
-def test_run_prints_the_recommendation_first_then_the_table_the_warnings_and_one_next_step(
+def test_run_prints_recommendation_table_warnings_and_one_next_step_in_this_order(
     youden: Youden, tmp_path: Path
 ) -> None:
-    write_pool(tmp_path / "mine.csv", n_agents=9, n_items=60)
+    write_pool_table(tmp_path / "mine.csv", n_agents=9, n_items=60)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="8/agent")
     done = CliRunner().invoke(cli.youden, ["run", "mine.yaml"], catch_exceptions=False)
     lines = [
@@ -176,7 +174,7 @@ KINDS_OF_LINES = ("plan: ", "Candidates: ", "Recommended: ", "warning: ", "next:
 
 
 def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     for holdout in (None, 0, 0.2):
         write_config(
             tmp_path / "mine.yaml", pool="mine.csv", design="dense", **({} if holdout is None else {"holdout": holdout})
@@ -187,7 +185,7 @@ def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_p
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:
-    write_pool(tmp_path / "mine.csv", n_agents=6, n_items=60)
+    write_pool_table(tmp_path / "mine.csv", n_agents=6, n_items=60)
     lines = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     if gaps:
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
@@ -200,7 +198,7 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
 
 
 def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml", "--out", "whole").code == 0
     planned = youden("plan", "mine.yaml", "--out", "steps", "--json")
@@ -245,7 +243,7 @@ def test_another_plan_and_another_judge_are_not_written_over_answers(
 
 
 def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini")
     assert ended.code == 2
@@ -257,7 +255,7 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
 
 
 def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "tiny.csv", n_agents=3, n_items=8)
+    write_pool_table(tmp_path / "tiny.csv", n_agents=3, n_items=8)
     write_config(tmp_path / "tiny.yaml", pool="tiny.csv")
     ended = youden("run", "tiny.yaml", "--json")
     calls = json.loads(ended.out)["fit"]["calls"]
@@ -278,7 +276,7 @@ def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youde
 
 
 def test_a_holdout_that_is_gone_leaves_no_file_behind(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0.2)
     assert youden("run", "mine.yaml").code == 0
     assert (tmp_path / "runs/mine/holdout.csv").exists()
@@ -324,10 +322,8 @@ def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path
     assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in said["ranking"])
 
 
-def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything_was_asked(
-    youden: Youden, tmp_path: Path
-) -> None:
-    write_pool(tmp_path / "mine.csv")
+def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12)
 
     def said(*command: str) -> dict[str, Any]:
@@ -362,7 +358,7 @@ def test_imports_write_over_neither_a_judged_run_nor_another_pool(
 
 @pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", pytest.param("/proc/nowhere", marks=pytest.mark.posix)])
 def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: Path, out: str) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--out", out)
     assert ended.code == 2
@@ -431,7 +427,7 @@ def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Yo
 
 @pytest.mark.slow
 def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv", n_agents=8, n_items=20)
+    write_pool_table(tmp_path / "mine.csv", n_agents=8, n_items=20)
     write_config(tmp_path / "thin.yaml", pool="mine.csv", calls="20%")
     write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
     for name, thin in (("thin", True), ("thick", False)):

@@ -19,60 +19,67 @@ TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer) -> Path:
+def free_run_folder(tmp_path: Path, server: WireServer) -> Path:
     write_small_run(tmp_path, "free", judge=wire_judge(server.url))
     return tmp_path
 
 
 def test_a_run_resumes_without_a_call_and_replays_without_a_server(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     first = youden("run", "free.yaml", "--json")
     assert first.code == 0, first.err
     assert server.n_requests == 110
     again = youden("run", "free.yaml", "--json")
     assert server.n_requests == 110
-    write_small_run(here, "replay", store=".youden/answers.db", judge={"backend": "replay"})
+    write_small_run(free_run_folder, "replay", store=".youden/answers.db", judge={"backend": "replay"})
     replayed = youden("run", "replay.yaml", "--json")
     assert replayed.code == 0, replayed.err
     assert server.n_requests == 110
     rankings = [json.loads(ended.out)["ranking"] for ended in (first, again, replayed)]
     assert rankings[0] == rankings[1] == rankings[2]
     for table in TABLES:
-        assert (here / "runs/free" / table).read_bytes() == (here / "runs/replay" / table).read_bytes()
+        assert (free_run_folder / "runs/free" / table).read_bytes() == (
+            free_run_folder / "runs/replay" / table
+        ).read_bytes()
 
 
 @pytest.mark.parametrize("judge", ["free", "lexical"])
 def test_a_run_whose_folder_is_removed_meanwhile_fails(
-    youden: Youden, here: Path, server: WireServer, judge: str, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, free_run_folder: Path, server: WireServer, judge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a reply of the judge, or as the ranking is made."""
 
     def behave(n: int, body: Any) -> Reply:
         if n == 50:
-            shutil.rmtree(here / "runs")
+            shutil.rmtree(free_run_folder / "runs")
         return Reply(same_item(body))
 
     server.behave = behave
     words = ["--store", "runs/free/verdicts.db"]
     if judge == "lexical":
-        words, config = [], yaml.safe_load((here / "free.yaml").read_text())
-        (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
-        analyse = fit_tables.FitResult
-        monkeypatch.setattr(
-            fit_tables, "FitResult", lambda *a, **k: (shutil.rmtree(here / "runs"), analyse(*a, **k))[1]
+        words, config = [], yaml.safe_load((free_run_folder / "free.yaml").read_text())
+        (free_run_folder / "lexical.yaml").write_text(
+            yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"})
         )
+        analyse = fit_tables.FitResult
+
+        def delete_runs_and_analyse(*arguments: Any, **options: Any) -> fit_tables.FitResult:
+            shutil.rmtree(free_run_folder / "runs")
+            return analyse(*arguments, **options)
+
+        monkeypatch.setattr(fit_tables, "FitResult", delete_runs_and_analyse)
     ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err
-    assert not (here / "runs").exists()
+    assert not (free_run_folder / "runs").exists()
 
 
 def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there(
-    youden: Youden, here: Path, batch_server: BatchServer
+    youden: Youden, free_run_folder: Path, batch_server: BatchServer
 ) -> None:
     judge = wire_judge(batch_server.url, backend="openai", price=100, max_tokens=1, batch_discount=0.5)
-    write_small_run(here, "batch", judge=judge, max_cost=20)
+    write_small_run(free_run_folder, "batch", judge=judge, max_cost=20)
     full = youden("plan", "batch.yaml", "--json")
     half = youden("judge", "batch.yaml", "--mode", "batch", "--poll", "0.01")
     assert half.code == 0, half.err
@@ -85,17 +92,17 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
 
 
 def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_config(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
     more: dict[str, Any] = {"calls": 300, "independent": "pooled:150", "judge": wire_judge(server.url)}
-    write_small_run(here, "more", **more)
+    write_small_run(free_run_folder, "more", **more)
     assert youden("judge", "more.yaml", "--max-missing", "0.1").code == 1
     allowed = youden("judge", "more.yaml", "--max-missing", "0.5", "--json")
     assert allowed.code == 0, allowed.err
     assert "unparsed" in allowed.err
     before, n_missing = server.n_requests, sum(json.loads(allowed.out)["calls"]["missing_paired"].values())
-    write_small_run(here, "more", **more, max_missing=0.5)
+    write_small_run(free_run_folder, "more", **more, max_missing=0.5)
     again = youden("judge", "more.yaml")
     assert (again.code, server.n_requests) == (0, before)
     server.behave = lambda _n, body: Reply(same_item(body))
@@ -106,15 +113,15 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 
 @pytest.mark.parametrize("command", ["judge", "run"])
 @pytest.mark.parametrize("every", [1, 12])
-def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_once_the_limit_is_raised(
-    youden: Youden, here: Path, server: WireServer, command: str, every: int
+def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_limit(
+    youden: Youden, free_run_folder: Path, server: WireServer, command: str, every: int
 ) -> None:
     server.behave = lambda n, body: Reply("Sorry.") if n % every == 0 else Reply(same_item(body))
     for options in ([], ["--max-missing", "0"], ["--max-missing", "0.05"]):
         ended = youden(command, "free.yaml", *options)
         assert ended.code == 1, ended.err
         assert ended.err.rstrip().endswith("[too-many-missing]")
-        assert not (here / "runs/free/ranking.csv").exists()
+        assert not (free_run_folder / "runs/free/ranking.csv").exists()
     assert server.n_requests == 110
     allowed = youden(command, "free.yaml", "--max-missing", "1")
     assert allowed.code == (1 if every == 1 else 0), allowed.err
@@ -123,16 +130,18 @@ def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_once_the_limit
 
 
 def test_a_search_whose_first_round_got_no_answer_fails_as_missing(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("Sorry.")
-    write_small_run(here, "search", judge=wire_judge(server.url), design="adaptive", max_missing=1.0)
+    write_small_run(free_run_folder, "search", judge=wire_judge(server.url), design="adaptive", max_missing=1.0)
     ended = youden("run", "search.yaml")
     assert ended.code == 1, ended.err
     assert ended.err.rstrip().endswith("[too-many-missing]")
 
 
-def test_a_worker_and_an_import_fail_above_max_missing(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_worker_and_an_import_fail_above_max_missing(
+    youden: Youden, free_run_folder: Path, server: WireServer
+) -> None:
     server.behave = lambda n, body: Reply("Sorry." if n % 12 == 0 else same_item(body))
     worker = youden("judge", "free.yaml", "--worker")
     assert worker.code == 1, worker.err
@@ -145,35 +154,35 @@ def test_a_worker_and_an_import_fail_above_max_missing(youden: Youden, here: Pat
 
 
 def test_a_jury_with_a_judge_that_answers_nothing_fails_and_names_it(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, body: Reply("Sorry." if body["model"] == "b" else same_item(body))
     judges = [wire_judge(server.url, model=model, name=f"judge-{model}") for model in ("a", "b", "c")]
-    write_small_run(here, "jury", judge={"backend": "jury", "name": "three", "judges": judges})
+    write_small_run(free_run_folder, "jury", judge={"backend": "jury", "name": "three", "judges": judges})
     ended = youden("run", "jury.yaml")
     assert ended.code == 1, ended.err
     assert "judge-b answered none of the 110 trials" in ended.err
 
 
-def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_jury_judges_a_run(youden: Youden, free_run_folder: Path, server: WireServer) -> None:
     judges = [wire_judge(server.url, model=model) for model in ("a", "b", "c")]
     jury = {"backend": "jury", "name": "three", "judges": judges}
-    write_small_run(here, "jury", judge=jury)
+    write_small_run(free_run_folder, "jury", judge=jury)
     ended = youden("run", "jury.yaml", "--json")
     assert ended.code == 0, ended.err
     assert server.n_requests == 3 * 110
     assert json.loads(ended.out)["fit"]["calls"]["models"] == ["a", "b", "c"]
     assert youden("run", "jury.yaml").code == 0
     assert server.n_requests == 3 * 110
-    write_small_run(here, "jury", judge=jury | {"vote": "mean"})
+    write_small_run(free_run_folder, "jury", judge=jury | {"vote": "mean"})
     other = youden("run", "jury.yaml")
     assert other.code == 2
     assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other.err
     assert other.err.rstrip().endswith("[run-mismatch]")
 
 
-def test_agents_that_no_attainable_number_of_items_separates_are_reported_as_possibly_equal(
-    youden: Youden, here: Path, server: WireServer
+def test_agents_that_no_number_of_items_separates_are_reported_as_possibly_equal(
+    youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     said = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
     server.behave = lambda _n, body: Reply(next(said, same_item(body)) if same_item(body) == "YES" else "NO")

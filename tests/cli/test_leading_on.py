@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 
-from commands import Youden, write_pool
+from commands import Youden, write_pool_table
 from report_runs import judged
 from youden import cli
 from youden.cli.results import CHARTS
@@ -32,7 +32,9 @@ DEVELOPERS = {"test", "lint", "docs"}
 
 def commands(group: click.Command = cli.youden, path: str = "") -> Iterator[tuple[str, click.Command]]:
     ctx = click.Context(group)
-    for name in group.list_commands(ctx) if isinstance(group, click.Group) else []:
+    if not isinstance(group, click.Group):
+        return
+    for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         assert command is not None
         yield f"{path}{name}", command
@@ -100,7 +102,7 @@ def test_chart_lists_every_figure_that_there_is(youden: Youden, tmp_path: Path) 
 
 
 def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     ended = youden("init")
     assert ended.code == 0
     assert ended.out.splitlines()[1].startswith("next: youden check mine.yaml")
@@ -111,7 +113,7 @@ def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden,
     assert again.code == 0
     assert "mine.yaml exists and is unchanged; mine.csv: nothing new" in again.out
     assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") == text
-    write_pool(tmp_path / "other.csv")
+    write_pool_table(tmp_path / "other.csv")
     for words in (("mine.csv", "--judge", "lexical"), ("other.csv", "--out", "mine.yaml")):
         refused = youden("init", *words)
         assert refused.code == 2
@@ -119,7 +121,7 @@ def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden,
 
 
 def test_whatever_inits_comments_offer_may_be_said(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     youden("init", "mine.csv")
     lines = (tmp_path / "mine.yaml").read_text(encoding="utf-8").splitlines()
     offered = [line for line in lines if re.match(r"# [a-z_]+: ", line) and isinstance(yaml.safe_load(line[2:]), dict)]
@@ -136,7 +138,7 @@ def test_init_takes_the_judge_whose_key_is_there_and_caps_it(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     said = json.loads(youden("init", "mine.csv", "--out", "sub/c.yaml", "--json").out)
     config = load_run_config(tmp_path / "sub" / "c.yaml")
     assert config.judge == said["judge"] == ("gpt-4o-mini" if key else "lexical")
@@ -174,7 +176,7 @@ def test_a_table_whose_empty_answers_were_given_says_so_in_a_column(youden: Youd
 def test_init_asks_which_pool_is_meant(youden: Youden, tmp_path: Path) -> None:
     assert "[init-none]" in youden("init").err
     for name in ("one", "other"):
-        write_pool(tmp_path / f"{name}.csv")
+        write_pool_table(tmp_path / f"{name}.csv")
     (tmp_path / "labels.csv").write_text("agent,quality\na0,1\n", encoding="utf-8")
     assert "2 pools here: one.csv, other.csv." in youden("init").err
 

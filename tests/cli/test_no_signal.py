@@ -57,7 +57,7 @@ USELESS = {"no": lambda _n, _body: Reply("NO"), "yes": lambda _n, _body: Reply("
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer) -> Path:
+def facts_folder(tmp_path: Path, server: WireServer) -> Path:
     with (tmp_path / "pool.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["agent", "item", "text"])
@@ -72,7 +72,7 @@ GATE = ("gate", "runs/r", "--agent", "garbage", "--baseline", "prod")
 
 @pytest.mark.parametrize("judge", list(USELESS))
 def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
-    youden: Youden, here: Path, server: WireServer, judge: str
+    youden: Youden, facts_folder: Path, server: WireServer, judge: str
 ) -> None:
     server.behave = USELESS[judge]
     ended = youden("run", "r.yaml").well()
@@ -96,15 +96,15 @@ def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
     assert said["recommendation"]["form"] == "none"
     written = youden(*GATE, "--markdown", "-", "--junit", "gate.xml")
     assert (written.code, "this judge does not separate" in written.out.replace("\\", "")) == (3, True)
-    assert 'errors="1"' in (here / "gate.xml").read_text(encoding="utf-8")
+    assert 'errors="1"' in (facts_folder / "gate.xml").read_text(encoding="utf-8")
 
-    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    page = (facts_folder / "runs/r/report.html").read_text(encoding="utf-8")
     assert '<p class="headline">No recommendation: this judge does not separate' in page
     assert youden("fit", "runs/r").well().out.startswith("No recommendation: ")
     assert "**No recommendation: " in youden("report", "runs/r", "--format", "md").out
 
 
-def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, here: Path) -> None:
+def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, facts_folder: Path) -> None:
     ended = youden("run", "r.yaml", "--json").said
     assert ended["recommendation"]["form"] in ("recommended", "candidates")
     assert ended["recommendation"]["text"].split(": ")[1].startswith("prod")
@@ -114,8 +114,10 @@ def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, he
     assert (gate.code, "worse: the judge recognizes the responses of garbage in" in gate.err) == (1, True)
 
 
-def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(youden: Youden, here: Path) -> None:
-    write_config(here / "few.yaml", pool="pool.csv", judge="lexical", calls=150, independent="pooled:40")
+def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(
+    youden: Youden, facts_folder: Path
+) -> None:
+    write_config(facts_folder / "few.yaml", pool="pool.csv", judge="lexical", calls=150, independent="pooled:40")
     ended = youden("run", "few.yaml").well()
     first = ended.out.splitlines()[0]
     assert first.startswith(("Candidates: ", "Recommended: "))
@@ -125,21 +127,23 @@ def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(yo
     assert "winner" not in ended.err
 
 
-def test_a_jury_without_signal_leads_to_no_recommendation(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_jury_without_signal_leads_to_no_recommendation(
+    youden: Youden, facts_folder: Path, server: WireServer
+) -> None:
     server.behave = coin
     judges = [wire_judge(server.url, model=model) for model in ("a", "b")]
     jury = {"backend": "jury", "name": "two", "judges": judges, "vote": "mean"}
-    write_config(here / "jury.yaml", pool="pool.csv", judge=jury, calls=300)
+    write_config(facts_folder / "jury.yaml", pool="pool.csv", judge=jury, calls=300)
     assert youden("run", "jury.yaml").well().out.startswith("No recommendation: this judge does not separate")
 
 
-def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = USELESS["no"]
-    write_config(here / "search.yaml", pool="pool.csv", judge=wire_judge(server.url), calls=500, top=1)
+    write_config(facts_folder / "search.yaml", pool="pool.csv", judge=wire_judge(server.url), calls=500, top=1)
     ended = youden("run", "search.yaml", "--verbose").well()
     assert ended.out.startswith("No recommendation: this judge does not separate these agents")
     assert server.n_requests < 400
-    plan = RunFolder(here / "runs/search").read_plan()
+    plan = RunFolder(facts_folder / "runs/search").read_plan()
     assert "stopped early: this judge does not separate these agents" in plan.notes[-1]
     asked = server.n_requests
     again = youden("run", "search.yaml").well()
@@ -148,7 +152,7 @@ def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, here: Path, 
 
 
 def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
     server.behave = USELESS["yes"]
     assert youden("run", "r.yaml").code == 0
@@ -161,10 +165,10 @@ def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
         assert ended.err.startswith("no request is sent: this judge does not separate these agents")
 
 
-def test_compare_states_what_each_run_recommends(youden: Youden, here: Path, server: WireServer) -> None:
+def test_compare_states_what_each_run_recommends(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     assert youden("run", "r.yaml").code == 0
     server.behave = USELESS["no"]
-    write_config(here / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
+    write_config(facts_folder / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
     assert youden("run", "s.yaml").code == 0
     said = youden("compare", "runs/r", "runs/s").well().out
     assert said.startswith("No common recommendation: s recommends no agent.\nBy r: ")
@@ -173,47 +177,49 @@ def test_compare_states_what_each_run_recommends(youden: Youden, here: Path, ser
     assert "The runs agree" not in said
 
 
-def test_a_judge_that_compares_lengths_is_named(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_judge_that_compares_lengths_is_named(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = by_length
     ended = youden("run", "r.yaml").well()
     assert re.search(
         r"^warning: Text length explains \d+% of the variance of the judge's answers", ended.err, re.MULTILINE
     )
-    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    page = (facts_folder / "runs/r/report.html").read_text(encoding="utf-8")
     assert "it seems to compare lengths, not contents" in page
-    assert "length" in [one["slug"] for one in json.loads((here / "runs/r/fit.json").read_text("utf-8"))["warnings"]]
+    assert "length" in [
+        one["slug"] for one in json.loads((facts_folder / "runs/r/fit.json").read_text("utf-8"))["warnings"]
+    ]
     server.behave = by_facts
-    write_config(here / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
+    write_config(facts_folder / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
     assert "Text length explains" not in youden("run", "s.yaml").well().err
 
 
 def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
     assert "calibrate:" not in youden("run", "r.yaml").well().err.replace("youden calibrate", "")
     server.behave = USELESS["no"]
-    write_config(here / "bad.yaml", **wire_judge(server.url, model="bad"))
+    write_config(facts_folder / "bad.yaml", **wire_judge(server.url, model="bad"))
     assert youden("calibrate", "pool.csv", "--judge", "bad.yaml").code == 1
-    write_config(here / "s.yaml", pool="pool.csv", judge="bad.yaml", calls=300, out="runs/elsewhere")
+    write_config(facts_folder / "s.yaml", pool="pool.csv", judge="bad.yaml", calls=300, out="runs/elsewhere")
     line = re.compile(r"^calibrate: NO-GO on \d{4}-\d\d-\d\d, J = -?0\.00 \[-0\.\d\d, 0\.\d\d\]$", re.MULTILINE)
     assert len(line.findall(youden("run", "s.yaml").well().err)) == 1
     assert youden("fit", "runs/elsewhere", "--json").said["calibration"].startswith("calibrate: NO-GO on ")
     gate = youden("gate", "runs/elsewhere", "--agent", "garbage", "--baseline", "prod")
     assert (gate.code, len(line.findall(gate.err))) == (3, 1)
-    assert "calibrate: NO-GO on " in (here / "runs/elsewhere/report.html").read_text(encoding="utf-8")
+    assert "calibrate: NO-GO on " in (facts_folder / "runs/elsewhere/report.html").read_text(encoding="utf-8")
     assert "calibrate: NO-GO on" in youden("report", "runs/elsewhere", "--format", "md").out.replace("\\", "")
     other = youden("fit", "runs/r").well()
     assert "calibrate: " not in other.err, "another judge"
 
 
 def test_a_later_calibration_replaces_the_earlier_one_of_the_same_judge_and_pool(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
-    write_config(here / "j.yaml", **wire_judge(server.url))
+    write_config(facts_folder / "j.yaml", **wire_judge(server.url))
     for calls in ("60", "90"):
         youden("calibrate", "pool.csv", "--judge", "j.yaml", "--calls", calls)
-    kept = json.loads((here / "runs/calibrations.json").read_text(encoding="utf-8"))["calibrations"]
+    kept = json.loads((facts_folder / "runs/calibrations.json").read_text(encoding="utf-8"))["calibrations"]
     assert len(kept) == 1
     assert kept[0]["n_calls"] > 60
-    (here / "runs/calibrations.json").write_text("{}", encoding="utf-8")
+    (facts_folder / "runs/calibrations.json").write_text("{}", encoding="utf-8")
     assert youden("calibrate", "pool.csv", "--judge", "j.yaml").refuses("run-file-damaged")

@@ -18,7 +18,8 @@ import pytest
 
 import youden
 from judged import dense_plan, judge_config
-from pools import make_pool
+from narrowing import untyped
+from small_pools import make_pool
 from wire_server import Reply, in_a_thread, well_behaved
 from youden.errors import ConfigError, JudgeError, PoolError, TooManyMissingError
 from youden.inspect import rank_logs
@@ -76,7 +77,7 @@ JUDGE_IN_A_LOOP = """
 import asyncio, signal, sys
 import youden
 from judged import dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, in_a_thread, well_behaved
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
@@ -138,7 +139,7 @@ def test_a_data_frame_is_a_pool() -> None:
     with pytest.raises(PoolError, match=r"no column agent, text.*one column per agent\. \[pool-columns\]"):
         youden.read_pool(scores)
     with pytest.raises(PoolError, match=r"got ndarray\. To use arrays, pass `pandas\.DataFrame"):
-        youden.read_pool(frame.to_numpy())
+        untyped(youden.read_pool)(frame.to_numpy())
 
 
 def test_a_data_frame_with_a_column_per_agent_is_the_same_pool() -> None:
@@ -191,6 +192,6 @@ def test_a_function_is_a_judge() -> None:
 def test_a_function_that_is_no_judge_is_an_error_that_says_so(judge: object, said: str) -> None:
     pool = make_pool(3, 10)
     with pytest.raises(JudgeError, match=said):
-        youden.judge(dense_plan(pool), judge=judge)  # type: ignore[arg-type]
+        untyped(youden.judge)(dense_plan(pool), judge=judge)
     with pytest.raises(ConfigError, match=r"got 42\. Pass a judge's name.*\[judge-config\]"):
-        youden.judge(dense_plan(pool), judge=42)  # type: ignore[arg-type]
+        untyped(youden.judge)(dense_plan(pool), judge=42)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from commands import Youden, write_pool
+from commands import Youden, write_pool_table
 from youden.data import atomic
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_config import load_run_config
@@ -45,10 +45,10 @@ def without(*words: str, here: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_a_pool_is_ranked_without_posix_modules_and_signals_on_a_console_of_80_columns_in_cp1252(
+def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
     tmp_path: Path,
 ) -> None:
-    write_pool(tmp_path / "pool.csv")
+    write_pool_table(tmp_path / "pool.csv")
     console = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "COLUMNS": "80", "NO_COLOR": "1"}
     for words in (["run", "pool.csv.yaml"], ["plan", "pool.csv.yaml"], ["check", "pool.csv"], ["doctor"]):
         (tmp_path / "pool.csv.yaml").write_text("pool: pool.csv\nname: mine\n")
@@ -73,7 +73,7 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
 
     monkeypatch.setattr(atomic, "LOCKS_OPEN_FILES", True)
     monkeypatch.setattr(atomic, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
-    monkeypatch.setattr(atomic.os, "replace", held_open)
+    monkeypatch.setattr("youden.data.atomic.os.replace", held_open)
     path = tmp_path / "fit.json"
     path.write_text("old")
     with atomic_write(path) as fresh:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -29,61 +30,61 @@ from youden.types import Completion
 CALLS = 110
 
 
-def any_text(_n: int, body: dict[str, Any]) -> Reply:
+def any_text(_n: int, body: Mapping[str, Any]) -> Reply:
     """An answer to texts that are not of `make_pool`, too."""
     return Reply("YES" if crc32(json.dumps(body).encode()) % 2 else "NO")
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("YOUDEN_STORE", raising=False)
     write_small_run(tmp_path, judge=wire_judge(server.url))
     return tmp_path
 
 
 def test_runs_of_a_project_share_a_store_that_git_ignores_and_the_plan_line_names(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     ended = youden("run", "r.yaml").well()
     assert ended.err.count(".youden/answers.db") == 1
-    assert (here / ".youden/.gitignore").read_text() == "*\n"
-    assert not (here / "runs/r/verdicts.db").exists()
-    assert yaml.safe_load((here / "runs/r/config.yaml").read_text())["store"] == "../../.youden/answers.db"
+    assert (project_folder / ".youden/.gitignore").read_text() == "*\n"
+    assert not (project_folder / "runs/r/verdicts.db").exists()
+    assert yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())["store"] == "../../.youden/answers.db"
     assert server.n_requests == CALLS
     assert youden("run", "r.yaml", "--out", "runs/other").code == 0
-    (here / "deeper/still").mkdir(parents=True)
-    os.chdir(here / "deeper/still")
-    assert youden("run", str(here / "r.yaml"), "--out", "third").code == 0
+    (project_folder / "deeper/still").mkdir(parents=True)
+    os.chdir(project_folder / "deeper/still")
+    assert youden("run", str(project_folder / "r.yaml"), "--out", "third").code == 0
     assert server.n_requests == CALLS
-    os.chdir(here)
-    shutil.move(here / "runs", here / "moved")
+    os.chdir(project_folder)
+    shutil.move(project_folder / "runs", project_folder / "moved")
     assert youden("run", "moved/r/config.yaml").code == 0
     assert server.n_requests == CALLS
-    shutil.move(here / "moved/r", here / "r")
+    shutil.move(project_folder / "moved/r", project_folder / "r")
     assert youden("run", "r.yaml", "--out", "r").code == 0
     assert youden("extend", "calls", "r", "30").code == 0
     assert server.n_requests == CALLS + 30
-    assert not (here.parent / ".youden").exists()
+    assert not (project_folder.parent / ".youden").exists()
 
 
 def test_the_project_directory_is_where_git_or_pyproject_are_until_it_has_a_store(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
-    (here / "pyproject.toml").touch()
-    (here / "deeper").mkdir()
-    os.chdir(here / "deeper")
+    (project_folder / "pyproject.toml").touch()
+    (project_folder / "deeper").mkdir()
+    os.chdir(project_folder / "deeper")
     assert youden("run", "../r.yaml").code == 0
-    assert (here / ".youden/answers.db").is_file()
-    assert not (here / "deeper/.youden").exists()
+    assert (project_folder / ".youden/answers.db").is_file()
+    assert not (project_folder / "deeper/.youden").exists()
 
 
 @pytest.mark.posix
-def test_a_link_in_the_project_directory_makes_no_file_elsewhere(youden: Youden, here: Path) -> None:
-    (here / "elsewhere").mkdir()
-    (here / ".youden").mkdir()
-    (here / ".youden/.gitignore").symlink_to(here / "elsewhere/new")
+def test_a_link_in_the_project_directory_makes_no_file_elsewhere(youden: Youden, project_folder: Path) -> None:
+    (project_folder / "elsewhere").mkdir()
+    (project_folder / ".youden").mkdir()
+    (project_folder / ".youden/.gitignore").symlink_to(project_folder / "elsewhere/new")
     assert youden("run", "r.yaml").code == 0
-    assert not [*(here / "elsewhere").iterdir()]
+    assert not [*(project_folder / "elsewhere").iterdir()]
 
 
 def test_the_documented_workflow_leaves_the_project_directory_to_youden() -> None:
@@ -93,32 +94,32 @@ def test_the_documented_workflow_leaves_the_project_directory_to_youden() -> Non
 
 
 def test_the_cost_of_a_further_call_is_not_that_of_answers_that_another_run_paid_for(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
-    write_small_run(here, judge=wire_judge(server.url, price=1000))
+    write_small_run(project_folder, judge=wire_judge(server.url, price=1000))
     assert youden("run", "r.yaml", "--max-cost", "10000").code == 0
     assert youden("run", "r.yaml", "--max-cost", "10000", "--out", "runs/other").code == 0
-    each = read_usd_per_call(RunFolder(here / "runs/r"))
+    each = read_usd_per_call(RunFolder(project_folder / "runs/r"))
     assert each
-    assert read_usd_per_call(RunFolder(here / "runs/other")) is None
+    assert read_usd_per_call(RunFolder(project_folder / "runs/other")) is None
     assert youden("extend", "calls", "runs/other", "30", "--max-cost", "10000").code == 0
-    assert read_usd_per_call(RunFolder(here / "runs/other")) == pytest.approx(each, rel=0.1)
+    assert read_usd_per_call(RunFolder(project_folder / "runs/other")) == pytest.approx(each, rel=0.1)
 
 
-def test_a_judge_without_calls_makes_no_store(youden: Youden, here: Path) -> None:
-    write_small_run(here, judge="lexical")
+def test_a_judge_without_calls_makes_no_store(youden: Youden, project_folder: Path) -> None:
+    write_small_run(project_folder, judge="lexical")
     assert ".youden" not in youden("run", "r.yaml").well().err
-    assert not (here / ".youden").exists()
-    assert "store" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    assert not (project_folder / ".youden").exists()
+    assert "store" not in yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())
 
 
 def test_calibration_second_judge_and_stress_pay_into_the_project_store(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     server.behave = any_text
     assert "finds their answers in .youden/answers.db" in youden("calibrate", "r.yaml", "--calls", "60").err
     assert youden("run", "r.yaml").code == 0
-    (here / "b.yaml").write_text(json.dumps(wire_judge(server.url, model="b", name="b")))
+    (project_folder / "b.yaml").write_text(json.dumps(wire_judge(server.url, model="b", name="b")))
     for words in (
         ["rejudge", "runs/r", "--judge", "b.yaml", "--calls", "60"],
         ["stress", "runs/r", "--attack", "clones"],
@@ -127,14 +128,16 @@ def test_calibration_second_judge_and_stress_pay_into_the_project_store(
         asked = server.n_requests
         assert youden(*words).code == 0
         assert server.n_requests == asked
-    assert [path.relative_to(here).as_posix() for path in here.rglob("*.db")] == [".youden/answers.db"]
+    assert [path.relative_to(project_folder).as_posix() for path in project_folder.rglob("*.db")] == [
+        ".youden/answers.db"
+    ]
 
 
-def test_the_same_judge_asked_once_more_is_asked_although_the_project_has_its_first_answers(
-    youden: Youden, here: Path, server: WireServer
+def test_a_retest_of_the_same_judge_sends_requests_despite_answers_in_the_project(
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     assert youden("run", "r.yaml").code == 0
-    (here / "same.yaml").write_text(json.dumps(wire_judge(server.url)))
+    (project_folder / "same.yaml").write_text(json.dumps(wire_judge(server.url)))
     words = ("rejudge", "runs/r", "--judge", "same.yaml", "--calls", "60")
     n = youden(*words, "--json").said["cost"]["calls"]
     assert server.n_requests == CALLS + n
@@ -143,7 +146,7 @@ def test_the_same_judge_asked_once_more_is_asked_although_the_project_has_its_fi
 
 
 def test_a_run_uses_the_store_that_its_folder_names(
-    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, project_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.behave = any_text
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0
@@ -151,36 +154,36 @@ def test_a_run_uses_the_store_that_its_folder_names(
         monkeypatch.setenv("YOUDEN_STORE", environment)
         for words in (["run", "r.yaml"], ["judge", "r.yaml"], ["run", "runs/r/config.yaml"], ["calibrate", "r.yaml"]):
             assert "mine.db" in youden(*words).err
-    assert not (here / ".youden").exists()
-    assert not (here / "other.db").exists()
+    assert not (project_folder / ".youden").exists()
+    assert not (project_folder / "other.db").exists()
 
 
-def test_without_a_folder_the_environment_goes_before_the_default_and_the_config_before_it(
-    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_config_takes_precedence_over_the_environment_and_that_over_the_default(
+    youden: Youden, project_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("YOUDEN_STORE", "environment.db")
     assert "environment.db" in youden("plan", "r.yaml").err
-    with (here / "r.yaml").open("a") as file:
+    with (project_folder / "r.yaml").open("a") as file:
         file.write("store: config.db\nout: runs/second\n")
     assert "config.db" in youden("plan", "r.yaml").err
     assert "option.db" in youden("plan", "r.yaml", "--store", "option.db", "--out", "runs/third").err
 
 
 def test_a_run_of_an_earlier_version_finds_the_store_in_its_folder(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     assert youden("run", "r.yaml", "--store", "runs/r/verdicts.db").code == 0
-    config = here / "runs/r/config.yaml"
+    config = project_folder / "runs/r/config.yaml"
     config.write_text(yaml.safe_dump({k: v for k, v in yaml.safe_load(config.read_text()).items() if k != "store"}))
     assert youden("run", "r.yaml").code == 0
     assert youden("extend", "calls", "runs/r", "30").code == 0
     assert server.n_requests == CALLS + 30
-    assert not (here / ".youden").exists()
+    assert not (project_folder / ".youden").exists()
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_another_store_is_refused_until_the_answers_are_copied(
-    youden: Youden, here: Path, server: WireServer, whole: bool
+    youden: Youden, project_folder: Path, server: WireServer, whole: bool
 ) -> None:
     if not whole:
         well = server.behave
@@ -199,16 +202,16 @@ def test_another_store_is_refused_until_the_answers_are_copied(
     assert youden(*copy.split()).code == 0
     assert youden("run", "r.yaml", "--store", "other.db").code == 0
     assert server.n_requests == asked if whole else server.n_requests <= asked + CALLS - 40
-    assert yaml.safe_load((here / "runs/r/config.yaml").read_text())["store"] == "../../other.db"
+    assert yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())["store"] == "../../other.db"
 
 
 @pytest.mark.parametrize("lost", ["all", "some"])
 def test_answers_that_the_store_lost_are_taken_from_the_folder(
-    youden: Youden, here: Path, server: WireServer, lost: str
+    youden: Youden, project_folder: Path, server: WireServer, lost: str
 ) -> None:
     assert youden("run", "r.yaml").code == 0
-    ranking, store = (here / "runs/r/ranking.csv").read_bytes(), here / ".youden/answers.db"
-    before = json.loads((here / "runs/r/fit.json").read_text())["calls"]
+    ranking, store = (project_folder / "runs/r/ranking.csv").read_bytes(), project_folder / ".youden/answers.db"
+    before = json.loads((project_folder / "runs/r/fit.json").read_text())["calls"]
 
     def lose() -> None:
         if lost == "all":
@@ -221,8 +224,8 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
     ended = youden("run", "r.yaml").well()
     assert server.n_requests == CALLS
     assert "taken from the run's own verdicts.parquet" in ended.err
-    assert (here / "runs/r/ranking.csv").read_bytes() == ranking
-    after = json.loads((here / "runs/r/fit.json").read_text())["calls"]
+    assert (project_folder / "runs/r/ranking.csv").read_bytes() == ranking
+    after = json.loads((project_folder / "runs/r/fit.json").read_text())["calls"]
     assert after == before
     lose()
     n = youden("extend", "calls", "runs/r", "30", "--json").said["cost"]["calls"]
@@ -231,40 +234,44 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
     assert server.n_requests == CALLS + n
 
 
-def test_a_jury_whose_store_is_gone_is_not_asked_again(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_jury_whose_store_is_gone_is_not_asked_again(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
     for name in "abc":
-        (here / f"{name}.yaml").write_text(json.dumps(wire_judge(server.url, model=name, name=name)))
-    write_small_run(here, judge={"backend": "jury", "name": "j", "judges": ["a.yaml", "b.yaml", "c.yaml"]})
+        (project_folder / f"{name}.yaml").write_text(json.dumps(wire_judge(server.url, model=name, name=name)))
+    write_small_run(project_folder, judge={"backend": "jury", "name": "j", "judges": ["a.yaml", "b.yaml", "c.yaml"]})
     assert youden("run", "r.yaml").code == 0
-    shutil.rmtree(here / ".youden")
+    shutil.rmtree(project_folder / ".youden")
     assert youden("run", "r.yaml").code == 0
     assert server.n_requests == 3 * CALLS
 
 
-def test_a_run_whose_store_is_damaged_goes_on_in_another_one(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_run_whose_store_is_damaged_goes_on_in_another_one(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0
-    (here / "mine.db").write_bytes(b"no database" * 1000)
+    (project_folder / "mine.db").write_bytes(b"no database" * 1000)
     assert youden("run", "r.yaml").refuses("store-corrupt")
     assert youden("run", "r.yaml", "--store", "saved.db").code == 0
     assert server.n_requests == CALLS
 
 
 @pytest.mark.posix
-def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, project_folder: Path, server: WireServer) -> None:
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0
-    (here / "link.db").symlink_to("mine.db")
+    (project_folder / "link.db").symlink_to("mine.db")
     assert youden("run", "r.yaml", "--store", "link.db").code == 0
     assert server.n_requests == CALLS
 
 
 def test_a_folder_is_locked_for_other_processes_whatever_store_they_name(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     assert youden("plan", "r.yaml", "--store", "mine.db").code == 0
-    with folder_lock(here / "runs/r"):
+    with folder_lock(project_folder / "runs/r"):
         for words in (["run", "r.yaml", "--store", "mine.db"], ["judge", "r.yaml"]):
             assert youden(*words).refuses("run-busy")
-        with pytest.raises(JudgeError, match="run-busy"), folder_lock(here / "runs/r"):
+        with pytest.raises(JudgeError, match="run-busy"), folder_lock(project_folder / "runs/r"):
             pass
     assert server.n_requests == 0
     assert youden("run", "r.yaml").code == 0
@@ -296,6 +303,7 @@ async def test_two_processes_at_once_pay_for_nothing_twice(tmp_path: Path, toget
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.3))
         with open_store(tmp_path / "a.db"):
             pass
+        words: list[tuple[str, ...]]
         if together == "one folder, two stores":
             words = [("run", "r.yaml", "--store", name) for name in ("a.db", "b.db")]
         else:

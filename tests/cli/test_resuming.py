@@ -16,7 +16,7 @@ import yaml
 
 from batch_server import BatchServer
 from commands import Youden, wire_judge, write_config, write_small_run
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer
 from youden import rank, read_run
 from youden.data.folder.run_folder import RunFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Youden, write_pool
+from commands import Youden, write_pool_table
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from commands import Youden, write_pool
     ],
 )
 def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_path: Path, key: str, remedy: str) -> None:
-    write_pool(tmp_path / "p.csv", n_agents=4, n_items=6)
+    write_pool_table(tmp_path / "p.csv", n_agents=4, n_items=6)
     (tmp_path / "c.yaml").write_text(f"pool: p.csv\n{key}\n", encoding="utf-8")
     ended = youden("plan", "c.yaml")
     assert ended.code == 2
@@ -98,7 +98,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
 def test_an_option_that_does_not_fit_is_an_error_that_says_so(
     youden: Youden, tmp_path: Path, words: list[str], said: str
 ) -> None:
-    write_pool(tmp_path / "p.csv", n_agents=4, n_items=6)
+    write_pool_table(tmp_path / "p.csv", n_agents=4, n_items=6)
     (tmp_path / "c.yaml").write_text("pool: p.csv\n", encoding="utf-8")
     (tmp_path / "list.yaml").write_text("- a\n", encoding="utf-8")
     (tmp_path / "judged").mkdir()
@@ -110,7 +110,7 @@ def test_an_option_that_does_not_fit_is_an_error_that_says_so(
 
 
 def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "all.csv", n_agents=5, n_items=20)
+    write_pool_table(tmp_path / "all.csv", n_agents=5, n_items=20)
     whole = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "mine.csv").write_text("".join(one for one in whole if not one.startswith("a3")), encoding="utf-8")
     (tmp_path / "mine.yaml").write_text("pool: mine.csv\ncalls: 30/agent\n", encoding="utf-8")
@@ -132,8 +132,8 @@ def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youd
 def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_best(
     youden: Youden, tmp_path: Path
 ) -> None:
-    write_pool(tmp_path / "first.csv", n_agents=7, n_items=20)
-    write_pool(tmp_path / "all.csv", n_agents=8, n_items=20)
+    write_pool_table(tmp_path / "first.csv", n_agents=7, n_items=20)
+    write_pool_table(tmp_path / "all.csv", n_agents=8, n_items=20)
     (tmp_path / "mine.yaml").write_text("pool: first.csv\ncalls: 8/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
     assert youden("extend", "agents", "runs/mine", "all.csv", "--calls", "40").code == 0
@@ -168,7 +168,7 @@ def test_ids_that_act_are_one_line_and_items_that_are_lost_are_named(youden: You
 
 
 def test_check_says_what_is_true_of_several_agents_once_and_names_stand_ins(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv", n_agents=4)
+    write_pool_table(tmp_path / "mine.csv", n_agents=4)
     text = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines()
     text[3] = "a0,i2,#REF!,prompt 2,g"
     text[20] = "a1,i7,NaN,prompt 7,g"

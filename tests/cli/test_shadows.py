@@ -20,7 +20,7 @@ KEY = "sk-0123456789abcdef"
 
 
 @pytest.fixture
-def clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shadowing_clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone in which a file has the name of a shipped judge, and a run that names the judge."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (tmp_path / "judges").mkdir()
@@ -34,7 +34,7 @@ NAMED = "judge 'gpt-4o-mini': the local file judges/gpt-4o-mini.yaml is used ins
 
 @pytest.mark.parametrize("command", ["plan", "run", "judge", "check", "calibrate"])
 def test_a_shadowing_judge_is_named_in_the_first_line_of_each_command(
-    command: str, clone: Path, youden: Youden
+    command: str, shadowing_clone: Path, youden: Youden
 ) -> None:
     ended = youden(command, "r.yaml", *(["--dry-run"] if command == "calibrate" else []))
     assert ended.code == 0, ended.err
@@ -43,7 +43,7 @@ def test_a_shadowing_judge_is_named_in_the_first_line_of_each_command(
 
 
 def test_it_is_named_with_ones_own_config_elsewhere_and_on_the_command_line(
-    clone: Path, youden: Youden, tmp_path_factory: pytest.TempPathFactory
+    shadowing_clone: Path, youden: Youden, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     own = tmp_path_factory.mktemp("own")
     write_small_run(own, judge="gpt-4o-mini", out=str(own / "out"))
@@ -54,7 +54,7 @@ def test_it_is_named_with_ones_own_config_elsewhere_and_on_the_command_line(
 
 
 def test_in_ci_it_is_an_error_unless_its_path_is_given(
-    clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
     for command in ("plan", "run", "judge"):
@@ -62,57 +62,62 @@ def test_in_ci_it_is_an_error_unless_its_path_is_given(
         assert ended.refuses("shadowed")
         assert "judge: ./judges/gpt-4o-mini.yaml" in ended.err
     assert server.n_requests == 0
-    write_small_run(clone, judge="./judges/gpt-4o-mini.yaml")
+    write_small_run(shadowing_clone, judge="./judges/gpt-4o-mini.yaml")
     assert "is used instead" not in youden("run", "r.yaml").well().err
     monkeypatch.setenv("CI", "false")
-    write_small_run(clone, judge="gpt-4o-mini", out="again")
+    write_small_run(shadowing_clone, judge="gpt-4o-mini", out="again")
     youden("plan", "r.yaml").well()
 
 
 @pytest.mark.parametrize("name", ["lexical", "gpt-4o", "openai/gpt-4o"])
 def test_a_file_with_the_name_of_a_backend_or_a_model_is_named_too(
-    name: str, clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    name: str, shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (clone / "judges" / "openai").mkdir()
-    write_config(clone / "judges" / f"{name}.yaml", **wire_judge(server.url))
-    write_small_run(clone, judge=name)
+    (shadowing_clone / "judges" / "openai").mkdir()
+    write_config(shadowing_clone / "judges" / f"{name}.yaml", **wire_judge(server.url))
+    write_small_run(shadowing_clone, judge=name)
     assert f"the local file judges/{name}.yaml" in youden("plan", "r.yaml").err.splitlines()[0]
     monkeypatch.setenv("CI", "1")
     assert youden("plan", "r.yaml").refuses("shadowed")
 
 
 def test_a_judge_with_a_name_of_its_own_and_a_copy_of_a_shipped_one_are_no_shadows(
-    clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "1")
-    write_config(clone / "judges" / "gpt-of-ours.yaml", **wire_judge(server.url))
-    shutil.copy(find_resource("configs", "judges/gpt-4o-mini.yaml", local=False), clone / "judges" / "gpt-4o-mini.yaml")
+    write_config(shadowing_clone / "judges" / "gpt-of-ours.yaml", **wire_judge(server.url))
+    shutil.copy(
+        find_resource("configs", "judges/gpt-4o-mini.yaml", local=False),
+        shadowing_clone / "judges" / "gpt-4o-mini.yaml",
+    )
     for name in ("gpt-of-ours", "gpt-4o-mini"):
-        write_small_run(clone, judge=name, out=f"runs/{name}")
+        write_small_run(shadowing_clone, judge=name, out=f"runs/{name}")
         assert "is used instead" not in youden("plan", "r.yaml").well().err
 
 
 def test_a_shadowing_prompt_is_named_and_an_error_in_ci(
-    clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (clone / "prompts").mkdir()
+    (shadowing_clone / "prompts").mkdir()
     text = find_resource("prompts", "same-source.md", local=False).read_text(encoding="utf-8")
-    (clone / "prompts" / "same-source.md").write_text(text + "\nAnd do as you are told.\n", encoding="utf-8")
-    write_config(clone / "judges" / "mine.yaml", **wire_judge(server.url))
-    write_small_run(clone, judge="mine")
+    (shadowing_clone / "prompts" / "same-source.md").write_text(text + "\nAnd do as you are told.\n", encoding="utf-8")
+    write_config(shadowing_clone / "judges" / "mine.yaml", **wire_judge(server.url))
+    write_small_run(shadowing_clone, judge="mine")
     ended = youden("plan", "r.yaml").well()
     assert ended.err.splitlines()[0].startswith("prompt 'same-source': the local file prompts/same-source.md is used")
     monkeypatch.setenv("CI", "1")
     assert youden("plan", "r.yaml").refuses("shadowed")
-    write_config(clone / "judges" / "mine.yaml", **wire_judge(server.url, prompt="./prompts/same-source.md"))
+    write_config(shadowing_clone / "judges" / "mine.yaml", **wire_judge(server.url, prompt="./prompts/same-source.md"))
     youden("plan", "r.yaml", "--out", "again").well()
 
 
 def test_a_shadowing_dataset_is_named_and_an_error_in_ci(
-    clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
+    shadowing_clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(clone / "pool", clone / "datasets" / "field-notes")
-    write_config(clone / "r.yaml", pool="datasets/field-notes", judge="lexical", calls=110, independent="pooled:20")
+    shutil.copytree(shadowing_clone / "pool", shadowing_clone / "datasets" / "field-notes")
+    write_config(
+        shadowing_clone / "r.yaml", pool="datasets/field-notes", judge="lexical", calls=110, independent="pooled:20"
+    )
     first = (
         "dataset 'field-notes': the local file datasets/field-notes is used instead of the one that ships with youden"
     )
@@ -122,15 +127,17 @@ def test_a_shadowing_dataset_is_named_and_an_error_in_ci(
     ended = youden("plan", "r.yaml")
     assert ended.refuses("shadowed")
     assert "pool: ./datasets/field-notes" in ended.err
-    write_config(clone / "r.yaml", pool="./datasets/field-notes", judge="lexical", calls=110, independent="pooled:20")
+    write_config(
+        shadowing_clone / "r.yaml", pool="./datasets/field-notes", judge="lexical", calls=110, independent="pooled:20"
+    )
     youden("plan", "r.yaml").well()
 
 
 def test_a_file_that_makes_a_shipped_judge_free_does_not_take_the_cap_away_unseen(
-    clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
+    shadowing_clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(clone / "user"))
-    write_config(clone / "judges" / "gpt-4o-mini.yaml", backend="openai", model="gpt-4o", price=0)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(shadowing_clone / "user"))
+    write_config(shadowing_clone / "judges" / "gpt-4o-mini.yaml", backend="openai", model="gpt-4o", price=0)
     ended = youden("plan", "r.yaml").well()
     assert ended.err.splitlines()[0] == NAMED
     assert "judge: gpt-4o-mini at api.openai.com, key from OPENAI_API_KEY" in ended.err
@@ -138,30 +145,30 @@ def test_a_file_that_makes_a_shipped_judge_free_does_not_take_the_cap_away_unsee
 
 @pytest.mark.parametrize("out", ["mine.yaml", "deep/mine.yaml"])
 def test_a_first_config_does_not_name_the_shipped_judge_where_a_file_shadows_it(
-    out: str, clone: Path, youden: Youden
+    out: str, shadowing_clone: Path, youden: Youden
 ) -> None:
-    (clone / "deep" / "judges").mkdir(parents=True)
+    (shadowing_clone / "deep" / "judges").mkdir(parents=True)
     if out.startswith("deep"):
-        shutil.move(clone / "judges" / "gpt-4o-mini.yaml", clone / "deep" / "judges")
+        shutil.move(shadowing_clone / "judges" / "gpt-4o-mini.yaml", shadowing_clone / "deep" / "judges")
     ended = youden("init", "pool", "--out", out).well()
     assert "gpt-4o-mini.yaml is used instead" in ended.err.splitlines()[0]
-    text = (clone / out).read_text(encoding="utf-8")
+    text = (shadowing_clone / out).read_text(encoding="utf-8")
     assert yaml.safe_load(text)["judge"] == "lexical"
     assert "\n# judge: judges/gpt-4o-mini.yaml\n" in text
     if not out.startswith("deep"):
         youden("init", "pool", "--out", "asked.yaml", "--judge", "gpt-4o-mini").well()
-        assert yaml.safe_load((clone / "asked.yaml").read_text())["judge"] == "judges/gpt-4o-mini.yaml"
+        assert yaml.safe_load((shadowing_clone / "asked.yaml").read_text())["judge"] == "judges/gpt-4o-mini.yaml"
 
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])
-def test_a_judges_file_in_a_pull_request_does_not_get_the_key_of_the_documented_workflow(
-    folder: str, clone: Path, server: WireServer, tmp_path_factory: pytest.TempPathFactory
+def test_a_judge_file_in_a_pull_request_does_not_get_the_key_of_the_workflow(
+    folder: str, shadowing_clone: Path, server: WireServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     workflow = yaml.safe_load((ROOT / "docs" / "github-actions" / "live.yml").read_text(encoding="utf-8"))
     job = workflow["jobs"]["gate"]
     assert list(job["env"]) == ["OPENAI_API_KEY"]
     judge = next(step["with"]["judge"] for step in job["steps"] if "judge" in step.get("with", {}))
-    shutil.copy(ROOT / "docs" / "github-actions" / "live.yaml", clone)
+    shutil.copy(ROOT / "docs" / "github-actions" / "live.yaml", shadowing_clone)
     hostile = wire_judge(server.url, backend="openai", api_key_env="OPENAI_API_KEY", model="gpt-4o-mini")
     environment = os.environ | {
         "CI": "1",
@@ -169,16 +176,16 @@ def test_a_judges_file_in_a_pull_request_does_not_get_the_key_of_the_documented_
         "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("runner")),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    place = clone / folder / f"{judge}.yaml"
+    place = shadowing_clone / folder / f"{judge}.yaml"
     place.parent.mkdir(parents=True, exist_ok=True)
     write_config(place, **hostile)
     command = [sys.executable, "-m", "youden", "run", "live.yaml", "--judge", judge, "--max-cost", "5", "--out", "out"]
-    ended = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=shadowing_clone, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.rstrip().endswith("[shadowed]")
     ended = subprocess.run(
         [str(place) if word == judge else word for word in command],
-        cwd=clone,
+        cwd=shadowing_clone,
         env=environment,
         capture_output=True,
         text=True,

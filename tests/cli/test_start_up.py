@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from judged import dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from youden import __version__
 from youden.cli import COMMANDS
 from youden.data.folder.run_config import RunConfig
@@ -94,7 +94,7 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_with_a_config_is_said_before_the_libraries_of_a_run_are_loaded(tmp_path: Path) -> None:
+def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(tmp_path: Path) -> None:
     """One process reads them all, and says of each what it has loaded by then."""
     commands = []
     for name, config in WRONG.items():
@@ -220,7 +220,7 @@ def test_a_bug_of_another_package_is_one_line_with_its_place(
     (info / "entry_points.txt").write_text("[youden.designs]\nlazy = lazy:Lazy\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "lazy", raising=False)
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="lazy")
     ended = youden("run", "mine.yaml")
     assert ended.code == 2
@@ -262,9 +262,14 @@ def test_a_command_loads_the_judge_of_its_config_once(
     judge = tmp_path / "judges" / "mine.yaml"
     judge.parent.mkdir()
     judge.write_text("backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nprice: 0\n", encoding="utf-8")
-    write_pool(tmp_path / "pool.csv")
+    write_pool_table(tmp_path / "pool.csv")
     write_config(tmp_path / "c.yaml", pool="pool.csv", judge="judges/mine.yaml")
     read: list[Path] = []
-    monkeypatch.setattr(judge_files, "read_yaml", lambda path: read.append(path) or read_yaml(path))
+
+    def record_and_read(path: Path) -> object:
+        read.append(path)
+        return read_yaml(path)
+
+    monkeypatch.setattr(judge_files, "read_yaml", record_and_read)
     assert youden("plan", "c.yaml").code == 0
     assert [path.resolve() for path in read] == [judge.resolve()]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands import Youden
-from importing import write
+from importer_files import write
 from youden import cli
 
 CONFIG = "pool: datasets/field-notes\njudge: lexical\ncalls: 400\nout: run\n"

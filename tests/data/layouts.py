@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from layout_files import (
@@ -104,12 +105,14 @@ def records_by_id(at: Path) -> Layout:
     return Layout("answers", agents=FILE_NAMES)
 
 
+def row_of_task(task: str, _model: str, n: int, question: str, text: str) -> dict[str, object]:
+    return {"id": n, "prompt": f"{task}: {question}", "response": text}
+
+
 def tasks_then_models(at: Path) -> Layout:
     """One folder per task, one file per agent in it."""
     for task in TASKS:
-        for model, rows in per_model(
-            lambda _m, n, question, text, task=task: {"id": n, "prompt": f"{task}: {question}", "response": text}  # type: ignore[misc]
-        ).items():
+        for model, rows in per_model(partial(row_of_task, task)).items():
             write_lines(at / "answers" / task / f"{file_name(model)}.jsonl", rows)
     return Layout("answers", agents=FILE_NAMES, n_items=2 * len(QUESTIONS), n_prompts=2 * len(QUESTIONS))
 
@@ -355,7 +358,7 @@ def battles(at: Path) -> str:
     return "battles.jsonl"
 
 
-def annotations(at: Path) -> str:
+def annotations_of_alpaca_eval(at: Path) -> str:
     """Annotations of AlpacaEval: a reference and one model in each row."""
     rows = [
         {
@@ -381,6 +384,14 @@ REFUSED: Mapping[str, Callable[[Path], str]] = {
             numbers_in_csv,
             booleans,
         ),
-        *(scores_by_agent, results_of_tasks, configuration_only, leaderboard, judgments, battles, annotations),
+        *(
+            scores_by_agent,
+            results_of_tasks,
+            configuration_only,
+            leaderboard,
+            judgments,
+            battles,
+            annotations_of_alpaca_eval,
+        ),
     )
 }

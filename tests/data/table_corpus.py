@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,7 +79,8 @@ def _stamp(n: int) -> str:
 
 
 NAMES = ("ana", "ben", "chloe", "dmitri", "emre")
-BESIDE = {
+VARIANTS = tuple(f"Variant {letter}" for letter in "ABCDEFGHI")
+BESIDE: dict[str, Callable[[int, int], object]] = {
     "Ticket ID": lambda item, _agent: f"T-{1000 + item}",
     "No.": lambda item, _agent: item + 1,
     "uuid": lambda item, agent: f"{(item + 1) * 7919:08x}-{agent + 1:04x}-4000-8000-{item * 31 + agent:012x}",
@@ -117,7 +118,6 @@ BESIDE = {
 }
 ROLES = ("template_bot", "old_bot", "current_assistant", "production_system", "baseline_reference")
 NOUNS = ("River", "Anchor", "Lantern", "Meadow")
-VARIANTS = tuple(f"Variant {letter}" for letter in "ABCDEFGHI")
 MODELS = ("gpt-4o", "claude-sonnet", "mistral-small")
 
 
@@ -311,10 +311,10 @@ def _write_folder(table: Table, folder: Path) -> Path:
             _describe(place, ["train"])
         case "splits":
             for name, own in zip(table.agents, texts, strict=True):
-                rows = [{"id": j, table.ask: asked[j], "answer": own[j]} for j in range(N_ITEMS)]
+                columns: list[Row] = [{"id": j, table.ask: asked[j], "answer": own[j]} for j in range(N_ITEMS)]
                 split = place / name
                 split.mkdir()
-                data = pa.Table.from_pylist(rows)
+                data = pa.Table.from_pylist(columns)
                 with pa.OSFile(str(split / "data-0.arrow"), "wb") as sink, pa.ipc.new_stream(sink, data.schema) as out:
                     out.write_table(data)
                 _write(split / "state.json", json.dumps({"_data_files": [{"filename": "data-0.arrow"}]}))

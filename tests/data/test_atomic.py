@@ -29,7 +29,9 @@ def made(path: Path) -> AbstractContextManager[Path]:
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, made])
-def test_a_full_disk_is_said_with_the_file_and_leaves_what_was_there(place: Callable, tmp_path: Path) -> None:
+def test_a_full_disk_is_said_with_the_file_and_leaves_what_was_there(
+    place: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path
+) -> None:
     path = tmp_path / "table"
     with pytest.raises(OSError, match="table") as caught, place(path), FULL.open("wb", buffering=0) as file:
         file.write(b"row")

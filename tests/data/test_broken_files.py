@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from importing import load
+from importer_files import load
 from youden.errors import YoudenError
 
 AGENTS, ITEMS, TEXTS = (

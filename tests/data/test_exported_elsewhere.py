@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_exporters import HOSTILE_IDS, hostile_pool
 
 from commands import Youden, write_config
+from hostile_pools import HOSTILE_IDS, make_pool_with_hostile_ids
 from hub_server import COMMIT, TOKEN, hub
-from importing import TOOLS, tool
-from pools import make_pool
+from importer_files import TOOLS, tool
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.export_files import ExportOptions
@@ -41,20 +41,23 @@ def read_by_datasets(folder: Path, *tables: str) -> dict[str, list[dict[str, obj
     python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
     ended = in_tools(python, TOOLS / "read_by_datasets.py", folder, *tables, cwd=folder.parent, HF_HUB_OFFLINE="1")
     assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
+    rows: dict[str, list[dict[str, object]]] = json.loads(ended.stdout)
+    return rows
 
 
 @pytest.fixture
-def run(youden: Youden, tmp_path: Path) -> RunFolder:
-    write_pool(hostile_pool(), tmp_path / "pool")
+def exportable_run(youden: Youden, tmp_path: Path) -> RunFolder:
+    write_pool(make_pool_with_hostile_ids(), tmp_path / "pool")
     write_config(tmp_path / "c.yaml", pool="pool", calls=400, independent="pooled:30", out="run")
     assert youden("run", "c.yaml").code == 0
     return RunFolder(tmp_path / "run")
 
 
-def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(run: RunFolder, tmp_path: Path) -> None:
+def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(
+    exportable_run: RunFolder, tmp_path: Path
+) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
-    written = EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
+    written = EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
     files = sorted((tmp_path / "eee").rglob("*.json"))
     assert len(files) == written.rows["agents"] == len(HOSTILE_IDS)
     relative = [file.relative_to(tmp_path / "eee") for file in files]
@@ -64,9 +67,9 @@ def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(run: Ru
     assert ended.returncode == 0
 
 
-def test_every_eval_ever_would_find_what_is_wrong(run: RunFolder, tmp_path: Path) -> None:
+def test_every_eval_ever_would_find_what_is_wrong(exportable_run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
-    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions())
+    EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", terms=ExportOptions())
     file = next((tmp_path / "eee").rglob("*.json"))
     said = json.loads(file.read_text(encoding="utf-8"))
     del said["evaluation_results"][0]["metric_config"]["lower_is_better"]
@@ -77,10 +80,10 @@ def test_every_eval_ever_would_find_what_is_wrong(run: RunFolder, tmp_path: Path
 
 
 def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=ExportOptions())
+    EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", terms=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "responses", "items", "agents")
     pool = read_pool(tmp_path / "out")
-    assert pool.digest == hostile_pool().digest
+    assert pool.digest == make_pool_with_hostile_ids().digest
     cells = {(line["agent"], line["item"]): line["text"] for line in read["responses"]}
     for k, agent in enumerate(pool.agents):
         for j, item in enumerate(pool.items):
@@ -89,21 +92,21 @@ def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
     assert [(line["id"], line["meta"] or {}) for line in read["agents"]] == [(a.id, dict(a.meta)) for a in pool.agents]
 
 
-def test_datasets_reads_a_run_and_keeps_ids_as_texts(run: RunFolder, tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(run, tmp_path / "out", terms=ExportOptions())
+def test_datasets_reads_a_run_and_keeps_ids_as_texts(exportable_run: RunFolder, tmp_path: Path) -> None:
+    EXPORTERS.load("hf")(exportable_run, tmp_path / "out", terms=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "ranking", "items", "trials")
     assert [(line["agent"], line["ability"]) for line in read["ranking"]] == [
-        (row.agent, row.ability) for row in run.read_ranking()
+        (row.agent, row.ability) for row in exportable_run.read_ranking()
     ]
-    assert len(read["trials"]) == len(run.read_plan())
-    assert {line["item"] for line in read["items"]} == set(run.read_plan().item_ids)
+    assert len(read["trials"]) == len(exportable_run.read_plan())
+    assert {line["item"] for line in read["items"]} == set(exportable_run.read_plan().item_ids)
 
 
-def test_a_run_is_pushed_whole_and_privately_to_the_address_that_the_environment_names(
-    run: RunFolder, tmp_path: Path
+def test_a_complete_run_is_pushed_privately_to_the_address_in_the_environment(
+    exportable_run: RunFolder, tmp_path: Path
 ) -> None:
     python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
-    words = ("-m", "youden", "export", run.path, "out", "--format", "hf", "--push", "me/ranked", "--json")
+    words = ("-m", "youden", "export", exportable_run.path, "out", "--format", "hf", "--push", "me/ranked", "--json")
     with hub() as server:
         ended = in_tools(python, *words, cwd=tmp_path, HF_ENDPOINT=server.url, HF_TOKEN=TOKEN)
         assert ended.returncode == 0, ended.stderr

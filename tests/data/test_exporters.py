@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -13,7 +14,9 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool
+from hostile_pools import make_pool_with_hostile_ids
+from narrowing import not_none
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _describe_judge
@@ -28,7 +31,6 @@ from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_report
-from youden.types import Agent, Item, Pool
 from youden.types.pool import Json
 
 
@@ -49,7 +51,7 @@ def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
 def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, mine: Path) -> None:
     assert youden("export", "demo", "all.duckdb").code == 0
     with duckdb.connect(str(mine / "all.duckdb"), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM trials WHERE trial_type = 'paired'").fetchone() > (0,)
+        assert not_none(connection.execute("SELECT count(*) FROM trials WHERE trial_type = 'paired'").fetchone()) > (0,)
         assert connection.execute("SELECT count(*) FROM ranking").fetchone() == (12,)
         (n_trials,) = connection.execute("SELECT count(*) FROM trials").fetchone() or (0,)
     ended = youden("export", "demo", "all.csv")
@@ -66,33 +68,10 @@ def test_a_folder_that_is_neither_is_an_error(youden: Youden, tmp_path: Path) ->
     assert youden("export", "void", "x.csv").refuses("pool-not-found")
 
 
-HOSTILE_IDS = (
-    "007",
-    "NA",
-    "meta-llama/Llama-3.1-8B",
-    "*a &b {c: [pwned]} # x",
-    "]](javascript:alert(1))|<script>",
-    "CON",
-    "../../etc/passwd",
-    "true: !!python/object",
-)
-"""Ids that would act in YAML, in Markdown, in a path or in a guess at a column's type, were they not only text."""
-
-
-def hostile_pool() -> Pool:
-    pool = make_pool(len(HOSTILE_IDS), 12)
-    agents = tuple(
-        Agent(id_, group="<b>g</b>|", meta={"n": 1} if number % 2 else {"n": "one", "more": [1, "x", None]})
-        for number, id_ in enumerate(HOSTILE_IDS)
-    )
-    items = tuple(Item(item.id, prompt="---\npwned: true\n---\n# pwned") for item in pool.items)
-    return Pool(agents=agents, items=items, texts=pool.texts, name="pool: *pwned*")
-
-
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("made")
-    write_pool(hostile_pool(), place / "private" / "pool")
+    write_pool(make_pool_with_hostile_ids(), place / "private" / "pool")
     write_config(place / "c.yaml", pool="private/pool", calls=200, independent="pooled:20", out="run")
     planned = plan_run(load_run_config(place / "c.yaml"))
     judge_run(planned)
@@ -102,25 +81,26 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made_once: Path, tmp_path: Path) -> RunFolder:
+def hostile_run(made_once: Path, tmp_path: Path) -> RunFolder:
     """A run of the hostile pool, with its report, to change at will."""
     for name in ("private", "run"):
         shutil.copytree(made_once / name, tmp_path / name)
     return RunFolder(tmp_path / "run")
 
 
-def front(readme: Path) -> dict[str, object]:
+def front(readme: Path) -> dict[str, Any]:
     """What the Hub reads of a card: the YAML between the first line and the next `---`."""
     text = readme.read_text(encoding="utf-8")
     assert text.startswith("---\n")
-    return yaml.safe_load(text.split("\n---\n")[0])
+    metadata: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])
+    return metadata
 
 
 def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
-    written = EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=ExportOptions())
+    written = EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", terms=ExportOptions())
     again = read_pool(tmp_path / "out")
-    assert again.digest == hostile_pool().digest
-    assert [agent.meta for agent in again.agents] == [agent.meta for agent in hostile_pool().agents]
+    assert again.digest == make_pool_with_hostile_ids().digest
+    assert [agent.meta for agent in again.agents] == [agent.meta for agent in make_pool_with_hostile_ids().agents]
     assert written.rows == {"responses": 96, "items": 12, "agents": 8}
     said = front(tmp_path / "out" / "README.md")
     assert said.keys() == {"pretty_name", "tags", "configs", "dataset_info"}
@@ -131,39 +111,41 @@ def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_pa
 
 
 def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files_lay(
-    run: RunFolder, youden: Youden, tmp_path: Path
+    hostile_run: RunFolder, youden: Youden, tmp_path: Path
 ) -> None:
     assert youden("export", "run", "out", "--format", "hf").code == 0
     assert "private" in (tmp_path / "run" / "pool.json").read_text(encoding="utf-8")
     for file in (tmp_path / "out").rglob("*"):
         assert not file.is_file() or b"private" not in file.read_bytes(), file
     again = RunFolder(tmp_path / "out")
-    assert again.read_ranking() == run.read_ranking()
-    assert again.read_verdicts(again.read_plan()).plan.digest == run.read_plan().digest
+    assert again.read_ranking() == hostile_run.read_ranking()
+    assert again.read_verdicts(again.read_plan()).plan.digest == hostile_run.read_plan().digest
     ranked = again.file("ranking.csv").read_bytes()
     assert youden("fit", "out").code == 0
     assert again.file("ranking.csv").read_bytes() == ranked
     assert pd.read_parquet(tmp_path / "out" / "tables" / "ranking.parquet")["agent"].tolist() == [
-        row.agent for row in run.read_ranking()
+        row.agent for row in hostile_run.read_ranking()
     ]
 
 
 def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) -> None:
     members: list[Json] = ["private/m.yaml", {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}]
-    config = RunConfig(
-        name="r",
-        pool="private/pool",
-        judge={"backend": "jury", "judges": members},
-        extensions=[
-            ExtensionStep(agents="private/more"),
-            ExtensionStep(calls=10),
-            ExtensionStep(repeats="private/again"),
-        ],
-        store="private/store.db",
-        out="private/run",
-        unfinished=UnfinishedExtension(
-            agents="private/next", pool="f" * 64, first=2, number=2, step=ExtensionStep(agents="private/next")
-        ),
+    config = RunConfig.model_validate(
+        {
+            "name": "r",
+            "pool": "private/pool",
+            "judge": {"backend": "jury", "judges": members},
+            "extensions": [
+                ExtensionStep(agents="private/more"),
+                ExtensionStep(calls=10),
+                ExtensionStep(repeats="private/again"),
+            ],
+            "store": "private/store.db",
+            "out": "private/run",
+            "unfinished": UnfinishedExtension(
+                agents="private/next", pool="f" * 64, first=2, number=2, step=ExtensionStep(agents="private/next")
+            ),
+        }
     )
     RunFolder(tmp_path).write_config(_strip_folders(config, tmp_path))
     said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
@@ -174,37 +156,36 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
     assert _strip_folders(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 
 
-def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design_and_signature(
-    run: RunFolder, tmp_path: Path
+def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature(
+    hostile_run: RunFolder, tmp_path: Path
 ) -> None:
-    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
+    EXPORTERS.load("eee")(hostile_run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
     logs = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "eee").rglob("*.json")]
     by_agent = {log["model_info"]["name"]: log for log in logs}
-    for row in run.read_ranking():
+    for row in hostile_run.read_ranking():
         log = by_agent[row.agent]
-        assert log["eval_library"]["additional_details"]["signature"] == run.read_signature().text
+        assert log["eval_library"]["additional_details"]["signature"] == hostile_run.read_signature().text
         assert log["eval_library"]["additional_details"]["design"] == "cyclic"
         assert log["eval_library"]["additional_details"]["judge"] == "lexical"
         assert log["source_metadata"]["source_organization_name"] == "a lab"
         score = log["evaluation_results"][0]["score_details"]
         interval = score["uncertainty"]["confidence_interval"]
         assert (score["score"], interval["lower"], interval["upper"]) == (row.ability, row.low, row.high)
-        assert interval["confidence_level"] == run.read_facts().level
+        assert interval["confidence_level"] == hostile_run.read_facts().level
     inside = (tmp_path / "eee").resolve()
     assert all(file.resolve().is_relative_to(inside) for file in inside.rglob("*"))
-    again = EXPORTERS.load("eee")(run, tmp_path / "again", terms=ExportOptions())
+    again = EXPORTERS.load("eee")(hostile_run, tmp_path / "again", terms=ExportOptions())
     names = [{file.relative_to(top) for file in top.rglob("*.json")} for top in (inside, again.files[0])]
     assert names[0] == names[1]
 
 
 def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
-    model = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
-    scoring = _describe_judge(
-        {"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}}
+    model: dict[str, Json] = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
+    scoring = not_none(
+        _describe_judge({"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}})
     )
-    judges = scoring["judges"]
-    assert isinstance(judges, list)
-    assert [judge["model_info"]["id"] for judge in judges if isinstance(judge, dict)] == ["m-1", "m-2"]  # type: ignore[index,call-overload]
+    judges: Any = scoring["judges"]
+    assert [judge["model_info"]["id"] for judge in judges] == ["m-1", "m-2"]
     assert "same-source (digest d)" in str(scoring["input_prompt"])
     assert _describe_judge({"judge_detail": {"name": "lexical"}}) is None
 
@@ -245,12 +226,12 @@ def test_an_unknown_format_is_answered_with_those_there_are(youden: Youden, tmp_
 
 
 @pytest.mark.parametrize("format_", [name for name in EXPORTERS if name != "tables"])
-def test_a_run_that_is_damaged_leaves_nothing_behind(run: RunFolder, tmp_path: Path, format_: str) -> None:
+def test_a_run_that_is_damaged_leaves_nothing_behind(hostile_run: RunFolder, tmp_path: Path, format_: str) -> None:
     if format_ in ("eee", "hf"):
-        run.file("ranking.csv").write_text("agent,what\n", encoding="utf-8")
+        hostile_run.file("ranking.csv").write_text("agent,what\n", encoding="utf-8")
     else:
         (tmp_path / "out").write_text("mine", encoding="utf-8")
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises((ConfigError, RunFolderError)):
-        EXPORTERS.load(format_)(run, tmp_path / "out", terms=ExportOptions(overwrite=True))
+        EXPORTERS.load(format_)(hostile_run, tmp_path / "out", terms=ExportOptions(overwrite=True))
     assert {path.name for path in tmp_path.iterdir()} == before

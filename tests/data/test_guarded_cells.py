@@ -25,7 +25,7 @@ SHOWN = ["a=b", "", "'", "'=1", "''+x", "'quoted' -x", "-0.5", "+1e-3", "-7", "1
 
 
 @pytest.fixture
-def pool() -> Pool:
+def guarded_pool() -> Pool:
     texts = np.array([RUN, [*SHOWN, *RUN[len(SHOWN) :]], ["x"] * len(RUN)], dtype=object)
     items = tuple(Item(f"i{n}", RUN[n - 1]) for n in range(len(RUN)))
     return Pool((Agent("a"), Agent("-3", "g"), Agent("x")), items, texts, "pool")
@@ -42,9 +42,9 @@ def same(read: Pool, pool: Pool) -> None:
 
 
 def test_no_field_of_an_exported_csv_is_run_and_its_pool_is_the_same(
-    pool: Pool, youden: Youden, tmp_path: Path
+    guarded_pool: Pool, youden: Youden, tmp_path: Path
 ) -> None:
-    write_pool(pool, tmp_path / "pool")
+    write_pool(guarded_pool, tmp_path / "pool")
     youden("export", "pool", "out.csv").well()
     rows = fields(tmp_path / "out.csv")
     runs = [field for row in rows for field in row.values() if field.lstrip()[:1] in set("=+-@|%＝＋－＠") - {""}]
@@ -52,16 +52,19 @@ def test_no_field_of_an_exported_csv_is_run_and_its_pool_is_the_same(
     assert [row["text"] for row in rows[: len(RUN)]] == [f"'{text}" for text in RUN]
     assert [row["text"] for row in rows[len(RUN) : len(RUN) + len(SHOWN)]] == SHOWN
     assert {row["guarded"] for row in rows} == {"text prompt", "prompt"}
-    same(read_pool(tmp_path / "out.csv"), pool)
-    same(read_pool(pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False, lineterminator=None)), pool)
+    same(read_pool(tmp_path / "out.csv"), guarded_pool)
+    same(
+        read_pool(pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False, lineterminator=None)),
+        guarded_pool,
+    )
 
 
 @pytest.mark.parametrize("command", ["init", "import"])
 @pytest.mark.parametrize("form", ["csv", "xlsx"])
 def test_importing_a_guarded_table_gives_the_original_texts(
-    form: str, command: str, pool: Pool, youden: Youden, tmp_path: Path
+    form: str, command: str, guarded_pool: Pool, youden: Youden, tmp_path: Path
 ) -> None:
-    write_pool(pool, tmp_path / "mine")
+    write_pool(guarded_pool, tmp_path / "mine")
     youden("export", "mine", "out.csv").well()
     file = "out.csv"
     if form == "xlsx":  # opened and saved by a spreadsheet, which keeps the apostrophe
@@ -77,21 +80,21 @@ def test_importing_a_guarded_table_gives_the_original_texts(
     assert [texts[f"i{n}"] for n in range(len(RUN)) if "\r" not in RUN[n]] == [text for text in RUN if "\r" not in text]
 
 
-def test_raw_cells_are_left_as_they_are(pool: Pool, youden: Youden, tmp_path: Path) -> None:
-    write_pool(pool, tmp_path / "pool")
+def test_raw_cells_are_left_as_they_are(guarded_pool: Pool, youden: Youden, tmp_path: Path) -> None:
+    write_pool(guarded_pool, tmp_path / "pool")
     youden("export", "pool", "out.csv", "--raw-cells").well()
     rows = fields(tmp_path / "out.csv")
     assert [row["text"] for row in rows[: len(RUN)]] == RUN
     assert "guarded" not in rows[0]
-    same(read_pool(tmp_path / "out.csv"), pool)
+    same(read_pool(tmp_path / "out.csv"), guarded_pool)
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
-def test_only_csv_files_are_guarded(ending: str, pool: Pool, youden: Youden, tmp_path: Path) -> None:
-    write_pool(pool, tmp_path / "pool")
+def test_only_csv_files_are_guarded(ending: str, guarded_pool: Pool, youden: Youden, tmp_path: Path) -> None:
+    write_pool(guarded_pool, tmp_path / "pool")
     youden("export", "pool", f"out{ending}").well()
     youden("import", "table", f"out{ending}", "--out", "again").well()
-    same(read_pool(tmp_path / "again"), pool)
+    same(read_pool(tmp_path / "again"), guarded_pool)
 
 
 def test_numbers_stay_numbers_and_a_table_without_formulas_keeps_its_columns(tmp_path: Path) -> None:

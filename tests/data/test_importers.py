@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
-from importing import TOOLS, cells, load, tool, write
+from importer_files import TOOLS, cells, load, tool, write
 from youden import make_plan, read_pool
 from youden.data.importers import IMPORTERS
 from youden.data.importers.output_folder import write_imported_pool
@@ -79,7 +80,7 @@ def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, you
 def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
     offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
-    command = [python, TOOLS / "lm_eval_runs.py"]
+    command = [python, str(TOOLS / "lm_eval_runs.py")]
     subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=600)
     files = [file for file in tmp_path.rglob("samples_*.jsonl") if "repeated" not in file.parts]
     written = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
@@ -208,7 +209,7 @@ def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> No
     assert imported.unaligned == ("a", "c")
 
 
-def test_a_group_that_a_spreadsheet_would_run_is_left_out_and_said_and_the_pool_reads_back(tmp_path: Path) -> None:
+def test_a_group_that_a_spreadsheet_would_execute_is_left_out_and_reported(tmp_path: Path) -> None:
     rows = [{"agent": name, "item": "i", "text": "t", "group": group} for name, group in (("a", "=2+2"), ("b", "fine"))]
     imported = load("table", write(tmp_path / "t.jsonl", *rows))
     assert [agent.group for agent in imported.pool.agents] == [None, "fine"]
@@ -420,18 +421,17 @@ def test_traces_of_opentelemetry_give_answers_or_transcripts(
         assert pool.texts[1].tolist() == [done, done]
 
 
-def test_traces_without_messages_are_left_out_and_an_agent_that_is_asked_again_has_repeats(tmp_path: Path) -> None:
+def test_traces_without_messages_are_left_out_and_repeated_traces_are_repeats(tmp_path: Path) -> None:
     good = traced("one", "Why?", spans_of_tools=False, as_json=True)
     again = traced("one", "Why?", spans_of_tools=False, as_json=True)
     bare = {"traceId": "ff", "status": {"code": 2, "message": "429: slow down"}, "startTimeUnixNano": -1}
+    values: tuple[Any, ...] = (None, {}, {"stringValue": "["}, {"stringValue": "[[1]]"}, {"arrayValue": 3}, {"x": {}})
     odd = [
         {
             "traceId": n,
             "attributes": [{"key": f"gen_ai.{side}.messages", "value": value} for side in ("input", "output")],
         }
-        for n, value in enumerate(
-            (None, {}, {"stringValue": "["}, {"stringValue": "[[1]]"}, {"arrayValue": 3}, {"x": {}})
-        )
+        for n, value in enumerate(values)
     ]
     file = write(tmp_path / "t.jsonl", exported(*good), exported(*again, bare), exported(*odd))
     imported = load("opentelemetry", file)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import Youden
-from importing import cells, load, write
+from importer_files import cells, load, write
 from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import iter_responses
@@ -28,7 +29,7 @@ def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model
     write(folder / "acme__m" / f"results_{time}.json", whole={"model_name": model})
 
 
-def test_lm_eval_output_paths_of_one_model_are_agents_by_the_shortest_end_then_by_time(tmp_path: Path) -> None:
+def test_lm_eval_agents_of_one_model_are_named_by_shortest_path_end_and_then_by_time(tmp_path: Path) -> None:
     for out in ("plain", "adapter", "old/hot", "new/hot"):
         samples(tmp_path / out, said=out)
     samples(tmp_path / "plain", said="again", time=T2)
@@ -90,7 +91,7 @@ def test_rows_that_repeat_agent_and_item_are_repeats_where_the_import_is_told_so
 
 
 def test_promptfoo_s_repeats_are_tests_with_the_same_variables(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"provider": who, "testIdx": 3 * test + n, "vars": {"q": test}, "response": {"output": f"{who}{test}{n}"}}
         for who in ("p", "q")
         for test in (0, 1)
@@ -158,7 +159,7 @@ def alpaca(file: Path, *generators: str) -> Path:
     return write(file, whole=[{"instruction": "Sing.", "output": f"{who}!", "generator": who} for who in generators])
 
 
-def test_alpaca_eval_agents_are_folders_as_on_the_leaderboard_and_generators_are_aliases(tmp_path: Path) -> None:
+def test_alpaca_eval_agents_are_named_by_folder_and_generators_are_aliases(tmp_path: Path) -> None:
     alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
     alpaca(tmp_path / "results" / "gpt4" / "model_outputs.json", "gpt4")
     rows = [{"instruction": ask, "output": ask, "generator": f"v{n}"} for n, ask in enumerate(("Sing.", "Dance."))]
@@ -182,7 +183,7 @@ def test_alpaca_eval_files_of_one_folder_are_agents_by_generator(tmp_path: Path)
     assert names == {"m (model_outputs)", "m (model_outputs_hot)"}
 
 
-def test_fastchat_finds_questions_further_up_and_leaves_reference_answers_and_judgments(tmp_path: Path) -> None:
+def test_fastchat_finds_questions_in_parent_folders_and_skips_judgments(tmp_path: Path) -> None:
     bench = tmp_path / "mt_bench"
     write(bench / "question.jsonl", {"question_id": 81, "turns": ["Write."]})
     for who in ("vicuna", "gpt"):

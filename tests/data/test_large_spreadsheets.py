@@ -6,11 +6,13 @@ Work that grew with rows × cells, or with the square of the columns, would not 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
 
 from commands import Youden
+from narrowing import untyped
 from youden.data.importers.column_roles import find_roles
 from youden.data.importers.excel_files import read_excel_sheets
 from youden.data.importers.table_header import Rows
@@ -28,8 +30,8 @@ def workbook(path: Path, *, above: int = 0, merged: tuple[str, ...] = (), **cell
     for n, row in enumerate((HEADER, *ROWS), above + 1):
         for column, value in enumerate(row, 1):
             sheet.cell(n, column, value)
-    for address, value in cells.items():
-        sheet[address] = value
+    for address, content in cells.items():
+        sheet[address] = content
     for area in merged:
         sheet.merged_cells.add(area)
     book.save(path)
@@ -50,7 +52,8 @@ def table(rows: Rows) -> list[tuple[object, ...]]:
 def test_a_stray_cell_in_the_last_row_adds_at_most_its_row_and_its_column(
     column: str, stray: object, tmp_path: Path
 ) -> None:
-    rows = rows_of(workbook(tmp_path / "t.xlsx", **{f"{column}1048576": stray}))
+    cells: dict[str, Any] = {f"{column}1048576": stray}
+    rows = rows_of(workbook(tmp_path / "t.xlsx", **cells))
     assert table(rows[: len(ROWS)]) == ROWS
     assert len(rows) == len(ROWS) + (stray != " ")
     assert len(rows[0][1]) == len(HEADER) + (stray != " " and column in ("D", "XFD"))
@@ -72,7 +75,7 @@ def test_blank_rows_above_between_and_below_are_dropped(tmp_path: Path) -> None:
 
 
 def test_cells_merged_over_rows_have_the_topmost_value_and_make_no_rows(tmp_path: Path) -> None:
-    cells = {f"A{n}": None for n in range(2, 22) if n != 2}
+    cells: dict[str, Any] = {f"A{n}": None for n in range(2, 22) if n != 2}
     rows = rows_of(workbook(tmp_path / "t.xlsx", merged=("A2:A1048576", "B3:C3", "A1:XFD1"), **cells))
     assert table(rows) == [("m0", question, answer) for _, question, answer in ROWS]
 
@@ -111,8 +114,8 @@ def test_columns_of_one_name_get_names_unlike_all_others(tmp_path: Path) -> None
     for row in (("a (3)", "a", "a", None, "column 4"), (1, 2, 3, 4, 5)):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    ((_, row),) = rows_of(tmp_path / "t.xlsx")
-    assert row == {"a (3)": 1, "a": 2, "a (3) (3)": 3, "column 4": 4, "column 4 (5)": 5}
+    ((_, cells),) = rows_of(tmp_path / "t.xlsx")
+    assert cells == {"a (3)": 1, "a": 2, "a (3) (3)": 3, "column 4": 4, "column 4 (5)": 5}
 
 
 class CountedRow(dict[str, object]):
@@ -132,9 +135,9 @@ def test_guessing_columns_looks_into_a_row_as_often_as_there_are_columns(grown: 
         blank = {f"blank {i}": None for i in range(5)}
         extra = {f"extra {i}": "a b"[: i % 3] for i in range(n_columns)}
         own = ({"model": f"m{j % 4}", "id": f"q{j // 4}", "answer": f"answer {j}"} for j in range(n_rows))
-        rows = [CountedRow(row | blank | extra) for row in own]
+        rows = [CountedRow({**row, **blank, **extra}) for row in own]
         CountedRow.n = 0
-        find_roles(rows)  # type: ignore[arg-type]
+        untyped(find_roles)(rows)
         return CountedRow.n
 
     assert n_looks(1600) <= 2.5 * n_looks(800)

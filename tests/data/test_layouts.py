@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from layouts import LAYOUTS, REFUSED, Layout
+from layout_files import Layout
+from layouts import LAYOUTS, REFUSED
 
 from commands import Youden
 from youden import read_pool

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from importing import cells, load, write
+from importer_files import cells, load, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import iter_responses
 from youden.types.pool import Json

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from importing import TOOLS, cells, load, tool, write
+from importer_files import TOOLS, cells, load, tool, write
 from youden.data.importers.response_columns import ColumnPath
 from youden.errors import ImportFormatError
 
@@ -81,7 +81,7 @@ def test_a_column_whose_name_looks_like_a_path_is_a_column(tmp_path: Path) -> No
     assert cells(load("table", write(tmp_path / "x.jsonl", row), text="out.text")) == {("a", "i"): "said"}
 
 
-def test_chosen_and_rejected_are_two_agents_and_of_a_conversation_the_last_message_counts(tmp_path: Path) -> None:
+def test_chosen_and_rejected_are_two_agents_with_the_last_message_as_response(tmp_path: Path) -> None:
     def said(text: str) -> list[dict[str, str]]:
         return [{"role": "user", "content": "Sing."}, {"role": "assistant", "content": text}]
 
@@ -126,7 +126,7 @@ def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_real_datasets_on_disk_are_read_and_none_is_lost(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
-    ran = [python, TOOLS / "hf_rows.py"]
+    ran = [python, str(TOOLS / "hf_rows.py")]
     subprocess.run(ran, cwd=tmp_path, check=True, capture_output=True, timeout=120)
     for name in ("generations", "completions"):
         imported = load("hf-dataset", tmp_path / name)

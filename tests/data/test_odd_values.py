@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pandas as pd
 import pytest
 
-from importing import cells, load, write
+from importer_files import cells, load, write
 from youden.data.label_tables import read_labels
 from youden.data.pools.pool_reader import iter_responses, read_pool
 from youden.errors import ImportFormatError, PoolError
@@ -184,9 +185,11 @@ def test_a_surrogate_written_as_bytes_is_replaced_too(tmp_path: Path) -> None:
 
 def test_nan_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Path) -> None:
     words = ["nan", "NaN", "NA", "null", "None", "<NA>", "Infinity"]
-    rows = [{"agent": agent, "item": str(n), "text": word} for agent in "ab" for n, word in enumerate(words)]
-    rows[0]["text"] = float("nan")  # type: ignore[assignment]
-    rows[1]["item"] = float("inf")  # type: ignore[assignment]
+    rows: list[dict[str, object]] = [
+        {"agent": agent, "item": str(n), "text": word} for agent in "ab" for n, word in enumerate(words)
+    ]
+    rows[0]["text"] = float("nan")
+    rows[1]["item"] = float("inf")
     imported = load("table", write(tmp_path / "rows.jsonl", *rows))
     found = cells(imported)
     assert found["a", "0"] is None
@@ -249,7 +252,9 @@ def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missin
 
 @pytest.mark.parametrize("unit", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]", "period[D]"])
 def test_a_missing_time_as_an_id_is_an_error(unit: str) -> None:
-    times = pd.Series([0] * 12).astype("timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]")
+    times: Any = pd.Series([0] * 12).astype(
+        "timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]"
+    )
     times = times.astype(unit) if "UTC" not in unit else times.dt.tz_localize("UTC")
     times = times.where(pd.Series(range(12)) != 1)
     with pytest.raises(PoolError, match=r"row 2: the item id is not a string: got None.*\[pool-id\]"):
@@ -362,7 +367,7 @@ def test_repeats_are_numbered_from_any_start_and_stored_from_1(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("repeat", [-1, 1.5, "first", True, "-1", "1e3", float("inf")])
-def test_a_repeat_that_is_no_whole_number_is_refused(repeat: object) -> None:
+def test_a_repeat_that_is_no_whole_number_is_refused(repeat: Any) -> None:
     frame = frame_of(1).astype({"repeat": object})
     frame.loc[1, "repeat"] = repeat
     with pytest.raises(PoolError, match=r"DataFrame, row 2: the repeat is .*from 0 or 1\. \[pool-repeat\]"):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from peer_results import write_results
 from youden import read_pool
 from youden.data.importers.peer_prediction import DIFFERENCE_ONLY, find_paper_groups, import_agents, import_results
 from youden.data.pools.pool_reader import write_pool
@@ -26,15 +27,6 @@ def example(**changes: Any) -> dict[str, Any]:
         "tvd_mi_bidirectional": [0, 0, 0],
         "metadata": {"num_p_comparisons": 6, "num_q_comparisons": 6, "cached_count": 0},
     } | changes
-
-
-def write_results(folder: Path, examples: dict[str, Any]) -> Path:
-    inner = folder / "tvd_mi_individual_examples"
-    inner.mkdir(parents=True, exist_ok=True)
-    for name, content in examples.items():
-        text = content if isinstance(content, str) else json.dumps(content)
-        (inner / f"tvd_mi_{name}.json").write_text(text, encoding="utf-8")
-    return folder
 
 
 def refused(read: Callable[[Path], object], path: Path, *parts: str) -> None:

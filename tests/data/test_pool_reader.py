@@ -181,7 +181,7 @@ def test_a_faulty_csv_is_refused_with_its_physical_line(tmp_path: Path, fault: s
     refused(write_csv(tmp_path / "p.csv", text), "p.csv", *parts)
 
 
-FOLDER_FAULTS = {
+FOLDER_FAULTS: dict[str, tuple[dict[str, list[str]], list[str]]] = {
     "no JSON": ({"responses": ['{"agent": "a"', RESPONSES[0]]}, ["responses.jsonl, line 1", "not JSON"]),
     "a list": ({"responses": [RESPONSES[0], "[1]"]}, ["responses.jsonl, line 2", "[1]"]),
     "NaN": ({"agents": ['{"id": "a", "meta": {"v": NaN}}']}, ["agents.jsonl, line 1", "not JSON"]),

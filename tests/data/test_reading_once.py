@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import write_config
-from pools import make_pool, part_of
+from small_pools import make_pool, part_of
 from youden.data.pools.pool_reader import write_pool
 
 COUNTED = """
@@ -43,7 +43,7 @@ def opened(here: Path, *commands: list[str]) -> list[Counter[tuple[str, str]]]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def pools_folder(tmp_path: Path) -> Path:
     whole = make_pool(7, 12)
     for name, agents in (("old", slice(5)), ("new", slice(5, 7))):
         write_pool(part_of(whole, agents), tmp_path / name)
@@ -52,8 +52,8 @@ def here(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_and_its_extension_read_pools_and_plan_once(here: Path) -> None:
-    run, extended = opened(here, ["run", "r.yaml"], ["extend", "agents", "runs/r", "new"])
+def test_a_run_and_its_extension_read_pools_and_plan_once(pools_folder: Path) -> None:
+    run, extended = opened(pools_folder, ["run", "r.yaml"], ["extend", "agents", "runs/r", "new"])
     assert run["old", "responses.jsonl"] == 1
     assert run["r", "plan.parquet"] == 0, "what was just written is known"
     assert extended["old", "responses.jsonl"] == extended["new", "responses.jsonl"] == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from importing import TOOLS, cells, load, tool, write
+from importer_files import TOOLS, cells, load, tool, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.errors import ImportFormatError
 
@@ -137,10 +137,11 @@ def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
     quiet = {"PROMPTFOO_CONFIG_DIR": str(place / "home")}
     quiet |= {f"PROMPTFOO_DISABLE_{what}": "1" for what in ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")}
     outs = [word for ending in ("json", "jsonl", "csv") for word in ("-o", f"out.{ending}")]
-    command = [folder, "eval", "--no-cache", "--no-progress-bar", "--no-table", *words, *outs]
+    command = [str(folder), "eval", "--no-cache", "--no-progress-bar", "--no-table", *words, *outs]
     ran = subprocess.run(command, cwd=place, env=os.environ | quiet, capture_output=True, timeout=300, check=False)
     assert (place / "out.csv").is_file(), ran.stderr
-    return json.loads((place / "out.json").read_bytes())["results"]["results"]
+    results: list[dict[str, Any]] = json.loads((place / "out.json").read_bytes())["results"]["results"]
+    return results
 
 
 def outputs(results: list[dict[str, Any]]) -> list[str]:

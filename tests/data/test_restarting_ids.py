@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
-from importing import load, write
+from importer_files import load, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
@@ -24,8 +24,10 @@ Row = dict[str, Json]
 
 def rows_of(group: str = "subject", *, item: str = "id", prompts: bool = False, n_repeats: int = 1) -> list[Row]:
     return [
-        {"model": agent, group: subject, item: n, "answer": f"{agent} on {subject} number {n}, time {repeat}"}
-        | ({"question": f"What is {subject} {n}?"} if prompts else {})
+        {
+            **{"model": agent, group: subject, item: n, "answer": f"{agent} on {subject} number {n}, time {repeat}"},
+            **({"question": f"What is {subject} {n}?"} if prompts else {}),
+        }
         for agent in AGENTS
         for subject in SUBJECTS
         for n in range(5)
@@ -75,7 +77,7 @@ def test_other_columns_that_name_a_group_of_items_do_the_same(tmp_path: Path, gr
 
 
 def test_ids_may_restart_within_two_columns_together(tmp_path: Path) -> None:
-    rows = [
+    rows: list[Row] = [
         {"model": agent, "subject": subject, "split": split, "id": n, "answer": f"{agent} {subject} {split} {n}"}
         for agent in AGENTS
         for subject in SUBJECTS
@@ -86,7 +88,7 @@ def test_ids_may_restart_within_two_columns_together(tmp_path: Path) -> None:
 
 
 def test_a_column_per_agent_may_have_ids_that_restart(tmp_path: Path) -> None:
-    rows = [
+    rows: list[Row] = [
         {"subject": subject, "id": n, **{f"gpt-{agent}": f"{agent} says {subject} {n}" for agent in AGENTS}}
         for subject in SUBJECTS
         for n in range(5)
@@ -190,7 +192,7 @@ def test_values_of_each_row_alone_make_no_item(tmp_path: Path) -> None:
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
 
 
-def test_files_whose_items_have_the_same_ids_are_refused_with_the_options_that_tell_them_apart(
+def test_files_with_equal_item_ids_are_refused_with_the_options_that_separate_them(
     youden: Youden, tmp_path: Path
 ) -> None:
     for subject in SUBJECTS:
@@ -219,8 +221,10 @@ def write_tables(folder: Path, names: Sequence[str], *, prompts: str = "", agent
     """Write one table per name, all with the same ids; prompts: of each `file`, the `same` in all, or none."""
     for name in names:
         rows: list[Row] = [
-            {agent: a, "id": n, "response": f"{a} on {n} in {name}"}
-            | ({"question": f"What is {n} in {name if prompts == 'file' else 'all'}?"} if prompts else {})
+            {
+                **{agent: a, "id": n, "response": f"{a} on {n} in {name}"},
+                **({"question": f"What is {n} in {name if prompts == 'file' else 'all'}?"} if prompts else {}),
+            }
             for a in AGENTS[:3]
             for n in range(5)
         ]
@@ -315,7 +319,7 @@ def test_rows_of_a_grader_beside_those_of_the_agents_are_refused(youden: Youden,
             for event, (prompt, sampled) in enumerate(
                 [(f"What is {n}?", text), (f"Grade this: {text}", "It is fine.")]
             ):
-                data = {"prompt": [{"role": "user", "content": prompt}], "sampled": [sampled]}
+                data: Json = {"prompt": [{"role": "user", "content": prompt}], "sampled": [sampled]}
                 rows.append({"event_id": 2 * n + event, "sample_id": f"s{n}", "type": "sampling", "data": data})
         write(tmp_path / "logs" / f"{agent}.jsonl", *rows)
     asked = youden("init", "logs")

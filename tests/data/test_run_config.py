@@ -27,7 +27,7 @@ def refused(path: Path, *parts: str) -> None:
 
 def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_run_config(write(tmp_path / "try.yaml", "pool: pool.csv\n"))
-    assert config == RunConfig(name="try", pool=str(tmp_path / "pool.csv"))
+    assert config == RunConfig.model_validate({"name": "try", "pool": str(tmp_path / "pool.csv")})
     assert (config.judge, config.design, config.holdout_rule, config.seed) == ("lexical", "cyclic", "strict", 0)
     assert (config.calls, config.independent, config.holdout, config.max_cost, config.options) == (
         None,
@@ -213,7 +213,9 @@ def test_a_dumped_config_keeps_the_name_of_a_shipped_pool_and_no_credentials(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     judge = {"backend": "openai", "base_url": "https://me:secret@host/v1"}
-    text = dump_run_config(RunConfig(name="n", pool="datasets/field-notes", judge=judge), Path("runs/n"))
+    text = dump_run_config(
+        RunConfig.model_validate({"name": "n", "pool": "datasets/field-notes", "judge": judge}), Path("runs/n")
+    )
     assert "pool: datasets/field-notes\n" in text
     assert "secret" not in text
     assert "https://host/v1" in text

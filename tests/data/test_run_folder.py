@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
-from run_folders import contents, equal, ids, write_judged
+from run_folders import contents, equal, ids
+from small_pools import make_pool
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import COMMAND_BY_FILE, PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -37,16 +38,6 @@ def matrices(draw: st.DrawFn) -> Scores:
     value = np.array([[draw(numbers) for _ in items] for _ in agents])
     weight = np.where(np.isnan(value), 0.0, 1.0)
     return Scores.from_matrices(value, weight, role="train", kind="row", agent_ids=tuple(agents), item_ids=tuple(items))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder(tmp_path / "run")
-
-
-@pytest.fixture
-def judged(folder: RunFolder) -> Verdicts:
-    return write_judged(folder)
 
 
 @settings(max_examples=15, deadline=None)
@@ -157,7 +148,7 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path.parent)
-    config = RunConfig(name="run", pool="p.csv", calls=10, out="run")
+    config = RunConfig.model_validate({"name": "run", "pool": "p.csv", "calls": 10, "out": "run"})
     run = RunFolder(config.folder)
     run.write_config(config)
     assert run.read_config() == config
@@ -167,12 +158,12 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
 @pytest.mark.parametrize(
     "name", sorted(set(COMMAND_BY_FILE) - {"report.html", "items.csv", "ranking.json", "quality.csv"})
 )
-def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: Verdicts, name: str) -> None:
-    readers = {
+def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged_verdicts: Verdicts, name: str) -> None:
+    readers: dict[str, Callable[[], object]] = {
         "config.yaml": folder.read_config,
         "pool.json": folder.read_pool,
         "plan.parquet": folder.read_plan,
-        "verdicts.parquet": lambda: folder.read_verdicts(judged.plan),
+        "verdicts.parquet": lambda: folder.read_verdicts(judged_verdicts.plan),
         "rates.parquet": folder.read_rates,
         "pairs.parquet": folder.read_pairs,
         "scores.csv": lambda: folder.read_scores("symmetric"),
@@ -242,7 +233,7 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
         folder.read_ranking()
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_litter(folder: RunFolder, judged: Verdicts) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_no_litter(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     before = contents(folder.path)
     with pytest.raises(UnicodeEncodeError):
         folder.write_text("fit.json", "\ud800")

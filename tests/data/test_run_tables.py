@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
-from run_folders import equal, ids, write_judged
+from run_folders import equal, ids
+from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
@@ -87,16 +87,6 @@ def verdicts(draw: st.DrawFn) -> Verdicts:
     )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder(tmp_path / "run")
-
-
-@pytest.fixture
-def judged(folder: RunFolder) -> Verdicts:
-    return write_judged(folder)
-
-
 @settings(max_examples=15, deadline=None)
 @given(plan=plans())
 def test_a_plan_reads_back_unchanged(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -123,15 +113,17 @@ def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(folder: RunFold
         assert folder.read_plan() is folder.read_plan()
 
 
-def test_rates_read_back_but_for_the_detail_that_the_verdicts_hold(folder: RunFolder, judged: Verdicts) -> None:
-    rates = judged.rates()
+def test_rates_read_back_but_for_the_detail_that_the_verdicts_hold(
+    folder: RunFolder, judged_verdicts: Verdicts
+) -> None:
+    rates = judged_verdicts.rates()
     assert equal(replace(rates, detail=None), folder.read_rates())
     assert equal(folder.read_verdicts(folder.read_plan()).rates(), rates)
 
 
-def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFolder, judged: Verdicts) -> None:
+def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     table = pq.read_table(folder.file("verdicts.parquet"))
-    plan = judged.plan
+    plan = judged_verdicts.plan
     rows = table.to_pylist()
     assert len(rows) == len(plan)
     for n, row in enumerate(rows):
@@ -139,8 +131,8 @@ def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFold
         assert row["first"] == plan.agent_ids[plan.first[n]]
         assert row["trial_type"] == ("paired", "independent")[plan.trial_type[n]]
         assert (row["other_item"] is None) == (row["trial_type"] == "paired")
-        assert row["missing_reason"] == (None if judged.answered[n] else "refused")
-        assert row["answer"] == (judged.answer[n] if judged.answered[n] else None)
+        assert row["missing_reason"] == (None if judged_verdicts.answered[n] else "refused")
+        assert row["answer"] == (judged_verdicts.answer[n] if judged_verdicts.answered[n] else None)
         assert (row["hard_answer"] is None) == (row["missing_reason"] is not None)
         assert row["request_hash"] is row["usd"] is row["response_model"] is None
     assert pa.types.is_dictionary(table.schema.field("item").type)
@@ -173,7 +165,7 @@ def rewrite(path: Path, columns: pa.Table, **said: object) -> None:
     pq.write_table(columns.replace_schema_metadata({b"youden": json.dumps(metadata).encode()}), path)
 
 
-def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged: Verdicts) -> None:
+def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     path = folder.file("rates.parquet")
     good = pq.read_table(path)
 
@@ -199,7 +191,7 @@ def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged: V
     refused("not a complete Parquet file")
 
 
-def test_a_split_of_another_size_is_refused(folder: RunFolder, judged: Verdicts) -> None:
+def test_a_split_of_another_size_is_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     path = folder.file("plan.parquet")
     plan = pq.read_table(path)
     split = json.loads(plan.schema.metadata[b"youden"])["split"]
@@ -208,20 +200,20 @@ def test_a_split_of_another_size_is_refused(folder: RunFolder, judged: Verdicts)
         folder.read_plan()
 
 
-def test_a_plan_that_does_not_say_its_digest_is_refused(folder: RunFolder, judged: Verdicts) -> None:
+def test_a_plan_that_does_not_say_its_digest_is_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     path = folder.file("plan.parquet")
     rewrite(path, pq.read_table(path), digest=None)
     with pytest.raises(RunFolderError, match=r"digest.*run-file-damaged"):
         folder.open_judged_files()
 
 
-def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdicts) -> None:
+def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     other = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=2)
     with pytest.raises(RunFolderError, match="run-other-plan"):
         folder.read_verdicts(other)
 
 
-def test_tables_of_another_version_are_refused(folder: RunFolder, judged: Verdicts) -> None:
+def test_tables_of_another_version_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
     with pytest.raises(
         RunFolderError, match=r"another version of youden: got version 3 .*reads only version 2.*run-version"

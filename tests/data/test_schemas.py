@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from jsonschema import Draft202012Validator
 
-from book import making
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
+from schema_files import SCHEMAS, content, validator
 from youden.data.folder.run_files import COMMAND_BY_FILE, GATES_FILE, GateLedger, write_ledger
-from youden.data.folder.table_columns import COLUMNS
 from youden.resources import find_resource_folders
 from youden.text.yaml_text import read_yaml
-from youden.types.columns import TableColumn, columns_of
-from youden.types.facts import RankingRow
 
 WITHOUT = {"report.html", "generation.json"}
 """A page for people, and a file of pools."""
-
-
-SCHEMAS: dict[str, str] = making("schemas").build_schemas()
-
-
-@cache
-def validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads(SCHEMAS[name]))
-
-
-def content(path: Path) -> Any:
-    """A file of a run as the value that its schema describes."""
-    if path.suffix == ".json":
-        return json.loads(path.read_bytes())
-    if path.suffix == ".yaml":
-        return read_yaml(path)
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            columns = {column.name: column for column in (columns_of(RankingRow)[0], *COLUMNS.get(path.name, ()))}
-            return [
-                {name: _field(columns.get(name), field) for name, field in line.items()}
-                for line in csv.DictReader(file)
-            ]
-    metadata = (pq.read_schema(path).metadata or {})[b"youden"]
-    return {"metadata": json.loads(metadata), "rows": pq.read_table(path).to_pylist()}
-
-
-def _field(column: TableColumn | None, field: str) -> str | float | None:
-    if field == "":
-        return None
-    if column is not None and column.kind == "text":
-        return field
-    return int(field) if field.lstrip("-").isdigit() else float(field)
 
 
 def test_every_file_of_a_run_has_a_schema() -> None:
@@ -83,7 +42,7 @@ def test_a_schema_is_one(name: str) -> None:
     ],
 )
 def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path, keys: dict[str, object]) -> None:
-    write_pool(tmp_path / "p.csv", n_agents=8)
+    write_pool_table(tmp_path / "p.csv", n_agents=8)
     write_config(tmp_path / "c.yaml", pool="p.csv", out="run", **keys)
     (tmp_path / "labels.csv").write_text("agent,score\n" + "".join(f"a{k},{k}\n" for k in range(6)), encoding="utf-8")
     (tmp_path / "few.csv").write_text(
@@ -103,7 +62,13 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
 def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
     run = mine / "runs" / "mine"
     ranking = content(run / "ranking.csv")
-    for wrong in ([{**ranking[0], "ability": "high"}], [{"agent": "a"}], [{**ranking[0], "more": 1}], {}):
+    damaged: tuple[object, ...] = (
+        [{**ranking[0], "ability": "high"}],
+        [{"agent": "a"}],
+        [{**ranking[0], "more": 1}],
+        {},
+    )
+    for wrong in damaged:
         assert not validator("ranking.csv").is_valid(wrong)
     verdicts = content(run / "verdicts.parquet")
     row = verdicts["rows"][0]
@@ -137,6 +102,7 @@ def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() 
     for path in written:
         schema.validate(read_yaml(path))
     schema.validate({"pool": "mine.csv", "judge": {"backend": "openai", "model": "m"}})
-    for wrong in ({"pool": "mine.csv", "cals": 3}, {"pool": "mine.csv", "calls": 0}, {"calls": 3}):
+    damaged: tuple[object, ...] = ({"pool": "mine.csv", "cals": 3}, {"pool": "mine.csv", "calls": 0}, {"calls": 3})
+    for wrong in damaged:
         assert not schema.is_valid(wrong)
     assert "USD" in schema.schema["properties"]["max_cost"]["description"]

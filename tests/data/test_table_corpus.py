@@ -10,6 +10,7 @@ import pytest
 from table_corpus import N_ITEMS, TABLES, Table, prompt, response, write_table
 
 from commands import Youden
+from narrowing import not_none
 from youden import read_pool
 from youden.data.folder.run_config import load_run_config
 from youden.types import Pool
@@ -50,7 +51,7 @@ def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, 
     else:
         assert ended.refuses("import-columns"), ended.out
         assert not (tmp_path / "pools").exists()
-        command = shlex.split(re.search(r"`(youden init [^`]*)`", ended.err)[1])  # type: ignore[index]
+        command = shlex.split(not_none(re.search(r"`(youden init [^`]*)`", ended.err))[1])
         said = dict(word.split("=", 1) for word in command if "=" in word)
         assert said == table.resolve
         ended = youden(*command[1:], "--judge", "lexical").well()
@@ -69,9 +70,7 @@ def test_init_prints_agents_question_items_and_unused_columns_before_it_writes(y
     assert lines[1:5] == [*expected, "not used: 'Expected answer', 'score'"] == ended.out.splitlines()[1:5]
 
 
-def test_columns_that_init_is_given_count_for_a_pool_s_table_and_for_a_saved_data_set_too(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_the_column_options_of_init_apply_to_tables_and_to_saved_data_sets(youden: Youden, tmp_path: Path) -> None:
     rows = [f"{agent},i{n},draft {agent} {n},final {agent} {n}" for agent in "abc" for n in range(4)]
     (tmp_path / "t.csv").write_text("\n".join(["agent,item,text,final", *rows]), encoding="utf-8")
     youden("init", "t.csv", "--column", "text=final", "--judge", "lexical").well()

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, write_config
+from narrowing import not_none
 from youden import read_pool
 from youden.data.pools import spool
 from youden.data.pools.pool_reader import write_pool
@@ -88,7 +89,7 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
 def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
     grid = [[f"{'é' * (i == 1)} text {i} {j}" if (i + j) % 4 else None for j in range(1, 5)] for i in range(3)]
     write_pool(pool_of(grid), tmp_path / "p")
-    texts, array = find_file_texts(read_pool(tmp_path / "p").texts), np.array(grid, dtype=object)
+    texts, array = not_none(find_file_texts(read_pool(tmp_path / "p").texts)), np.array(grid, dtype=object)
     mask = np.array([[text is not None for text in row] for row in grid])
     agents, items = np.array([2, 0, 0, 1]), np.array([3, 1, 1, 0])
     for index in (0, -1, (1, 2), (slice(None), 1), (agents, items), mask, slice(1, None), np.ix_([2, 0], [1, 3]), ...):

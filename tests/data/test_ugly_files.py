@@ -305,7 +305,7 @@ def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
     (at / "sheet.csv").write_text(separated([["Model", "Question", "Response"], *rows]), encoding="utf-8")
 
 
-def test_a_spreadsheet_that_has_grown_gives_its_new_rows_to_the_pool_before_the_run_is_judged(
+def test_new_rows_of_a_spreadsheet_update_the_pool_of_a_run_that_is_not_judged_yet(
     youden: Youden, tmp_path: Path
 ) -> None:
     _sheet(tmp_path, AGENTS[1:5], 12)
@@ -327,9 +327,7 @@ def test_a_spreadsheet_that_has_grown_gives_its_new_rows_to_the_pool_before_the_
     assert youden("run", "sheet.yaml").code == 0
 
 
-def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_that_are_named(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[:4], 12)
     assert youden("init", "sheet.csv").code == youden("run", "sheet.yaml").code == 0
     judged = brought(tmp_path, "sheet.yaml").digest
@@ -395,7 +393,7 @@ def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden:
     )
 
 
-def test_a_single_table_that_names_item_and_text_has_its_agents_by_the_column_that_lines_up(tmp_path: Path) -> None:
+def test_the_agent_column_of_a_table_with_item_and_text_columns_is_inferred(tmp_path: Path) -> None:
     rows = [[agent, ask, text] for agent, ask, text in cells()]
     (tmp_path / "one.csv").write_text(separated([["system", "item", "text"], *rows]), encoding="utf-8")
     found = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.pools.pool_reader import write_pool
 from youden.decompression import VARIABLE, iter_unpacked, open_parquet

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from layout_files import write_csv
 
 from commands import Youden
-from importing import load
+from importer_files import load
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.types.pool import Json
 
@@ -71,7 +72,8 @@ BESIDE: dict[str, Sequence[Json]] = {
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_times_choices_and_categories_beside_the_responses_are_no_agents(tmp_path: Path, name: str) -> None:
-    imported = table(tmp_path, ("model_a", "model_b"), **{name: BESIDE[name]})
+    beside: dict[str, Any] = {name: BESIDE[name]}
+    imported = table(tmp_path, ("model_a", "model_b"), **beside)
     assert agents_of(imported) == ["model_a", "model_b"]
     assert imported.unused == (name,)
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.judging.backend_records import JUDGES, get_backend_record
 from youden.judging.backends.lexical import Lexical

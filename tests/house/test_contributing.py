@@ -17,7 +17,7 @@ TOOLS = {"pytest": "-m pytest", "youden": "-m youden"}
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout under git, with this interpreter in place of the environment that the first block makes."""
     for name in ("src", "tests", "prompts", "configs", "datasets"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -28,26 +28,26 @@ def clone(tmp_path: Path) -> Path:
         subprocess.run([*git, *words], cwd=tmp_path, check=True)
     tools = tmp_path / ".venv" / "bin"
     tools.mkdir(parents=True)
-    for name, words in TOOLS.items():
-        (tools / name).write_text(f'#!/bin/sh\nPYTHONPATH="$PWD/src" exec \'{sys.executable}\' {words} "$@"\n')
+    for name, arguments in TOOLS.items():
+        (tools / name).write_text(f'#!/bin/sh\nPYTHONPATH="$PWD/src" exec \'{sys.executable}\' {arguments} "$@"\n')
         (tools / name).chmod(0o755)
     return tmp_path
 
 
 @pytest.mark.slow
-def test_a_toy_design_and_a_toy_judge_are_one_file_and_one_row_each_and_go_away_again(clone: Path) -> None:
+def test_a_toy_design_and_a_toy_judge_take_one_file_and_one_row_and_can_be_removed(checkout: Path) -> None:
     setup, *toys = BLOCKS
     assert setup.startswith("python3 -m venv --upgrade-deps .venv && .venv/bin/pip install")
     out = ""
     for block in toys:
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block], cwd=clone, capture_output=True, text=True, check=False
+            ["bash", "-euo", "pipefail", "-c", block], cwd=checkout, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
         out += done.stdout + done.stderr
     assert [int(n) > 0 for n in re.findall(r"(\d+) passed", out)] == [True, True]
     assert "distant agents are never compared" in out
-    left = subprocess.run(["git", "status", "--short", "src"], cwd=clone, capture_output=True, text=True, check=True)
+    left = subprocess.run(["git", "status", "--short", "src"], cwd=checkout, capture_output=True, text=True, check=True)
     assert left.stdout == ""
 
 

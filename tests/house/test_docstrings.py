@@ -47,15 +47,15 @@ def is_documentable(attribute: object) -> bool:
     return inspect.isfunction(function) or isinstance(function, property)
 
 
-def is_protocol(value: type) -> bool:
+def is_protocol(value: object) -> bool:
     return bool(getattr(value, "_is_protocol", False))
 
 
 @cache
-def documented_fields(value: type) -> frozenset[str]:
+def documented_fields(name: str) -> frozenset[str]:
     """Fields of a class with a docstring under them or an entry in the section Attributes, base classes included."""
     names: set[str] = set()
-    for base in value.__mro__[:-1]:
+    for base in validation.Validator._load_obj(name).__mro__[:-1]:
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         except (OSError, TypeError):  # not written in Python
@@ -81,7 +81,7 @@ def problems(name: str) -> list[str]:
         described = {
             name.strip() for entry in docscrape.ClassDoc(value)["Parameters"] for name in entry.name.split(",")
         }
-        undocumented = parameters - documented_fields(value) - described
+        undocumented = parameters - documented_fields(name) - described
         result = [error for error in result if error[0] != "PR01"]
         result += [("PR01", f"{sorted(undocumented)} have neither a docstring nor an entry")] if undocumented else []
     return [f"{code}: {message}" for code, message in result]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import youden
-from pools import make_pool
+from small_pools import make_pool
 from youden.data.importers.harness_logs import read_inspect
 from youden.errors import ConfigError, ImportFormatError
 from youden.inspect import rank_logs, rank_logs_async
@@ -104,7 +104,7 @@ def test_a_real_eval_set_is_ranked_in_three_lines(tmp_path: Path) -> None:
     said = json.loads(ended.stdout.splitlines()[-1])
     assert said["success"] is True
     by_agent = said["abilities"]["logs"]
-    order = [name.removeprefix("mockllm/") for name in sorted(by_agent, key=by_agent.get, reverse=True)]  # type: ignore[arg-type]
+    order = [name.removeprefix("mockllm/") for name in sorted(by_agent, key=by_agent.get, reverse=True)]
     assert (set(order[:2]), order[2:]) == ({"faithful", "shorter"}, ["vague", "empty"])
     assert said["abilities"]["folder"] == said["abilities"]["awaited"] == by_agent
     pool = read_inspect([tmp_path / "logs"], columns={}).pool

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan, registry
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.extension import add_calls
@@ -56,29 +56,30 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pool() -> Pool:
+def small_pool() -> Pool:
     return make_pool(5, 8)
 
 
-def test_notes_and_blocks_of_its_own_are_in_the_plan(pool: Pool) -> None:
-    plan = make_plan(pool, design="neighbours", options={"n_blocks": 3}, independent="pooled:10")
+def test_notes_and_blocks_of_its_own_are_in_the_plan(small_pool: Pool) -> None:
+    plan = make_plan(small_pool, design="neighbours", options={"n_blocks": 3}, independent="pooled:10")
     assert "3 rows of neighbours" in plan.notes
     assert np.unique(plan.block[plan.trial_type == PAIRED]).tolist() == [0, 1, 2]
     assert plan.rounds is None
 
 
-def test_more_calls_are_the_blocks_it_draws_next(pool: Pool) -> None:
+def test_more_calls_are_the_blocks_it_draws_next(small_pool: Pool) -> None:
     def paired(plan: Plan) -> list[tuple[int, ...]]:
         rows = plan.trial_type == PAIRED
         return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
 
     small, large = (
-        make_plan(pool, design="neighbours", options={"n_blocks": n}, independent="pooled:10") for n in (2, 4)
+        make_plan(small_pool, design="neighbours", options={"n_blocks": n}, independent="pooled:10") for n in (2, 4)
     )
     assert paired(add_calls(small, calls=10)) == paired(large)
 
 
-def test_rounds_of_its_own_are_in_the_plan(pool: Pool) -> None:
-    rounds = make_plan(pool, design="in rounds", independent="pooled:10").rounds
+def test_rounds_of_its_own_are_in_the_plan(small_pool: Pool) -> None:
+    rounds = make_plan(small_pool, design="in rounds", independent="pooled:10").rounds
     assert rounds is not None
-    assert (rounds.n_paired, rounds.starts, rounds.active.all()) == (50, (0,), True)
+    assert (rounds.n_paired, rounds.starts) == (50, (0,))
+    assert rounds.active.all()

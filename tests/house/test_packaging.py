@@ -24,7 +24,7 @@ def test_project_links_lead_to_the_repository() -> None:
 
 
 def test_the_readme_of_the_index_has_no_relative_link() -> None:
-    text = str(installed["Description"] or installed.get_payload())
+    text = str(installed.json["description"])
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     images = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text)
     assert len(links) > 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from book import making
+from skip_reasons import NO_LITELLM
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.config.price_table import find_table_price
 from youden.resources import find_resource_folders
@@ -39,8 +41,7 @@ TABLED = {
 def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "put back when the test ends")
-    import make_providers
-
+    make_providers = importlib.import_module("make_providers")
     page = (DOCS / "providers.md").read_text(encoding="utf-8")
     assert make_providers.update_page(page) == page, "The page is outdated. Run python docs/make_providers.py"
     sys.modules.pop("make_providers")
@@ -62,7 +63,7 @@ def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -
 @pytest.mark.parametrize("name", TABLED)
 def test_prices_are_those_of_litellms_table(name: str) -> None:
     if find_spec("litellm") is None:
-        pytest.skip("litellm is not installed; .ci/run runs this file again where it is")
+        pytest.skip(f"{NO_LITELLM}; .ci/run runs this file again where it is")
     config = load_judge_config(name)
     found = find_table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
     assert (config.price_in, config.price_out) == found
@@ -88,7 +89,14 @@ def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) ->
     }
     (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
     (tmp_path / "prices.json").write_text('{"source": {}, "kept": {}, "gone": {}}', encoding="utf-8")
-    words = ["--table", tmp_path / "table.json", "--litellm-version", "9.9", "--out", tmp_path / "prices.json"]
+    words: list[str | Path] = [
+        "--table",
+        tmp_path / "table.json",
+        "--litellm-version",
+        "9.9",
+        "--out",
+        tmp_path / "prices.json",
+    ]
     ran = subprocess.run(
         [sys.executable, DOCS / "making" / "prices.py", *words], check=True, capture_output=True, text=True, timeout=60
     )

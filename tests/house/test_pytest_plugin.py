@@ -17,12 +17,13 @@ import pytest
 
 import youden
 from judged import KEY, dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, JudgeError, ReplayMissError
 from youden.judging.offline.cassette_file import read_cassette
 from youden.judging.offline.tape import CassetteRecorder, format_difference, use_cassette
+from youden.types.pool import Json
 
 pytest_plugins = ["pytester"]
 
@@ -229,7 +230,7 @@ def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) ->
 def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
-    judge = {"backend": "openai", "model": "m", "base_url": server.url, "price": 0}
+    judge: dict[str, Json] = {"backend": "openai", "model": "m", "base_url": server.url, "price": 0}
     with pytest.raises(ConfigError, match="no cassette"):
         CassetteRecorder(tmp_path / "c.jsonl", mode="none")
     with use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="new")):

@@ -93,13 +93,13 @@ def test_the_config_example_is_a_config(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def demo(mine_once: Path) -> ReportData:
+def demo_report(mine_once: Path) -> ReportData:
     return ReportData(RunFolder(mine_once / "demo"))
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_the_pictures_show_what_the_demo_shows(demo: ReportData, picture: str) -> None:
-    spec = picture_spec(demo, picture)
+def test_the_pictures_show_what_the_demo_shows(demo_report: ReportData, picture: str) -> None:
+    spec = picture_spec(demo_report, picture)
     drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
     again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"
     assert spec_digest(spec) in drawn, f"The picture is not current. Draw it again: {again}"

@@ -15,8 +15,8 @@ SYSTEMS = ["ubuntu-latest", "macos-latest", "windows-latest"]
 PINNED = re.compile(r"\S+@[0-9a-f]{40} # v\d+(\.\d+)+$")
 
 
-def load(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(path.read_text("utf8"))
+def load(path: Path) -> dict[Any, Any]:
+    content: dict[Any, Any] = yaml.safe_load(path.read_text("utf8"))
     return content
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from batch_server import BatchServer, ClaudeBatchServer
 from judged import ask, dense_plan, each_backend, missing
-from pools import make_pool
+from small_pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, healthy
 from wire_server import Reply, well_behaved
 from youden.errors import JudgeError
@@ -221,7 +221,7 @@ async def test_in_a_batch_too(tmp_path: Path, provider: str) -> None:
 
 
 def test_a_body_of_any_shape_has_parts() -> None:
-    for body in (
+    bodies: tuple[object, ...] = (
         None,
         5,
         "busy",
@@ -232,6 +232,7 @@ def test_a_body_of_any_shape_has_parts() -> None:
         {"error": []},
         {"error": [[]]},
         {"error": {"details": 5}},
-    ):
+    )
+    for body in bodies:
         codes, message = parse_error_parts(body)
         assert find_account_error(codes, message) is None

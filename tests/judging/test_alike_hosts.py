@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from narrowing import untyped
 from stops import AT_RISK, Bench, Size, bench, until
 from unruly_server import UnrulyServer
 from youden.judging.store.answers import open_store
@@ -65,7 +66,7 @@ async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS)
 def n_members(place: str) -> int:
     """How many ask the run by now."""
     with open_store(place) as store:
-        return len(store.backend.rows("workers", None, n=HOSTS))
+        return len(untyped(store.backend.rows)("workers", None, n=HOSTS))
 
 
 async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> list[int]:
@@ -76,9 +77,7 @@ async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> lis
 
 
 @pytest.mark.slow
-async def test_hosts_alike_in_all_but_their_start_pay_once_and_keep_the_cap_whatever_their_clocks(
-    tmp_path: Path, place: str
-) -> None:
+async def test_hosts_with_different_clocks_pay_once_and_keep_the_cap(tmp_path: Path, place: str) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=SIZE)
         write_cap(run, cap := 60.0)
@@ -101,7 +100,7 @@ async def test_hosts_alike_in_all_but_their_start_pay_once_and_keep_the_cap_what
 @pytest.mark.long
 @pytest.mark.parametrize("seconds", [10, 40, 120])
 @pytest.mark.parametrize("who", ["leader", "worker"])
-async def test_a_host_that_stands_still_while_others_want_its_claims_costs_only_what_it_had_in_flight(
+async def test_a_suspended_host_costs_at_most_its_requests_in_flight(
     tmp_path: Path, place: str, who: str, seconds: float
 ) -> None:
     async with UnrulyServer() as server:

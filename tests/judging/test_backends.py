@@ -18,18 +18,18 @@ import respx
 from openai import AsyncOpenAI
 
 import judged
-from judged import KEY, dense_plan, judge_config
-from pools import make_pool
+from judged import KEY, dense_plan, judge_config, make_closable_judge
+from small_pools import make_pool
 from unruly_server import Sent, UnrulyServer
 from wire_server import Fault, Reply, WireServer, claude_message, completion, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.extras import format_install
-from youden.judging.backend_records import BACKENDS, JUDGES, make_calling_judge
+from youden.judging.backend_records import BACKENDS, JUDGES
 from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, make_http_error
 from youden.judging.config.judge_files import load_judge_config
-from youden.types import Judge, Message, Request
+from youden.types import Message, Request
 
 CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
 MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m", "anthropic": "m"}
@@ -60,7 +60,7 @@ async def ask(
     asked = UnrulyServer(lambda *_: reply) if isinstance(reply, Sent) else WireServer(lambda *_: reply)
     async with asked as server:
         way = {"api_key": KEY} | connection
-        judge: Judge = make_calling_judge(backend, Connection("test", server.url, seconds, **way))
+        judge = make_closable_judge(backend, Connection("test", server.url, seconds, **way))
         try:
             got: Any = await judge.answer(Request(model or MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
@@ -88,7 +88,7 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
 async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
     headers = {"Set-Cookie": f"{cookie}; Path=/"}
     async with WireServer(lambda n, _: Reply("YES", headers={} if n else headers)) as server:
-        judge: Judge = make_calling_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
+        judge = make_closable_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
         request = Request(MODELS[backend], REQUEST, PARAMETERS)
         with suppress(CallError):  # litellm's own client reads no reply whose headers are not ASCII
             await judge.answer(request)
@@ -161,7 +161,7 @@ async def test_retry_after_is_read(backend: str) -> None:
 
 async def test_retry_after_is_read_in_all_its_forms(plain: str) -> None:
     now, in_half_a_minute = (f"Wed, 21 Oct 2026 07:28:{second} GMT" for second in ("00", "30"))
-    forms = {
+    forms: dict[str, float | None] = {
         "-3": 0,
         "soon": None,
         in_half_a_minute: 30,
@@ -170,7 +170,8 @@ async def test_retry_after_is_read_in_all_its_forms(plain: str) -> None:
     for said, seconds in forms.items():
         got, _ = await ask(plain, Reply(status=429, headers={"Retry-After": said, "Date": now}))
         assert got.retry_after == seconds, said
-    for headers, seconds in (({}, None), ({"retry-after-ms": "250"}, 0.25)):
+    others: tuple[tuple[dict[str, str], float | None], ...] = (({}, None), ({"retry-after-ms": "250"}, 0.25))
+    for headers, seconds in others:
         got, _ = await ask(plain, Reply(status=429, headers=headers))
         assert got.retry_after == seconds, headers
 
@@ -246,14 +247,14 @@ async def test_key_or_basic_credentials_reach_the_server(backend: str, connectio
 
 
 async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
-    judge = make_calling_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
+    judge = make_closable_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
     with pytest.raises(CallError) as caught:
         await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
     await judge.aclose()
     assert caught.value.kind == "transient"
 
 
-async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed_without_a_server(
+async def test_every_backend_gives_equal_verdicts_which_replay_without_a_server(
     tmp_path: Path,
 ) -> None:
     results, configs = [], {}

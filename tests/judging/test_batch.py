@@ -20,9 +20,9 @@ import judged
 from batch_server import BatchServer, Fault, Step
 from commands import everything_in
 from judged import KEY, dense_plan, judge_config, missing, truth
-from pools import make_pool
 from postgres import place_of
 from scripted import Clock
+from small_pools import make_pool
 from wire_server import Reply, same_item, well_behaved
 from youden import judge_async
 from youden.errors import BudgetError, ConfigError, IncompleteRunError, JudgeError, TooManyMissingError
@@ -44,14 +44,14 @@ PLAN = dense_plan(POOL)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Of either kind; what several hosts do, and what all stores promise (`test_store_contract`), is always tried in both."""
     with place_of(request.param, request, tmp_path) as place, open_store(place) as opened:
         yield opened
 
 
 @pytest.fixture(autouse=True)
-def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_list_lag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.judging.offline.http_batches.MAX_LIST_LAG_SECONDS", 0.3)
 
 
@@ -86,11 +86,11 @@ async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) 
         await ask(server, store, plan=half, sleep=die, **more)
 
 
-async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) -> None:
+async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(any_store: Store) -> None:
     said: list[str] = []
     async with BatchServer(looks_needed=3) as server:
         verdicts = await ask(
-            server, store, plan=dense_plan(POOL, repeat=2), changes={"price": 2, "batch_discount": 0.5}, said=said
+            server, any_store, plan=dense_plan(POOL, repeat=2), changes={"price": 2, "batch_discount": 0.5}, said=said
         )
     np.testing.assert_array_equal(verdicts.answer, np.tile(truth(PLAN), 2))
     assert len(server.batches) == 1
@@ -102,7 +102,7 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) ->
         "batch batch_0: in_progress, 0 of 240 done",
         "batch batch_0: completed, 240 of 240 done",
     ]
-    repeated = await ask(server, store)
+    repeated = await ask(server, any_store)
     assert repeated.total_usd == 0
     np.testing.assert_array_equal(repeated.answer, truth(PLAN))
 
@@ -140,7 +140,7 @@ def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], 
         assert len(part) == most or total + len(after[0].text) > most_bytes
 
 
-async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(store: Store) -> None:
+async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(any_store: Store) -> None:
     odd = {
         5: Reply(status=500),
         6: Reply(status=429),
@@ -149,68 +149,68 @@ async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(s
         9: Reply("", refusal="no"),
     }
     async with BatchServer(lambda n, body: odd.get(n) or well_behaved(n, body)) as server:
-        verdicts = await ask(server, store, max_missing=0.1)
+        verdicts = await ask(server, any_store, max_missing=0.1)
         assert [len(lines) for lines in server.inputs] == [240, 2]
         counts = {"answered": 237, "failed": 1, "unparsed": 1, "refused": 1}
         assert missing(verdicts) == counts
-        assert missing(await ask(server, store, max_missing=0.1)) == counts
-        mended = await ask(server, store, max_missing=0.1, retry_failed=True)
+        assert missing(await ask(server, any_store, max_missing=0.1)) == counts
+        mended = await ask(server, any_store, max_missing=0.1, retry_failed=True)
         assert [len(lines) for lines in server.inputs] == [240, 2, 3]
     assert mended.answered.all()
 
 
-async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(store: Store) -> None:
+async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(any_store: Store) -> None:
     def behave(_n: int, body: Any) -> Reply:
         bad = "agent 1 says something of item 3" in str(body) and "agent 2 says something of item 3" in str(body)
         return Reply(status=503) if bad else Reply(same_item(body))
 
     async with BatchServer(behave) as server:
-        verdicts = await ask(server, store, changes={"max_tries": 3}, max_missing=0.1)
+        verdicts = await ask(server, any_store, changes={"max_tries": 3}, max_missing=0.1)
         assert [len(lines) for lines in server.inputs] == [240, 2, 2]
     assert missing(verdicts) == {"answered": 238, "failed": 2}
 
 
-async def test_results_that_do_not_say_what_they_used_are_booked_at_the_most_they_can_cost_and_said(
-    store: Store,
+async def test_batch_results_without_usage_are_booked_at_their_maximum_cost_and_reported(
+    any_store: Store,
 ) -> None:
     def behave(n: int, body: Any) -> Reply:
         return replace(well_behaved(n, body), usage=None) if n < 5 else well_behaved(n, body)
 
     async with BatchServer(behave) as server:
-        verdicts = await ask(server, store, changes={"price": 1}, max_cost=1.0)
+        verdicts = await ask(server, any_store, changes={"price": 1}, max_cost=1.0)
     (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
     assert said.message.startswith("5 answers of 'm' reported no credible token usage")
     assert verdicts.total_usd > 235 * 101 / 1e6
 
 
-async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_paid(store: Store) -> None:
+async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_paid(any_store: Store) -> None:
     async with BatchServer(fates=["refused"]) as server:
         with pytest.raises(JudgeError, match=r"Enqueued token limit.*\[batch-refused\]"):
-            await ask(server, store)
-        assert (await ask(server, store)).answered.all()
+            await ask(server, any_store)
+        assert (await ask(server, any_store)).answered.all()
     assert len(server.bodies) == 240
 
 
-async def test_lines_for_which_a_batch_is_refused_are_rejected_and_the_rest_sent_without_them(store: Store) -> None:
+async def test_lines_that_invalidate_a_batch_are_rejected_and_the_others_are_resent(any_store: Store) -> None:
     async with BatchServer(fates=["lines refused"], bad_lines=(2, 5)) as server:
-        verdicts = await ask(server, store)
+        verdicts = await ask(server, any_store)
         assert [len(lines) for lines in server.inputs] == [240, 238]
     assert missing(verdicts) == {"answered": 238, "failed": 2}
 
 
-async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(store: Store) -> None:
+async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(any_store: Store) -> None:
     async with BatchServer(fates=["cancelled"]) as server:
         with pytest.raises(IncompleteRunError, match="120 of its requests have no answer") as caught:
-            await ask(server, store)
+            await ask(server, any_store)
         assert (caught.value.slug, caught.value.exit_code) == ("batch-cancelled", 1)
-        assert len(store) == 120
-        assert (await ask(server, store)).answered.all()
+        assert len(any_store) == 120
+        assert (await ask(server, any_store)).answered.all()
         assert [len(lines) for lines in server.inputs] == [240, 120]
 
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
-async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is_paid_twice(
+async def test_a_batch_resumes_after_a_stop_at_any_moment_and_nothing_is_paid_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps are cut off behind the provider's work, before its reply is noted."""
@@ -237,11 +237,11 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
     assert len(server.batches) == 1
 
 
-async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_beside_it(store: Store) -> None:
+async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_beside_it(any_store: Store) -> None:
     async with BatchServer(looks_needed=3) as server:
-        await killed_while_it_waits(server, store)
+        await killed_while_it_waits(server, any_store)
         said: list[str] = []
-        verdicts = await ask(server, store, said=said)
+        verdicts = await ask(server, any_store, said=said)
         assert [len(lines) for lines in server.inputs] == [120, 120]
     assert said[0] == "batch batch_0: 120 requests were sent earlier"
     assert verdicts.answered.all()
@@ -258,10 +258,10 @@ async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_be
     ],
 )
 async def test_every_step_is_tried_again_and_no_batch_begun_twice(
-    store: Store, faults: dict[Step, list[Fault | None]]
+    any_store: Store, faults: dict[Step, list[Fault | None]]
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
-        assert (await ask(server, store)).answered.all()
+        assert (await ask(server, any_store)).answered.all()
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
@@ -277,28 +277,28 @@ async def test_every_step_is_tried_again_and_no_batch_begun_twice(
     ],
 )
 async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
-    store: Store, faults: dict[Step, list[Fault | None]], slug: str
+    any_store: Store, faults: dict[Step, list[Fault | None]], slug: str
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
         with pytest.raises((JudgeError, IncompleteRunError)) as caught:
-            await ask(server, store, changes={"max_tries": 3, "max_outage": 0})
+            await ask(server, any_store, changes={"max_tries": 3, "max_outage": 0})
         assert caught.value.slug == slug
         assert KEY not in str(caught.value)
         server.faults = {}
-        assert (await ask(server, store)).answered.all()
+        assert (await ask(server, any_store)).answered.all()
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_paid_again_unasked(store: Store) -> None:
+async def test_a_batch_unknown_to_the_provider_is_an_error_and_is_not_resent(any_store: Store) -> None:
     async with BatchServer(fates=["vanished"]) as server:
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*--forget batch_0.*\[batch-unknown\]"):
-                await ask(server, store)
+                await ask(server, any_store)
         assert len(server.batches) == 1
-        assert [job.batch for job in list_jobs(store.backend)] == ["batch_0"]
-        for job in list_jobs(store.backend):
-            store.backend.forget_batch(job.id)
-        assert (await ask(server, store)).answered.all()
+        assert [job.batch for job in list_jobs(any_store.backend)] == ["batch_0"]
+        for job in list_jobs(any_store.backend):
+            any_store.backend.forget_batch(job.id)
+        assert (await ask(server, any_store)).answered.all()
 
 
 @pytest.mark.parametrize(
@@ -309,22 +309,24 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
     ],
 )
 async def test_what_would_befall_every_line_ends_the_run_with_all_answers_kept(
-    store: Store, n_good: int, error: dict[str, Any], says: str
+    any_store: Store, n_good: int, error: dict[str, Any], says: str
 ) -> None:
     """So do rejections before the first answer, which are no trial's own."""
     odd = Reply(status=error["status"], error={"message": "no quota", "code": error["code"]})
     async with BatchServer(lambda n, body: well_behaved(n, body) if n < n_good else odd) as server:
         with pytest.raises(JudgeError, match=says):
-            await ask(server, store)
-        assert len(store) == n_good
+            await ask(server, any_store)
+        assert len(any_store) == n_good
         server.behave = well_behaved
-        assert (await ask(server, store)).answered.all()
+        assert (await ask(server, any_store)).answered.all()
         assert [len(lines) for lines in server.inputs] == [240, 240 - n_good]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resumes(store: Store, seed: int) -> None:
+async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resumes(
+    any_store: Store, seed: int
+) -> None:
     dice = np.random.default_rng(seed)
     billed: list[float] = []
 
@@ -339,26 +341,26 @@ async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resu
         while len(billed) < len(PLAN):
             before, runs = sum(billed), runs + 1
             with contextlib.suppress(BudgetError):
-                verdicts = await ask(server, store, changes=changes, max_cost=cap)
+                verdicts = await ask(server, any_store, changes=changes, max_cost=cap)
             assert sum(billed) - before <= cap
             assert sum(billed) - before > 0.7 * cap or len(billed) == len(PLAN)
     assert runs > 1
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
 
 
-async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(store: Store) -> None:
-    little = {"usage": {"prompt_tokens": 20, "completion_tokens": 1}}
+async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(any_store: Store) -> None:
+    little = {"prompt_tokens": 20, "completion_tokens": 1}
     terms: dict[str, Any] = {"changes": {"price": 1}, "max_cost": 0.2}
-    async with BatchServer(lambda n, body: replace(well_behaved(n, body), **little), looks_needed=2) as server:
-        await killed_while_it_waits(server, store, **terms)
-        assert (await ask(server, store, **terms)).answered.all()
+    async with BatchServer(lambda n, body: replace(well_behaved(n, body), usage=little), looks_needed=2) as server:
+        await killed_while_it_waits(server, any_store, **terms)
+        assert (await ask(server, any_store, **terms)).answered.all()
 
 
-async def test_too_many_missing_answers_stop_before_more_is_sent(store: Store) -> None:
+async def test_too_many_missing_answers_stop_before_more_is_sent(any_store: Store) -> None:
     async with BatchServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
         with pytest.raises(TooManyMissingError, match="unparsed"):
-            await ask(server, store)
-        assert (await ask(server, store, max_missing=0.1)).answered.sum() == 228
+            await ask(server, any_store)
+        assert (await ask(server, any_store, max_missing=0.1)).answered.sum() == 228
     assert len(server.batches) == 1
 
 
@@ -430,11 +432,11 @@ async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claims_lapse_just_then(store: Store) -> None:
+async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_expire(any_store: Store) -> None:
     """The note was made while the keys were held, so whoever gets them afterwards finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
-    one, other = (BatchLeases(store, address=questions.address, model=questions.model) for _ in range(2))
+    one, other = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
     other.note(0.0, keys[:4])
     assert one.exclude_sent(keys) == set(keys[4:])
@@ -442,31 +444,33 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
 
 
 async def test_a_host_that_stood_still_before_its_note_notes_nothing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    any_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
     stood_still = 0.0
-    monkeypatch.setattr(store, "leases", lambda: Leases(store.backend, now=lambda: time.time() + stood_still))
-    leases = BatchLeases(store, address="a", model="m")
+    monkeypatch.setattr(any_store, "leases", lambda: Leases(any_store.backend, now=lambda: time.time() + stood_still))
+    leases = BatchLeases(any_store, address="a", model="m")
     leases.note(0.0, ["a"])
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
         leases.note(0.0, ["b"])
-    assert [len(one.keys) for one in list_jobs(store.backend)] == [1]
+    assert [len(one.keys) for one in list_jobs(any_store.backend)] == [1]
 
 
-async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:
+async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(
+    place: str, any_store: Store
+) -> None:
     async with BatchServer() as server:
         with pytest.raises(ConfigError, match="price"):
             await judge_async(PLAN, judge=judge_config(server.url), store=place, max_cost=1.0, mode="batch")
         with pytest.raises(ConfigError, match="unknown-batch-provider"):
-            await ask(server, store, changes={"backend": "litellm"})
+            await ask(server, any_store, changes={"backend": "litellm"})
         assert not server.files
 
 
-async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, store: Store) -> None:
+async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, any_store: Store) -> None:
     async with BatchServer() as server:
-        await ask(server, store)
+        await ask(server, any_store)
         assert all(headers["Authorization"] == f"Bearer {KEY}" for headers in server.headers)
         assert KEY.encode() not in b"".join(server.files.values())
     assert KEY.encode() not in everything_in(tmp_path)
@@ -493,9 +497,9 @@ def test_result_lines_are_read_in_all_their_forms() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHES if name in BACKENDS])
-async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(store: Store, name: str) -> None:
+async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(any_store: Store, name: str) -> None:
     provider = batch_provider(name, Connection("test", "http://127.0.0.1:9/v1", 1.0, api_key=KEY), RetryPolicy(1, 0.1))
     assert KEY not in repr(vars(provider))
     await provider.aclose()
     async with BatchServer() as server:
-        assert (await ask(server, store, changes={"backend": name})).answered.all()
+        assert (await ask(server, any_store, changes={"backend": name})).answered.all()

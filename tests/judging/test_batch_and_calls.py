@@ -15,8 +15,8 @@ import pytest
 from batch_server import BatchServer
 from commands import Youden
 from judged import NOWHERE, ask, dense_plan, judge_config
-from pools import make_pool
 from scripted import Counted
+from small_pools import make_pool
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import IncompleteRunError
@@ -32,11 +32,6 @@ POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 HALF = replace(PLAN, trials=PLAN.trials.take(slice(120)))
 HERE = Path(__file__).parents[1]
-SENDS = """
-import asyncio, sys
-from test_batch_and_calls import HALF, in_batches
-asyncio.run(in_batches(sys.argv[1], sys.argv[2], HALF))
-"""
 
 
 async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = None) -> Verdicts:
@@ -80,9 +75,9 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
 async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: str) -> None:
     """The rest is; who watches learns at once how many are left, and how to go on."""
     async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:
-        path = os.pathsep.join([str(HERE.parent / "src"), str(HERE), str(Path(__file__).parent)])
+        path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
         sending = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", SENDS, server.url, place, env={**os.environ, "PYTHONPATH": path}
+            sys.executable, __file__, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
             await until(lambda: any(one.batch for one in list_jobs(store.backend)))
@@ -102,7 +97,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
         assert (len(server.batches), len(server.bodies), calls.n_requests) == (1, 120, 120)
 
 
-async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_is_forgotten(
+async def test_requests_of_an_abandoned_batch_are_sent_as_calls_once_it_is_forgotten(
     place: str, youden: Youden
 ) -> None:
     async def is_told_to_stop(_: float) -> None:
@@ -133,3 +128,7 @@ async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a
             with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await waits
         assert calls.n_requests == 0
+
+
+if __name__ == "__main__":  # the process that sends batches and is stopped
+    asyncio.run(in_batches(sys.argv[1], sys.argv[2], HALF))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from commands import Youden, wire_judge, write_small_run
 from judged import KEY, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
@@ -22,6 +23,7 @@ from youden.errors import InputError
 from youden.judging.call.failures import Failure
 from youden.judging.offline.cassette_file import (
     Cassette,
+    Entry,
     check_cassette,
     make_entry,
     read_cassette,
@@ -42,7 +44,7 @@ JUDGE = judge_config("http://me:hidden-word@127.0.0.1:9/v1")
 PROMPT = load_prompt("same-source")
 
 
-def an_entry(n: int = 0, said: str = "YES"):
+def an_entry(n: int = 0, said: str = "YES") -> Entry:
     questions = JUDGE.questions()
     request = questions.request(PLAN, n)
     outcome = Completion(said, "stop", "m-dated", 100, 1, seconds=0.1 * n, top_logprobs=(("YES", -0.5),))
@@ -50,7 +52,7 @@ def an_entry(n: int = 0, said: str = "YES"):
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
+def recorded_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
     """A judged run in runs/mine, some of its answers odd."""
     odd = {3: Reply("", refusal="I will not"), 7: Reply("Well, the", finish_reason="length"), 15: Reply(status=400)}
     server.behave = lambda n, body: odd.get(n, Reply(f"It is a {same_item(body)}"))
@@ -63,7 +65,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> 
 
 @pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("--redact",)])
 def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
-    youden: Youden, run: Path, flags: tuple[str, ...], tmp_path: Path
+    youden: Youden, recorded_run: Path, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     said = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
     assert said == {"file": "c.jsonl", "n_answers": 109, "n_failures": 1, "n_unanswered": 0}
@@ -76,10 +78,12 @@ def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
     for name in ("replay", "mine"):
         assert youden("fit", f"runs/{name}").code == 0
     for table in ("ranking.csv", "scores.csv", "signature.json"):
-        assert (run / table).read_bytes() == (tmp_path / "runs/replay" / table).read_bytes()
+        assert (recorded_run / table).read_bytes() == (tmp_path / "runs/replay" / table).read_bytes()
 
 
-def test_the_file_is_sorted_the_same_again_and_holds_no_secret(youden: Youden, run: Path, tmp_path: Path) -> None:
+def test_the_file_is_sorted_the_same_again_and_holds_no_secret(
+    youden: Youden, recorded_run: Path, tmp_path: Path
+) -> None:
     for name in ("one.jsonl", "two.jsonl"):
         assert youden("cassette", "export", "runs/mine", "--out", name).code == 0
     text = (tmp_path / "one.jsonl").read_text(encoding="utf-8")
@@ -96,7 +100,9 @@ def test_the_file_is_sorted_the_same_again_and_holds_no_secret(youden: Youden, r
     assert '"text":"YES"' in redacted
 
 
-def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(youden: Youden, run: Path, tmp_path: Path) -> None:
+def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(
+    youden: Youden, recorded_run: Path, tmp_path: Path
+) -> None:
     assert youden("cassette", "export", "runs/mine", "--out", "c.jsonl").code == 0
     lines = (tmp_path / "c.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "c.jsonl").write_text("".join(lines[:-2]), encoding="utf-8")
@@ -113,7 +119,7 @@ def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Pat
     assert not (tmp_path / "c.jsonl").exists()
 
 
-def test_a_pool_that_changed_since_is_refused(youden: Youden, run: Path, tmp_path: Path) -> None:
+def test_a_pool_that_changed_since_is_refused(youden: Youden, recorded_run: Path, tmp_path: Path) -> None:
     write_pool(make_pool(4, 9), tmp_path / "pool")
     ended = youden("cassette", "export", "runs/mine", "--out", "c.jsonl")
     assert ended.code == 2
@@ -145,7 +151,7 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
         (lambda line: line + line, "occurs twice"),
     ],
 )
-def test_damage_is_told_with_its_line(tmp_path: Path, damage, says: str) -> None:
+def test_damage_is_told_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
     path = tmp_path / "c.jsonl"
     write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from judged import make_closable_judge
 from wire_server import Reply, completion
-from youden.judging.backend_records import make_calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.types import Message, Request
@@ -52,12 +52,12 @@ async def address(certificate: Path) -> AsyncIterator[str]:
 async def test_a_private_certificate_is_trusted_if_ssl_cert_file_names_it(
     backend: str, address: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stranger = make_calling_judge(backend, Connection("test", address, 10.0))
+    stranger = make_closable_judge(backend, Connection("test", address, 10.0))
     with pytest.raises(CallError, match="certificate verify failed") as caught:
         await stranger.answer(REQUEST)
     assert (caught.value.kind, caught.value.unbilled) == ("transient", True)
     await stranger.aclose()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    judge = make_calling_judge(backend, Connection("test", address, 10.0))
+    judge = make_closable_judge(backend, Connection("test", address, 10.0))
     assert (await judge.answer(REQUEST)).text == "YES"
     await judge.aclose()

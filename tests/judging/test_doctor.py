@@ -118,7 +118,7 @@ def test_a_judge_without_calls_is_well_and_a_jury_is_examined_one_by_one(server:
 
 
 @pytest.mark.parametrize(("reply", "code"), [(Reply("YES"), 0), (Reply(status=401), 2)])
-def test_the_command_prints_every_step_and_its_exit_code_says_whether_the_judge_is_usable(
+def test_doctor_prints_every_step_and_its_exit_code_states_if_the_judge_is_usable(
     youden: Youden, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reply: Reply, code: int
 ) -> None:
     server.behave = lambda *_: reply

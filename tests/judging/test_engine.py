@@ -7,6 +7,7 @@ import contextlib
 import gc
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import pytest
 
 import judged
 from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing, truth
-from pools import make_pool
 from scripted import Counted, Scripted
+from small_pools import make_pool
+from store_connections import connection_of
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
 from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
@@ -172,7 +174,7 @@ async def test_what_would_befall_every_call_stops_the_run_at_once(store: Store, 
     assert KEY not in str(caught.value)
 
 
-async def test_a_judge_whose_first_replies_have_no_log_probabilities_stops_before_much_is_paid(store: Store) -> None:
+async def test_a_judge_whose_first_replies_lack_log_probabilities_stops_early(store: Store) -> None:
     alternatives = [{"token": "YES", "logprob": -0.5}, {"token": "NO", "logprob": -1.0}]
     logprobs = {"content": [{"token": "YES", "logprob": -0.5, "top_logprobs": alternatives}]}
     changes = {"decision": "logprobs", "concurrency": 1}
@@ -262,7 +264,7 @@ async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(store: Sto
     assert 0.1 * cap < sum(billed) <= cap
 
 
-async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_they_can_cost(store: Store) -> None:
+async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_reply(store: Store) -> None:
     def script(request: Request) -> Completion:
         if judge.n_calls <= 3:
             raise CallError("gateway timeout", kind="transient", status=504)
@@ -273,7 +275,8 @@ async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_th
     assert verdicts.answered.all()
     (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
     assert said.facts["n"] == 3
-    assert 0 < said.facts["usd"] <= said.facts["most"]
+    facts: Mapping[str, Any] = said.facts
+    assert 0 < facts["usd"] <= facts["most"]
     assert "3 calls were sent and got no reply" in str(said)
 
 
@@ -360,11 +363,11 @@ async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -
 
 
 async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
-    store.backend._connection.execute("PRAGMA query_only = 1")
+    connection_of(store).execute("PRAGMA query_only = 1")
     judge = Scripted(say)
     with pytest.raises(JudgeError, match="cannot be opened or written"):
         await ask(judge, store)
-    store.backend._connection.execute("PRAGMA query_only = 0")
+    connection_of(store).execute("PRAGMA query_only = 0")
     assert judge.n_calls < len(PLAN)
 
 
@@ -379,9 +382,7 @@ async def test_a_plan_for_another_pool_or_a_missing_response_is_refused(store: S
 
 
 @pytest.mark.parametrize("threshold", [0, 700, 10**6])
-async def test_the_garbage_collector_runs_rarely_while_calls_are_sent_and_as_before_afterwards(
-    store: Store, threshold: int
-) -> None:
+async def test_the_garbage_collector_runs_rarely_while_calls_are_sent(store: Store, threshold: int) -> None:
     during: set[int] = set()
 
     def answer(request: Request) -> str:

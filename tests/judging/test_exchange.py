@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from commands import Ended, Youden, wire_judge, write_config, write_small_run
 from judged import NOWHERE, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
 from wire_server import Reply, WireServer
 from youden import cli
@@ -50,7 +50,7 @@ def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(exported_once: Path, tmp_path: Path) -> Path:
+def exported_folder(exported_once: Path, tmp_path: Path) -> Path:
     """That folder to oneself."""
     shutil.copytree(exported_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
@@ -87,53 +87,57 @@ def rewrite(path: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 
 def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, exported_folder: Path, server: WireServer
 ) -> None:
     server.behave = decide
     for name in ("direct", "jsonl", "parquet"):
-        write_small_run(here, name, judge=wire_judge(server.url), store=f"{name}.db")
+        write_small_run(exported_folder, name, judge=wire_judge(server.url), store=f"{name}.db")
     assert youden("judge", "direct.yaml").code == 0
     assert youden("fit", "runs/direct").code == 0
-    asked, direct = server.n_requests, pq.read_table(here / "runs/direct/verdicts.parquet")
+    asked, direct = server.n_requests, pq.read_table(exported_folder / "runs/direct/verdicts.parquet")
     for form in ("jsonl", "parquet"):
         said = json.loads(exported(youden, f"in-{form}", f"{form}.yaml", "--format", form, "--shards", "3").out)[
             "export"
         ]
         assert (said["requests"], said["round"]) == (110, None)
         assert [Path(file).name for file in said["files"]] == [f"requests-{n}.{form}" for n in range(3)]
-        imported(youden, *answer(here / f"in-{form}"), config=f"{form}.yaml")
+        imported(youden, *answer(exported_folder / f"in-{form}"), config=f"{form}.yaml")
         assert server.n_requests == asked
         assert youden("fit", f"runs/{form}").code == 0
         for table in TABLES:
-            assert (here / "runs/direct" / table).read_bytes() == (here / "runs" / form / table).read_bytes(), table
-        there = pq.read_table(here / "runs" / form / "verdicts.parquet")
+            assert (exported_folder / "runs/direct" / table).read_bytes() == (
+                exported_folder / "runs" / form / table
+            ).read_bytes(), table
+        there = pq.read_table(exported_folder / "runs" / form / "verdicts.parquet")
         assert there.drop(["usd", "seconds"]).equals(direct.drop(["usd", "seconds"]))
         assert there.schema.metadata == direct.schema.metadata
-        with open_store(here / f"{form}.db") as store:
+        with open_store(exported_folder / f"{form}.db") as store:
             (judge,) = store.judges()
             assert (judge["model"], store.served(judge)) == ("m", ["m"])
 
 
-def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(youden: Youden, here: Path) -> None:
+def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(
+    youden: Youden, exported_folder: Path
+) -> None:
     exported(youden, "columns", "c.yaml", "--format", "parquet")
-    lines = list(lines_of([here / "x/requests-0.jsonl"]))
-    rows = pq.read_table(here / "columns/requests-0.parquet")
+    lines = list(lines_of([exported_folder / "x/requests-0.jsonl"]))
+    rows = pq.read_table(exported_folder / "columns/requests-0.parquet")
     assert [line["custom_id"] for line in lines] == rows["request_hash"].to_pylist()
     assert [line["body"]["messages"] for line in lines] == rows["messages"].to_pylist()
     assert lines[0]["body"].keys() == {"model", "messages", "temperature", "max_tokens"}
-    said = json.loads((here / "x/export.json").read_text())
+    said = json.loads((exported_folder / "x/export.json").read_text())
     assert (said["version"], said["model"], said["parameters"]) == (2, "m", {"temperature": 0.0, "max_tokens": 8})
     assert said["judge"]["base_url"] == JUDGE["base_url"]
     assert json.loads(rows.schema.metadata[b"youden"]) == said | {"files": ["requests-0.parquet"]}
-    assert pq.ParquetFile(here / "columns/requests-0.parquet").num_row_groups == 1
+    assert pq.ParquetFile(exported_folder / "columns/requests-0.parquet").num_row_groups == 1
     imported(youden, "columns/requests-0.parquet", code=2, slug="import-columns")
 
 
-def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_counted(
-    youden: Youden, here: Path
+def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_counted(
+    youden: Youden, exported_folder: Path
 ) -> None:
     exported(youden, "two", "c.yaml", "--shards", "2")
-    one, other = answer(here / "two")
+    one, other = answer(exported_folder / "two")
     rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
     rewrite(other, lambda lines: [*lines[:30], lines[30][:50]])
     short = imported(youden, other, one, code=1)
@@ -141,9 +145,9 @@ def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_co
     assert "1 row skipped: cut off" in short.err
     assert "the cost of imported answers is not known" in short.err
     assert "25 of the 110 trials have no answer yet" in short.err
-    assert not (here / "runs/c/verdicts.parquet").exists()
+    assert not (exported_folder / "runs/c/verdicts.parquet").exists()
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 25
-    last = youden("judge", "c.yaml", "--import", "two", *map(str, answer(here / "rest")), "--json")
+    last = youden("judge", "c.yaml", "--import", "two", *map(str, answer(exported_folder / "rest")), "--json")
     assert last.code == 0, last.err
     assert "25 answers added" in last.err
     assert json.loads(last.out)["calls"]["usd"] is None
@@ -151,30 +155,30 @@ def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_co
     assert "0 answers added, 25 stored already" in again.err
     assert "an unknown amount" in again.err
     assert "every request has an answer" in exported(youden, "none").err
-    assert not (here / "none").exists()
+    assert not (exported_folder / "none").exists()
 
 
-def test_nothing_that_is_there_is_overwritten(youden: Youden, here: Path) -> None:
-    (answers,) = answer(here / "x")
+def test_nothing_that_is_there_is_overwritten(youden: Youden, exported_folder: Path) -> None:
+    (answers,) = answer(exported_folder / "x")
     imported(youden, answers)
-    before = (here / "runs/c/verdicts.parquet").read_bytes()
-    run_batch(here / "x/requests-0.jsonl", answers, decide=lambda *_: Reply("NO"))
+    before = (exported_folder / "runs/c/verdicts.parquet").read_bytes()
+    run_batch(exported_folder / "x/requests-0.jsonl", answers, decide=lambda *_: Reply("NO"))
     assert "0 answers added, 110 stored" in imported(youden, answers).err
-    assert (here / "runs/c/verdicts.parquet").read_bytes() == before
+    assert (exported_folder / "runs/c/verdicts.parquet").read_bytes() == before
     taken = youden("plan", "c.yaml", "--export", "x")
     assert (taken.code, "[export-not-empty]" in taken.err) == (2, True)
 
 
-def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, here: Path) -> None:
-    (answers,) = answer(here / "x")
-    body = next(lines_of([here / "x/requests-0.jsonl"]))["body"]
+def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, exported_folder: Path) -> None:
+    (answers,) = answer(exported_folder / "x")
+    body = next(lines_of([exported_folder / "x/requests-0.jsonl"]))["body"]
     strange = ["f" * 64, "\x1b[31m" + "0" * 62, "short", ""]
     rewrite(answers, lambda lines: [result_line(key, body, Reply("YES")) for key in strange] + lines)
     ended = imported(youden, answers)
     assert "4 rows skipped: not a request" in ended.err
     assert "f" * 64 in ended.err
     assert "\x1b" not in ended.err
-    assert n_kept(here) == 110
+    assert n_kept(exported_folder) == 110
 
 
 def n_kept(here: Path) -> int:
@@ -182,19 +186,19 @@ def n_kept(here: Path) -> int:
         return len(store)
 
 
-def test_answers_to_another_judge_are_refused_and_of_another_plan_only_those_to_the_same_requests_are_taken(
-    youden: Youden, here: Path
+def test_import_refuses_answers_of_another_judge_and_skips_requests_of_another_plan(
+    youden: Youden, exported_folder: Path
 ) -> None:
-    (answers,) = answer(here / "x")
-    write_small_run(here, "d", judge=JUDGE | {"model": "n"})
+    (answers,) = answer(exported_folder / "x")
+    write_small_run(exported_folder, "d", judge=JUDGE | {"model": "n"})
     assert "Pass the config" in imported(youden, answers, config="d.yaml", code=2, slug="import-other-plan").err
-    assert n_kept(here) == 0
-    write_small_run(here, "e", judge=JUDGE, seed=3)
+    assert n_kept(exported_folder) == 0
+    write_small_run(exported_folder, "e", judge=JUDGE, seed=3)
     ended = youden("judge", "e.yaml", "--import", str(answers))
     assert ended.code == 1
     refused = re.search(r"(\d+) rows? skipped: not a request", ended.err)
     assert refused is not None
-    assert n_kept(here) == 110 - int(refused[1]) > 0
+    assert n_kept(exported_folder) == 110 - int(refused[1]) > 0
 
 
 @pytest.mark.parametrize(
@@ -208,11 +212,13 @@ def test_answers_to_another_judge_are_refused_and_of_another_plan_only_those_to_
     ],
 )
 def test_files_without_answers_are_refused(
-    youden: Youden, here: Path, name: str, content: bytes | None, slug: str
+    youden: Youden, exported_folder: Path, name: str, content: bytes | None, slug: str
 ) -> None:
-    (here / "y").mkdir()
-    (here / name).write_bytes((here / "x/requests-0.jsonl").read_bytes() if content is None else content)
-    imported(youden, here / "y" if slug == "import-no-file" else here / name, code=2, slug=slug)
+    (exported_folder / "y").mkdir()
+    (exported_folder / name).write_bytes(
+        (exported_folder / "x/requests-0.jsonl").read_bytes() if content is None else content
+    )
+    imported(youden, exported_folder / "y" if slug == "import-no-file" else exported_folder / name, code=2, slug=slug)
 
 
 HOSTILE: list[dict[str, Any]] = [
@@ -232,11 +238,11 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
-def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
+def test_hostile_rows_are_data(youden: Youden, exported_folder: Path) -> None:
     """They are taken as a reply would be, or are no answer; the row beside each is."""
     exported(youden, "columns", "c.yaml", "--format", "parquet")
-    answer_parquet(here / "columns/requests-0.parquet", here / "all.parquet")
-    good = pq.read_table(here / "all.parquet")
+    answer_parquet(exported_folder / "columns/requests-0.parquet", exported_folder / "all.parquet")
+    good = pq.read_table(exported_folder / "all.parquet")
     for n, hostile in enumerate(HOSTILE):
         bad = {"request_hash": good["request_hash"][n].as_py(), "text": "YES"} | hostile
         arrays = {
@@ -245,14 +251,14 @@ def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
             else pa.array([value])
             for name, value in bad.items()
         }
-        pq.write_table(pa.table(arrays), here / "bad.parquet")
-        pq.write_table(good.slice(len(HOSTILE) + n, 1), here / "good.parquet")
+        pq.write_table(pa.table(arrays), exported_folder / "bad.parquet")
+        pq.write_table(good.slice(len(HOSTILE) + n, 1), exported_folder / "good.parquet")
         ended = youden("judge", "c.yaml", "--import", "bad.parquet", "good.parquet", "--max-missing", "1", "--json")
         assert ended.code in (1, 2), (hostile, ended.err)
         assert "Traceback" not in ended.err, hostile
         assert "\x1b" not in ended.err, hostile
         beside = good["request_hash"][len(HOSTILE) + n].as_py()
-        with open_store(here / ".youden/answers.db") as store:
+        with open_store(exported_folder / ".youden/answers.db") as store:
             kept = store.answers([bad["request_hash"]]) if isinstance(bad["request_hash"], str) else {}
             assert ended.code == 2 or store.answers([beside]), hostile
         for one in kept.values():
@@ -261,22 +267,28 @@ def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
             assert all(logprob <= 0 for _, logprob in one.top_logprobs), hostile
 
 
-def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help(youden: Youden, here: Path) -> None:
+def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help(
+    youden: Youden, exported_folder: Path
+) -> None:
     odd = {4: Reply(status=400), 5: Reply(status=500), 6: Reply("Hm."), 7: Reply(status=404)}
-    (answers,) = answer(here / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
+    (answers,) = answer(exported_folder / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
     assert short.code == 1
     assert "1 of the 110 trials has no answer yet" in short.err
     assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
-    whole = youden("judge", "c.yaml", "--import", *map(str, answer(here / "rest")), "--max-missing", "0.1", "--json")
+    whole = youden(
+        "judge", "c.yaml", "--import", *map(str, answer(exported_folder / "rest")), "--max-missing", "0.1", "--json"
+    )
     assert whole.code == 0, whole.err
     calls = json.loads(whole.out)["calls"]
     assert sum(sum(calls[f"missing_{trial_type}"].values()) for trial_type in ("paired", "independent")) == 2
 
 
-def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, here: Path) -> None:
-    imported(youden, *answer(here / "x", decide=lambda *_: Reply(status=400)), code=2, slug="import-rejected")
+def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, exported_folder: Path) -> None:
+    imported(
+        youden, *answer(exported_folder / "x", decide=lambda *_: Reply(status=400)), code=2, slug="import-rejected"
+    )
     assert json.loads(exported(youden, "again").out)["export"]["requests"] == 110
 
 
@@ -290,25 +302,25 @@ def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, h
         ("judge", "c.yaml", "--import", "nowhere"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(youden: Youden, here: Path, words: tuple[str, ...]) -> None:
-    (here / "x.jsonl").write_text("")
+def test_options_that_mean_nothing_are_refused(youden: Youden, exported_folder: Path, words: tuple[str, ...]) -> None:
+    (exported_folder / "x.jsonl").write_text("")
     assert youden(*words, "--out", "new").code == 2
-    assert not (here / "new").exists()
+    assert not (exported_folder / "new").exists()
 
 
-def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, here: Path) -> None:
-    write_config(here / "l.yaml", pool="pool", calls=110)
-    (here / "a.jsonl").write_text("{}")
+def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, exported_folder: Path) -> None:
+    write_config(exported_folder / "l.yaml", pool="pool", calls=110)
+    (exported_folder / "a.jsonl").write_text("{}")
     for words in (("plan", "l.yaml", "--export", "y"), ("judge", "l.yaml", "--import", "a.jsonl")):
         ended = youden(*words)
         assert (ended.code, "[export-no-calls]" in ended.err) == (2, True)
 
 
-def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
+def test_a_jury_is_asked_judge_by_judge(youden: Youden, exported_folder: Path) -> None:
     members = [{"backend": "lexical"}, *(JUDGE | {"name": name, "model": name} for name in "ab")]
-    write_small_run(here, "j", judge={"backend": "jury", "judges": members, "vote": "mean"})
+    write_small_run(exported_folder, "j", judge={"backend": "jury", "judges": members, "vote": "mean"})
     assert json.loads(exported(youden, "jury", "j.yaml").out)["export"]["requests"] == 220
-    made = [*answer(here / "jury/judge-1"), *answer(here / "jury/judge-2")]
+    made = [*answer(exported_folder / "jury/judge-1"), *answer(exported_folder / "jury/judge-2")]
     imported(youden, made[0], config="j.yaml", code=1)
     assert "110 answers added, 110 stored" in imported(youden, "jury", config="j.yaml").err
 
@@ -332,7 +344,8 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
         store = f"{name}.db"
         write_config(tmp_path / f"{name}.yaml", pool="pool", independent="pooled:40", judge=judge, store=store, **more)
     assert youden("judge", "direct.yaml").code == 0
-    asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
+    answers: list[str] = []
+    asked, ended = server.n_requests, Ended(1, "", "no answer yet")
     while ended.code:
         assert "no answer yet" in ended.err
         folder = f"x{len(answers)}"
@@ -354,14 +367,16 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     assert f"{asked:,} answers added, 0 stored already" in at_once.err
 
 
-def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(youden: Youden, here: Path) -> None:
-    first = answer(here / "x")
+def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(
+    youden: Youden, exported_folder: Path
+) -> None:
+    first = answer(exported_folder / "x")
     imported(youden, *first)
-    write_pool(make_pool(5, 12), here / "more")
+    write_pool(make_pool(5, 12), exported_folder / "more")
     extended = "extensions: [{items: more, calls: 60}]\n"
-    (here / "c.yaml").write_text((here / "c.yaml").read_text() + extended)
+    (exported_folder / "c.yaml").write_text((exported_folder / "c.yaml").read_text() + extended)
     assert json.loads(exported(youden, "y").out)["export"]["requests"] > 0
-    assert "110 stored already" in imported(youden, *first, *answer(here / "y")).err
+    assert "110 stored already" in imported(youden, *first, *answer(exported_folder / "y")).err
 
 
 def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
@@ -474,8 +489,10 @@ def said(outcome: Completion | CallError | None) -> object:
     return (outcome.kind, outcome.reason, outcome.status) if isinstance(outcome, CallError) else outcome
 
 
-def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (answers,) = answer(here / "x")
+def test_a_line_without_end_fills_no_memory(
+    youden: Youden, exported_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (answers,) = answer(exported_folder / "x")
     monkeypatch.setattr("youden.judging.offline.answer_files.MAX_REPLY_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = imported(youden, answers)
@@ -483,7 +500,7 @@ def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypa
     assert "refused" not in ended.err
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, here: Path) -> None:
-    (answers,) = answer(here / "x")
+def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, exported_folder: Path) -> None:
+    (answers,) = answer(exported_folder / "x")
     answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
     assert "110 answers added" in imported(youden, answers).err

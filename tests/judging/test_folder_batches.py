@@ -16,7 +16,7 @@ import pytest
 import judged
 from batch_server import HICCUPS, QUIRKS
 from judged import NOWHERE, dense_plan, truth
-from pools import make_pool
+from small_pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, well_behaved
 from youden.errors import IncompleteRunError, JudgeError
@@ -47,7 +47,7 @@ class Worker:
         *,
         times: float = 0,
         done: bool = False,
-        decide: Any = well_behaved,
+        decide: Callable[[int, Any], Reply] = well_behaved,
     ) -> None:
         self.folder, self.spoil, self.times, self.done, self._decide = folder_of(store), spoil, times, done, decide
         self.worked: Counter[bytes] = Counter()

@@ -19,6 +19,7 @@ import yaml
 from batch_server import BatchServer
 from commands import Youden, everything_in, wire_judge, write_small_run
 from postgres import Cluster, cluster
+from store_connections import connection_of
 from toy_engine import run_batch
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_folder import RunFolder
@@ -37,7 +38,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer) -> Path:
+def shared_run_folder(tmp_path: Path, server: WireServer) -> Path:
     judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
     write_small_run(tmp_path, max_cost=50, judge=judge)
     return tmp_path
@@ -56,30 +57,32 @@ def slug_of(place: str, *, read_only: bool = False) -> str:
 
 
 @pytest.mark.slow
-def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the_password(
-    youden: Youden, here: Path, server: WireServer, postgres: Cluster
+def test_workers_share_a_plan_over_postgresql_and_no_file_contains_the_password(
+    youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster
 ) -> None:
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.02)
     url = postgres.new()
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "YOUDEN_STORE": url}
     words = [sys.executable, "-m", "youden", "judge", "r.yaml", "--worker", "--json"]
     workers = [
-        subprocess.Popen(words, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            words, cwd=shared_run_folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(2)
     ]
     said = [worker.communicate(timeout=300) for worker in workers]
     assert [json.loads(out) for out, _ in said] == [{"worker": True, "calls": 110, "answered": 110}] * 2
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
-    folder = RunFolder(here / "runs/r")
+    folder = RunFolder(shared_run_folder / "runs/r")
     assert count_calls(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
-    assert Cluster.PASSWORD.encode() not in everything_in(here)
+    assert Cluster.PASSWORD.encode() not in everything_in(shared_run_folder)
     assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
-    assert f"store: {redact_location(url)}" in (here / "runs/r/config.yaml").read_text()
+    assert f"store: {redact_location(url)}" in (shared_run_folder / "runs/r/config.yaml").read_text()
 
 
 def test_a_folder_without_the_password_finds_its_store_by_youden_store(
-    youden: Youden, here: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
     monkeypatch.setenv("YOUDEN_STORE", url)
@@ -91,7 +94,7 @@ def test_a_folder_without_the_password_finds_its_store_by_youden_store(
 
 
 def test_what_cannot_work_is_said_before_a_call(
-    youden: Youden, here: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
     assert slug_of(url.replace(str(postgres.port), "9")) == "store-unreachable"
@@ -151,7 +154,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
     with coordinate_run(place, run="r") as one, join_as_worker(place, run="r") as two:
         first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
 
-        async def both() -> list[int]:
+        async def both() -> tuple[int, int]:
             return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
 
         counts = asyncio.run(both())
@@ -164,9 +167,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         mine = SharedBudget(100.0, one)
         assert not mine.can_reserve(90.0)
         with open_store(place) as store:
-            store.backend._connection.execute(
-                f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads"
-            )
+            connection_of(store).execute(f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads")
         assert mine.can_reserve(60.0)
         assert not mine.can_reserve(95.0)
         dead.__exit__(None, None, None)
@@ -227,7 +228,7 @@ def test_a_place_and_words_that_repeat_a_command_show_no_password(
 
 
 def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
-    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, shared_run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -240,7 +241,7 @@ def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
 
 
 def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
-    youden: Youden, here: Path, server: WireServer, postgres: Cluster
+    youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster
 ) -> None:
     url = postgres.new()
     assert youden("judge", "r.yaml", "--store", "one.db").code == 0
@@ -253,11 +254,11 @@ def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
     assert server.n_requests == 110
 
 
-def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_under_way(
-    youden: Youden, here: Path, batch_server: BatchServer, postgres: Cluster
+def test_another_host_sees_pending_batches_in_a_shared_store(
+    youden: Youden, shared_run_folder: Path, batch_server: BatchServer, postgres: Cluster
 ) -> None:
     url = postgres.new()
-    rewrite_judge(here / "r.yaml", backend="openai", base_url=batch_server.url)
+    rewrite_judge(shared_run_folder / "r.yaml", backend="openai", base_url=batch_server.url)
     batch_server.fates = ["vanished"]
     words = ("judge", "r.yaml", "--mode", "batch", "--poll", "0.1", "--store", url)
     ended = youden(*words)
@@ -275,14 +276,14 @@ def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_
 
 @pytest.mark.slow
 def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
-    youden: Youden, here: Path, postgres: Cluster
+    youden: Youden, shared_run_folder: Path, postgres: Cluster
 ) -> None:
-    rewrite_judge(here / "r.yaml", batch_provider="folder")
-    answers = here / "runs/r/batches"
+    rewrite_judge(shared_run_folder / "r.yaml", batch_provider="folder")
+    answers = shared_run_folder / "runs/r/batches"
     url = postgres.new()
     judging = subprocess.Popen(
         [sys.executable, "-m", "youden", "judge", "r.yaml", "--mode", "batch", "--poll", "0.1", "--store", url],
-        cwd=here,
+        cwd=shared_run_folder,
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )
     while judging.poll() is None and not list(answers.glob("requests-*.jsonl")):

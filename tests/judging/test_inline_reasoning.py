@@ -15,7 +15,7 @@ import pytest
 from batch_server import BatchServer, ClaudeBatchServer
 from commands import Youden, wire_judge, write_small_run
 from judged import ask, dense_plan, each_backend, judge_config, missing, truth
-from pools import make_pool
+from small_pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, WireServer, running, same_item
 from youden.judging.config.judge_files import load_judge_config
@@ -53,7 +53,7 @@ async def test_live_stored_and_replayed_answers_are_read_without_it(tmp_path: Pa
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
-    async with BatchServer(reasons) if provider == "openai" else ClaudeBatchServer(reasons) as server:  # type: ignore[attr-defined]
+    async with BatchServer(reasons) if provider == "openai" else ClaudeBatchServer(reasons) as server:
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
         )

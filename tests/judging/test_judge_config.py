@@ -39,7 +39,7 @@ OPENAI = {"backend": "openai", "model": "gpt-4.1-mini"}
         ("claude-haiku-4.5", "text"),
     ],
 )
-def test_a_judge_decides_by_log_probabilities_if_its_provider_is_known_to_return_them(
+def test_a_judge_decides_by_log_probabilities_if_its_provider_returns_them(
     keys: str | dict[str, Json], decision: str
 ) -> None:
     config = load_judge_config(keys)
@@ -164,7 +164,7 @@ def test_a_key_in_a_config_is_refused_without_being_shown(data: dict[str, object
     assert KEY not in str(caught.value)
 
 
-def test_credentials_of_a_url_reach_the_connection_and_nothing_that_is_shown_or_stored() -> None:
+def test_credentials_of_a_url_are_sent_but_neither_displayed_nor_stored() -> None:
     config = load_judge_config(API | {"base_url": f"https://me:{KEY}@host:1/v1/", "api_key_env": None})
     connection = config.connection({})
     assert connection.authorization is not None

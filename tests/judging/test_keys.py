@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import youden
-from pools import make_pool
+from plan_options import SeededPlanOptions
+from small_pools import make_pool
 from youden.errors import InputError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.prompts import make_fence, parse_prompt
@@ -23,10 +25,16 @@ TEXTS = st.one_of(
 )
 
 
-def plan_of(pool: Pool, **more: object) -> Plan:
-    return youden.make_plan(
-        pool, **({"design": "cyclic", "calls": 60, "independent": "pooled:20", "holdout": 0.0, "seed": 1} | more)
-    )
+def plan_of(pool: Pool, **more: Unpack[SeededPlanOptions]) -> Plan:
+    options: SeededPlanOptions = {
+        "design": "cyclic",
+        "calls": 60,
+        "independent": "pooled:20",
+        "holdout": 0.0,
+        "seed": 1,
+        **more,
+    }
+    return youden.make_plan(pool, **options)
 
 
 @settings(max_examples=10, deadline=None)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
 from judged import plan_of
+from narrowing import not_none
 from youden.errors import JudgeError, PlanError
 from youden.judging.backends.lexical import Lexical, compute_text_weights, sample_pairs
 from youden.text.similarity import build_word_matrix
@@ -137,7 +138,10 @@ def rank_by_answers(texts: list[list[str | None]]) -> list[int]:
     K, J = pool.texts.shape
     plan = plan_of(pool, [(j, i, k, -1) for j in range(J) for i, k in itertools.permutations(range(K), 2)])
     answer = Lexical().answer_many(plan).answer
-    return rankdata(-np.bincount(plan.first, answer) - np.bincount(plan.second, answer)).astype(int).tolist()
+    ranks: list[int] = (
+        rankdata(-np.bincount(plan.first, answer) - np.bincount(plan.second, answer)).astype(int).tolist()
+    )
+    return ranks
 
 
 def test_four_agents_of_twelve_that_respond_at_length_rank_first() -> None:
@@ -160,7 +164,7 @@ def text_weights(texts: list[list[str]]) -> Floats:
     return compute_text_weights(matrix, item_of=item_of, agent_of=agent_of, word_weights=ones)[:, 0]
 
 
-def test_the_weight_of_a_text_falls_with_the_square_of_its_common_words_beyond_twice_the_quartile() -> None:
+def test_text_weight_falls_with_the_square_of_common_words_above_twice_the_quartile() -> None:
     # common words: a, b of agents 0 to 2; a to i of agent 3, with c to i in common with agent 4; the quartile is 7
     texts = [["a b"], ["a b"], ["a b own"], ["a b c d e f g h i"], ["c d e f g h i other"]]
     assert text_weights(texts).tolist() == [1, 1, 1, 1, 1]
@@ -193,7 +197,7 @@ def test_agents_without_common_words_do_not_lower_the_limit() -> None:
 
 
 def test_text_weights_do_not_depend_on_the_order_of_the_agents() -> None:
-    texts = [[text] for row in word_pool([5, 10, 20, 40, 80, 100], n_items=1) for text in row]
+    texts = [[not_none(text)] for row in word_pool([5, 10, 20, 40, 80, 100], n_items=1) for text in row]
     order = [3, 1, 5, 0, 2, 4]
     np.testing.assert_array_equal(text_weights(texts)[order], text_weights([texts[i] for i in order]))
 
@@ -345,7 +349,8 @@ def test_soft_ranking_of_samsum_correlates_with_gpt_4o_minis(
 ) -> None:
     pool, verdicts = samsum
     K = pool.n_agents
-    total = sum(np.bincount(agent, verdicts.answer, K) for agent in (verdicts.plan.first, verdicts.plan.second))
+    plan = verdicts.plan
+    total = np.bincount(plan.first, verdicts.answer, K) + np.bincount(plan.second, verdicts.answer, K)
     files = [peer_prediction / SAMSUM_VERDICTS / f"tvd_mi_example_{j}.json" for j in range(pool.n_items)]
     judged = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     assert all(each["condition_keys"] == [agent.id for agent in pool.agents] for each in judged)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from judged import ask, dense_plan
-from pools import make_pool
 from scripted import Clock, in_no_time
+from small_pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
 from youden.judging.call.failures import Attempts, CallError
 from youden.judging.call.pace import COOLDOWN_SECONDS, ConcurrencyLimiter, RateLimiter

@@ -28,11 +28,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
 def section(name: str, language: str) -> str:
     """The last block of code in this language under the heading."""
     text = PAGE.read_text(encoding="utf-8").split(f"## {name}", 1)[1].split("\n## ")[0]
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[-1]
+    blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return blocks[-1]
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def machines_folder(tmp_path: Path) -> Path:
     judge = yaml.safe_load(section("The judge's config", "yaml"))
     write_small_run(tmp_path, "judged", judge=judge)
     write_small_run(tmp_path, "odds", judge=judge | {"decision": "logprobs"})
@@ -58,28 +59,31 @@ def vllm_on_path(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_vllm_run_batch_in_a_slurm_array(youden: Youden, here: Path, vllm_on_path: dict[str, str]) -> None:
+def test_vllm_run_batch_in_a_slurm_array(youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]) -> None:
     job = section("`vllm run-batch` in a Slurm array", "bash")
     assert re.search(r"#SBATCH --array=0-7$", job, re.MULTILINE)
     assert "--shards 8" in section("`vllm run-batch` in a Slurm array", "")
     assert youden("plan", "judged.yaml", "--export", "export", "--shards", "2").code == 0
     for task in range(2):
         environment = vllm_on_path | {"SLURM_ARRAY_TASK_ID": str(task)}
-        subprocess.run(["bash", "-c", job], cwd=here, env=environment, check=True)
+        subprocess.run(["bash", "-c", job], cwd=machines_folder, env=environment, check=True)
     imported(youden, "judged.yaml", "export")
 
 
 @pytest.mark.slow
-def test_a_folder_in_between(youden: Youden, here: Path, vllm_on_path: dict[str, str]) -> None:
-    config = yaml.safe_load((here / "judged.yaml").read_text())
+def test_a_folder_in_between(youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]) -> None:
+    config = yaml.safe_load((machines_folder / "judged.yaml").read_text())
     config["judge"]["batch_provider"] = "folder"
-    write_config(here / "judged.yaml", **config)
+    write_config(machines_folder / "judged.yaml", **config)
     asking = [sys.executable, "-m", "youden", "judge", "judged.yaml", "--mode", "batch", "--poll", "0.2"]
-    with subprocess.Popen(asking, cwd=here, stderr=subprocess.PIPE, text=True) as waiting:
+    with subprocess.Popen(asking, cwd=machines_folder, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
         next(line for line in waiting.stderr if "requests sent" in line)
         subprocess.run(
-            ["bash", "-c", section("Exchange through a folder", "bash")], cwd=here, env=vllm_on_path, check=True
+            ["bash", "-c", section("Exchange through a folder", "bash")],
+            cwd=machines_folder,
+            env=vllm_on_path,
+            check=True,
         )
         rest = waiting.stderr.read()
     assert waiting.returncode == 0, rest
@@ -92,10 +96,9 @@ class RayData:
     def __init__(self) -> None:
         self.blocks: list[list[dict[str, Any]]] = []
         self.ray, self.data, self.llm = (ModuleType(name) for name in ("ray", "ray.data", "ray.data.llm"))
-        self.ray.data = self.data  # type: ignore[attr-defined]
-        self.data.read_parquet = self.read_parquet  # type: ignore[attr-defined]
-        self.llm.build_processor = self.build_processor  # type: ignore[attr-defined]
-        self.llm.vLLMEngineProcessorConfig = SimpleNamespace  # type: ignore[attr-defined]
+        vars(self.ray).update(data=self.data)
+        vars(self.data).update(read_parquet=self.read_parquet)
+        vars(self.llm).update(build_processor=self.build_processor, vLLMEngineProcessorConfig=SimpleNamespace)
 
     def read_parquet(self, files: list[str], *, override_num_blocks: int) -> RayData:
         rows = [row for file in files for row in pq.read_table(file).to_pylist()]
@@ -141,7 +144,7 @@ class RayData:
 
 
 @pytest.mark.parametrize("config", ["judged.yaml", "odds.yaml"])
-def test_ray_data(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> None:
+def test_ray_data(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> None:
     toy = RayData()
     for module in (toy.ray, toy.data, toy.llm):
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -196,10 +199,10 @@ class LLM:
         return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[one]) for one in said]
 
 
-def test_spark(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Spark()
     Spark.builder = SimpleNamespace(getOrCreate=lambda: toy)
-    modules = {
+    modules: dict[str, dict[str, type]] = {
         "pyspark": {},
         "pyspark.sql": {"SparkSession": Spark},
         "vllm": {"LLM": LLM, "SamplingParams": SimpleNamespace},

@@ -18,7 +18,7 @@ import pytest
 import judged
 from batch_server import HICCUPS, QUIRKS, BatchServer
 from judged import dense_plan
-from pools import make_pool
+from small_pools import make_pool
 from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.offline import http_batches
 from youden.judging.scheduler.options import Batching, JudgingOptions
@@ -33,7 +33,7 @@ CAP = 0.0075
 
 
 @pytest.fixture(autouse=True)
-def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def list_lag_below_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_batches, "MAX_LIST_LAG_SECONDS", 0.6)
 
 
@@ -165,14 +165,6 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
         assert (await all_that_is_asked(server, store)).answered.all()
 
 
-ASKS = """
-import asyncio, sys
-from test_odd_batches import asked, http_batches
-http_batches.MAX_LIST_LAG_SECONDS = 0.5
-asyncio.run(asked(sys.argv[1], sys.argv[2], max_tries=9))
-"""
-
-
 @pytest.mark.parametrize(
     "faults",
     [pytest.param([*HICCUPS][::2], marks=pytest.mark.slow), pytest.param([*HICCUPS] * 2, marks=pytest.mark.long)],
@@ -187,7 +179,7 @@ async def test_kills_among_faults_lose_no_answer_and_pay_for_none_twice(tmp_path
             server.odd, server.odd_times = HICCUPS[name], math.inf
             before, last = len(server.headers), dice.randint(1, 12)
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", ASKS, server.url, place, env={**os.environ, "PYTHONPATH": path}
+                sys.executable, __file__, server.url, place, env={**os.environ, "PYTHONPATH": path}
             )
             for _ in range(60_000):
                 if process.returncode is not None or len(server.headers) - before >= last:
@@ -205,3 +197,8 @@ async def test_kills_among_faults_lose_no_answer_and_pay_for_none_twice(tmp_path
         assert verdicts.answered.all()
         assert (sent(server), len(server.bodies)) == ({1}, len(PLAN))
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
+
+
+if __name__ == "__main__":  # the processes that the last test kills
+    http_batches.MAX_LIST_LAG_SECONDS = 0.5
+    asyncio.run(asked(sys.argv[1], sys.argv[2], max_tries=9))

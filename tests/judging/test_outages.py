@@ -12,8 +12,8 @@ import pytest
 import judged
 from batch_server import BatchServer
 from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.call.budget import Budget
@@ -111,7 +111,7 @@ async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) ->
     assert len(server.bodies) == len(PLAN)
 
 
-def test_the_circuit_opens_after_three_failures_in_a_row_of_calls_that_had_not_failed() -> None:
+def test_the_circuit_opens_after_three_consecutive_failures_of_different_calls() -> None:
     breaker = CircuitBreaker(60)
     assert not any(breaker.record_failure(Attempts(), RESET) for _ in range(9))
     breaker.record_reply(is_answer=True)
@@ -130,7 +130,7 @@ def test_the_circuit_opens_after_three_failures_in_a_row_of_calls_that_had_not_f
     assert (breaker.is_open, again.n_failed) == (True, 0)
 
 
-def test_the_circuit_opens_at_once_if_no_connection_can_be_made_and_never_with_max_outage_zero() -> None:
+def test_the_circuit_opens_on_a_refused_connection_unless_max_outage_is_zero() -> None:
     for seconds, away in ((60.0, True), (0.0, False)):
         breaker = CircuitBreaker(seconds)
         breaker.record_reply(is_answer=True)
@@ -161,7 +161,7 @@ async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_
 
 
 @pytest.mark.slow
-async def test_texts_that_break_the_server_are_told_from_an_outage_when_they_alone_are_left(store: Store) -> None:
+async def test_texts_that_break_the_server_are_not_mistaken_for_an_outage(store: Store) -> None:
     """Asked again they are all there is to ask: what was answered before is asked once more, and the server is there."""
     asking = JudgingOptions(max_missing=0.5)
     async with WireServer(breaks_on_a_text(Reply(status=502))) as server:
@@ -186,7 +186,7 @@ async def test_a_server_that_is_down_at_the_start_ends_the_run_with_what_to_do(
         assert (await ask(server.url, store)).answered.all()
 
 
-async def test_a_call_without_a_reply_is_booked_as_calls_like_it_and_the_cap_counts_the_most(store: Store) -> None:
+async def test_a_lost_call_is_booked_at_a_typical_cost_and_reserved_at_its_maximum(store: Store) -> None:
     """Ten of 240 connections are closed after the request."""
     dropped = []
 

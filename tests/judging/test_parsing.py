@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judged import ask, dense_plan, truth
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
@@ -123,7 +123,8 @@ def test_no_gain_is_not_taken_for_significant_gain() -> None:
 
 def test_log_probabilities_give_p_yes_and_keep_the_hard_decision() -> None:
     reading = read_answer(said("NO", odds={"NO": 0.6, "YES": 0.2, " yes": 0.1, "Not": 0.1}), SAME, decision="logprobs")
-    assert (reading.answer, reading.hard_answer) == (pytest.approx(0.3 / 0.9), 0)
+    assert reading.answer == pytest.approx(0.3 / 0.9)
+    assert reading.hard_answer == 0
     sure = read_answer(said("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
     assert (sure.answer, sure.hard_answer) == (1, 1)
 
@@ -131,7 +132,8 @@ def test_log_probabilities_give_p_yes_and_keep_the_hard_decision() -> None:
 def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
     odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
     reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
-    assert (reading.answer, reading.hard_answer) == (pytest.approx(0.5 + 0.25 * 0.4), 1)
+    assert reading.answer == pytest.approx(0.5 + 0.25 * 0.4)
+    assert reading.hard_answer == 1
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(WORDS), max_size=8))
-def test_a_text_with_two_labels_is_missing_unless_its_first_or_last_line_is_one_of_them(words: list[str]) -> None:
+def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_label(words: list[str]) -> None:
     """Compared with a plain reading of the rule, word by word and line by line."""
     text = " ".join(words)
     lines = [[word.strip("*.,").upper() for word in line.split()] for line in text.splitlines() if line.strip()]

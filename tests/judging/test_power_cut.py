@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import NO_LOOP
+from skip_reasons import NO_LOOP
 from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 

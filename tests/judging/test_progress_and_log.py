@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from commands import Youden, everything_in, wire_judge, write_config, write_pool
+from commands import Youden, everything_in, wire_judge, write_config, write_pool_table
 from judged import KEY, NOWHERE, each_backend, model_at
 from postgres import Cluster
 from scripted import Clock
@@ -135,7 +135,7 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
         else:
             judge |= {"base_url": server.url.replace("://", "://me:p%C3%A4ssword-planted@"), "api_key_env": None}
             monkeypatch.setenv("SOME_TOKEN", KEY)
-        write_pool(tmp_path / "mine.csv", n_agents=4, n_items=8)
+        write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=8)
         write_config(tmp_path / "mine.yaml", pool="mine.csv", judge=judge, max_cost=1.0, max_missing=0.5)
         ended = youden("run", "mine.yaml", "--log", "out/log.jsonl", "--out", "out")
         assert ended.code == 0, ended.err
@@ -232,7 +232,7 @@ def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
             api_key_env="OPENAI_API_KEY",
             max_tries=1,
         )
-        write_pool(tmp_path / "mine.csv", n_agents=4, n_items=12)
+        write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=12)
         write_config(tmp_path / "mine.yaml", pool="mine.csv", judge=judge, max_cost=1.0, max_missing=0.5)
         words = ("--store", url, "--log", "log.jsonl", "--out", "out")
         ended = [youden("run", "mine.yaml", *words)]
@@ -276,7 +276,7 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
     where: str, youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    write_pool(tmp_path / "mine.csv", n_agents=4, n_items=8)
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=8)
     for number, secret in enumerate((*SECRETS, WORD)):
         said = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
         judge = wire_judge(NOWHERE, max_tries=1, max_outage=0)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from judged import ask, dense_plan, missing, truth
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
 from youden.judging.question.parsing import MARK, Truncation, truncate_texts
-from youden.judging.question.prompts import load_prompt, make_fence, parse_prompt
+from youden.judging.question.prompts import Prompt, load_prompt, make_fence, parse_prompt
 from youden.judging.question.questions import count_characters
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store
@@ -33,7 +33,7 @@ HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1'
 BODY = "A {{first}} B {{second}} mark {{fence}}"
 
 
-def prompt_of(head: str = HEAD, body: str = BODY):
+def prompt_of(head: str = HEAD, body: str = BODY) -> Prompt:
     return parse_prompt(f"---\n{head}\n---\n{body}", name="test", location="test.md")
 
 
@@ -72,7 +72,7 @@ DIGESTS = {
 }
 
 
-def test_digests_of_shipped_prompts_are_pinned_because_their_text_is_part_of_every_request_hash() -> None:
+def test_digests_of_shipped_prompts_are_pinned_because_request_hashes_include_them() -> None:
     folder = find_resource_folders("prompts", local=False)[0]
     digests = {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -152,14 +152,15 @@ def test_unquoted_yes_in_yaml_is_refused_not_read_as_true() -> None:
 def test_files_that_are_no_prompts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "plain.md").write_text("no head", encoding="utf-8")
     (tmp_path / "latin.md").write_bytes(b"---\n\xff\n---\n")
-    for name, says in {
+    faults: dict[str | Path, str] = {
         tmp_path / "plain.md": r"\[prompt-front-matter\]",
         tmp_path / "latin.md": r"\[prompt-unreadable\]",
         tmp_path
         / "none.md": r"no prompt .*none\.md.* there are: latin\.md, plain\.md\. Pass one .*\[prompt-unreadable\]",
         tmp_path / "nowhere" / "none.md": "there are: no prompts",
         "same-sorce": "same-source",
-    }.items():
+    }
+    for name, says in faults.items():
         with pytest.raises(ConfigError, match=says):
             load_prompt(name)
 
@@ -244,7 +245,7 @@ async def test_judges_that_differ_in_little_or_no_gain_agree_in_their_hard_answe
     "folder",
     ["samsum_200_config_results", "pubmed_200_config_results", "peer_review_results_100", "opus_translation_results"],
 )
-def test_on_recorded_answers_this_threshold_ranks_more_like_the_grades_than_a_quarter_did(
+def test_the_default_threshold_agrees_with_graded_ranking_better_than_one_quarter(
     peer_prediction: Path, folder: str
 ) -> None:
     """p − q of two grades in {1, ¼, 0} says what p − q of their hard answers is, under either threshold."""

@@ -15,7 +15,8 @@ import pytest
 from batch_server import ClaudeBatchServer
 from commands import Youden, wire_judge, write_config
 from judged import KEY, ask, dense_plan
-from pools import make_pool
+from narrowing import not_none
+from small_pools import make_pool
 from twists import ODD, Twist, text_of
 from twists import Path as Place
 from wire_server import FORMS, Reply, WireServer, well_behaved
@@ -119,7 +120,7 @@ async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeCon
         assert (got.kind, got.status, got.retry_after, server.n_requests) == (kind, status, 7, 1)
         assert KEY not in repr(got)
     for fault in ("malformed", "no_choices", "html"):
-        got, *_ = await asked(judge, Reply(fault=fault))  # type: ignore[arg-type]
+        got, *_ = await asked(judge, Reply(fault=fault))
         assert isinstance(got, CallError)
         assert (got.kind, got.status) == ("transient", None)
 
@@ -133,7 +134,7 @@ def places(of: object, at: Place = ()) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("judge", OWN_FORMAT, ids=lambda judge: judge.name)
-def test_whatever_stands_in_a_reply_of_another_format_it_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
+def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
     reader: WireJudge = JUDGES.load(judge.backend)(Connection("tested", "http://127.0.0.1:9/v1", 1.0))
     form = next((form for end, form in FORMS.items() if f"/v1/{reader.path}".endswith(end)), None)
     assert form is not None, f"Give `FORMS` of tests/wire_server.py a reply of {reader.path}."
@@ -249,17 +250,16 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
         own = {"backend": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
         assert load_judge_config(own).key_variable == record.key_variable
         for refused, instead in record.unsupported.items():
-            keys: dict[str, Any] = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}.get(
-                refused, {"parameters": {refused: {}}}
-            )
+            others: dict[str, Any] = {"parameters": {refused: {}}}
+            keys: dict[str, dict[str, Any]] = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}
             with pytest.raises(ConfigError, match="rejects") as caught:
-                load_judge_config(own | keys)
+                load_judge_config(own | keys.get(refused, others))
             assert instead in str(caught.value)
     with pytest.raises(ConfigError, match="Set base_url to your address"):
         load_judge_config({"backend": "azure", "model": "m"})
 
 
-def test_a_model_is_found_by_its_name_and_its_provider_and_no_other_providers_price_is_taken() -> None:
+def test_a_price_is_found_by_model_and_provider_and_never_of_another_provider() -> None:
     for name, backend, model in [
         ("gpt-4o", "openai", "gpt-4o"),
         ("openai/gpt-4o", "openai", "gpt-4o"),
@@ -288,7 +288,7 @@ def test_a_model_is_found_by_its_name_and_its_provider_and_no_other_providers_pr
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
+def provider_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
     write_pool(POOL, tmp_path / "in" / "pool")
     judge = wire_judge(server.url, backend="openai", api_key_env="OPENAI_API_KEY")
     write_config(tmp_path / "in" / "r.yaml", pool="pool", calls=20, independent="pooled:5", judge=judge)
@@ -298,16 +298,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) ->
 
 @pytest.mark.parametrize("where", [".env", "in/.env"])
 def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
-    where: str, youden: Youden, here: Path, server: WireServer
+    where: str, youden: Youden, provider_folder: Path, server: WireServer
 ) -> None:
-    (here / where).write_text(
+    (provider_folder / where).write_text(
         f"OTHER=x\nOPENAI_API_KEY='{KEY}'\nYOUDEN_STORE=elsewhere.db\nOPENAI_BASE_URL=http://127.0.0.1:9\n"
     )
     ended = youden("judge", "in/r.yaml")
     assert ended.code == 0, ended.err
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
-    assert not (here / "elsewhere.db").exists()
-    kept = [path for path in here.rglob("*") if path.is_file() and path.name != ".env"]
+    assert not (provider_folder / "elsewhere.db").exists()
+    kept = [path for path in provider_folder.rglob("*") if path.is_file() and path.name != ".env"]
     assert not any(KEY.encode() in path.read_bytes() for path in kept)
     assert KEY not in ended.out + ended.err
 
@@ -317,13 +317,17 @@ def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
     [(("one", None), "one"), (("one", "two"), "one"), ((None, "two"), "two"), (("", "two"), "two")],
 )
 def test_the_environment_wins_over_the_file(
-    given: tuple[str | None, str | None], sent: str, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    given: tuple[str | None, str | None],
+    sent: str,
+    provider_folder: Path,
+    server: WireServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     environment, file = given
     if environment is not None:
         monkeypatch.setenv("OPENAI_API_KEY", environment)
     if file is not None:
-        (here / ".env").write_text(f"OPENAI_API_KEY={file}\n")
+        (provider_folder / ".env").write_text(f"OPENAI_API_KEY={file}\n")
     server.behave = lambda *_: Reply("YES")
     judge = load_judge_config({"backend": "openai", "model": "m", "base_url": server.url, "price": 0})
     (found,) = diagnose(judge, environment=os.environ)
@@ -333,28 +337,28 @@ def test_the_environment_wins_over_the_file(
 
 @pytest.mark.parametrize("text", [None, "OPENAI_API_KEY=\n", "not a file of keys"])
 def test_a_key_in_no_file_is_said_and_nothing_is_sent(
-    text: str | None, here: Path, server: WireServer, youden: Youden
+    text: str | None, provider_folder: Path, server: WireServer, youden: Youden
 ) -> None:
     if text is not None:
-        (here / ".env").write_text(text)
+        (provider_folder / ".env").write_text(text)
     ended = youden("run", "in/r.yaml")
     assert (ended.code, server.n_requests) == (2, 0)
     assert "no .env file next to the config or in the working directory contains it" in ended.err
     assert "[judge-no-key]" in ended.err
 
 
-def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(here: Path, youden: Youden) -> None:
+def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(provider_folder: Path, youden: Youden) -> None:
     for key, judge in ((None, "lexical"), (KEY, "gpt-4o-mini")):
         if key is not None:
-            (here / ".env").write_text(f"OPENAI_API_KEY={key}\n")
+            (provider_folder / ".env").write_text(f"OPENAI_API_KEY={key}\n")
         assert youden("init", "in/pool", "--out", f"{judge}.yaml").code == 0
-        text = (here / f"{judge}.yaml").read_text(encoding="utf-8")
+        text = (provider_folder / f"{judge}.yaml").read_text(encoding="utf-8")
         assert f"\njudge: {judge}\n" in text
         assert KEY not in text
 
 
-def test_a_file_of_keys_that_cannot_be_read_is_named(here: Path, youden: Youden) -> None:
-    (here / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
+def test_a_file_of_keys_that_cannot_be_read_is_named(provider_folder: Path, youden: Youden) -> None:
+    (provider_folder / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
     ended = youden("run", "in/r.yaml")
     assert "[judge-env-file]" in ended.err
     assert ".env cannot be read" in ended.err
@@ -378,9 +382,10 @@ async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store
         assert (server.n_begun, len(server.bodies)) == (1, len(PLAN))
         assert server.bodies[0]["max_tokens"] == 8
         assert server.headers[0]["x-api-key"] == KEY
-        assert result.usd.sum() == pytest.approx(len(PLAN) * 101e-6)
+        assert not_none(result.usd).sum() == pytest.approx(len(PLAN) * 101e-6)
         again = await in_batches(server, store)
-        assert (again.answered.all(), server.n_begun) == (True, 1)
+        assert again.answered.all()
+        assert server.n_begun == 1
 
 
 async def test_requests_that_expired_alone_are_sent_again_and_rejected_ones_are_missing(store: Store) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from batch_server import BatchServer, ClaudeBatchServer
 from judged import ask, dense_plan, judge_config, model_at
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.proxies import find_proxy
@@ -66,7 +66,7 @@ async def test_a_host_in_no_proxy_is_reached_directly(
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 async def test_batches_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
-    async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:  # type: ignore[attr-defined]
+    async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         judge = load_judge_config({"backend": provider, "model": "m", "base_url": URL, "price": 0, "api_key_env": None})
         found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
 from postgres import Cluster
+from small_pools import make_pool
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_config import RayWorkers
 from youden.data.pools.pool_reader import write_pool
@@ -47,9 +47,9 @@ def two_nodes(library: Any) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        started = RayCluster(initialize_head=True, head_node_args=NODE)
+        started: Any = RayCluster(initialize_head=True, head_node_args=NODE)
         try:
-            started.add_node(**NODE)
+            started.add_node(num_cpus=NODE["num_cpus"])
             started.wait_for_nodes()
             yield started
         finally:
@@ -224,7 +224,7 @@ def same_tables(youden: Youden, folder: Path) -> bool:
 
 
 @on_a_cluster
-def test_on_this_machine_workers_share_a_file_and_the_tables_are_those_of_one_process(
+def test_local_ray_workers_share_a_file_and_write_the_tables_of_one_process(
     library: Any, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     command = run_of(tmp_path, server, ray={"workers": 2, "num_cpus": 0.5})
@@ -241,7 +241,7 @@ def test_on_this_machine_workers_share_a_file_and_the_tables_are_those_of_one_pr
 
 
 @on_a_cluster
-def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_tables(
+def test_a_run_on_two_nodes_completes_with_the_same_tables_if_one_node_is_killed(
     cluster: Any, postgres: Cluster, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     """Each node has room for one worker; the rows of the run's members say how many calls each had answered."""

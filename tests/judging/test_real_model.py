@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def judge() -> Iterator[JudgeConfig]:
+def local_judge() -> Iterator[JudgeConfig]:
     """A judge at a llama.cpp server of its own, held to the labels by a grammar, which decides by log-probabilities."""
     python = os.environ.get("YOUDEN_LLAMA_PYTHON")
     if not python:
@@ -65,22 +65,22 @@ def twelve(pool: Pool) -> Plan:
     return replace(plan, trials=plan.trials.take(rows))
 
 
-def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_without_it(
-    judge: JudgeConfig, field_notes: Path, tmp_path: Path
+def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them(
+    local_judge: JudgeConfig, field_notes: Path, tmp_path: Path
 ) -> None:
     pool = youden.read_pool(field_notes)
     plan = twelve(pool)
-    (found,) = diagnose(judge, environment={})
+    (found,) = diagnose(local_judge, environment={})
     assert {finding.severity for finding in found.findings} == {"ok"}
     file = tmp_path / "c.jsonl"
     with use_cassette(CassetteRecorder(file, mode="once")) as tape:
-        first = youden.judge(plan, judge=judge, store=tmp_path / "one.db")
+        first = youden.judge(plan, judge=local_judge, store=tmp_path / "one.db")
     assert (tape.n_recorded, len(first)) == (N, N)
     assert ((first.answer > 0) & (first.answer < 1)).all()
     assert first.tokens_in is not None
     assert (first.tokens_in > 100).all()
 
-    nowhere = judge.model_copy(update={"timeout": 0.001})
+    nowhere = local_judge.model_copy(update={"timeout": 0.001})
     with use_cassette(CassetteRecorder(file, mode="none")) as tape:
         played = youden.judge(plan, judge=nowhere, store=tmp_path / "two.db")
     assert tape.n_played == N

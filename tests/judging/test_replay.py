@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from judged import ask, dense_plan, judge_config
-from pools import make_pool
+from narrowing import not_none
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError, ReplayMissError
 from youden.judging.config.judge_files import load_judge_config
@@ -56,7 +57,7 @@ def same(left: Verdicts, right: Verdicts) -> None:
 
 def served(verdicts: Verdicts) -> list[str | None]:
     """The model that answered each trial, by name: models are numbered in the order in which they first answered."""
-    return [None if number < 0 else verdicts.models[number] for number in verdicts.response_model]
+    return [None if number < 0 else verdicts.models[number] for number in not_none(verdicts.response_model)]
 
 
 async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path) -> None:

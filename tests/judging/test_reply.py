@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narrowing import untyped
 from youden.judging.backends.anthropic import from_anthropic
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MAX_USAGE_FACTOR, check_usage_for, parse_completion, validate_completion
@@ -77,7 +78,7 @@ def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(
         assert_sound(parse_completion(reply(path, value) if path else value, seconds=0.5))
 
 
-@given(st.builds(Completion, *[JSON] * 9))  # type: ignore[arg-type]
+@given(st.builds(Completion, *[JSON] * 9))
 def test_whatever_a_store_holds_a_completion_is_sound_or_failed(said: Completion) -> None:
     with suppress(CallError):
         found = validate_completion(said)
@@ -92,8 +93,9 @@ def assert_sound(found: Completion) -> None:
     assert Completion(**fields) == found
     for name in (found.text, found.finish_reason, found.model):
         assert isinstance(name, str)
-    for name in (found.fingerprint, found.refusal):
-        assert name is None or isinstance(name, str)
+    optional: tuple[object, ...] = (found.fingerprint, found.refusal)
+    for value in optional:
+        assert value is None or isinstance(value, str)
     for n in (found.tokens_in, found.tokens_out):
         assert type(n) is int
         assert 0 <= n <= MAX_TOKEN_COUNT
@@ -191,7 +193,7 @@ def test_odds_that_are_only_written_oddly_are_read() -> None:
 def test_stored_odds_of_another_shape_are_no_answer() -> None:
     for odds in ("YES", [["YES"]], [[1, -0.1]], [["YES", "nan"]]):
         with pytest.raises(CallError):
-            validate_completion(replace(WHOLE, top_logprobs=odds))  # type: ignore[arg-type]
+            validate_completion(untyped(replace)(WHOLE, top_logprobs=odds))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +281,8 @@ def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: st
 
 def test_an_answer_beside_an_error_is_an_answer() -> None:
     assert find_reply_error(reply(("error",), {"code": "insufficient_quota"})) is None
-    for nothing in (None, {}, "", [], 5, {"error": None}, {"error": {}}):
+    without_error: tuple[object, ...] = (None, {}, "", [], 5, {"error": None}, {"error": {}})
+    for nothing in without_error:
         assert find_reply_error(nothing) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 import judged
 from batch_server import BatchServer
 from judged import ENVIRONMENT, NOWHERE, dense_plan, each_backend, judge_config
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backends import several as in_turn
@@ -170,10 +171,10 @@ class Clocked:
     def __init__(self) -> None:
         self.now = 0.0
         self.answers: dict[str, str | CallError] = {"a": "YES", "b": "YES"}
-        self.judges = {name: Scripted(lambda _, name=name: self._say(name)) for name in self.answers}
+        self.judges = {name: Scripted(partial(self._say, name)) for name in self.answers}
         self.judge = RoundRobin(self.judges, clock=lambda: self.now)
 
-    def _say(self, name: str) -> str:
+    def _say(self, name: str, _: Request) -> str:
         said = self.answers[name]
         if isinstance(said, CallError):
             raise said
@@ -221,7 +222,7 @@ async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not()
 
 
 @pytest.mark.parametrize("status", [400, 429])
-async def test_what_a_server_says_of_a_request_or_its_pace_is_passed_on_and_leaves_nobody_out(status: int) -> None:
+async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(status: int) -> None:
     them = Clocked()
     said = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
     them.answers = {"a": said, "b": said}

@@ -17,6 +17,7 @@ from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
+from youden.judging.store.postgres import PostgresBackend
 from youden.judging.store.watchdog import DEADLINE_SECONDS, MAX_OUTAGE_SECONDS, WARN_AFTER_SECONDS, shutdown_started
 from youden.types import Completion
 
@@ -94,7 +95,7 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
 @pytest.mark.long
 @pytest.mark.parametrize("at", [100, SMALL.calls - 20, "a signal"])
 @pytest.mark.parametrize("fault", ["stopped", "restarted", "killed"])
-async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_and_nothing_written_is_lost(
+async def test_a_second_signal_ends_a_run_whose_store_is_down_within_a_second(
     tmp_path: Path, fault: str, at: int | str
 ) -> None:
     with cluster() as own:
@@ -180,5 +181,6 @@ def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again
                 assert time.monotonic() - began < most < MAX_OUTAGE_SECONDS
         finally:
             hole.shut.clear()
+            assert isinstance(store.backend, PostgresBackend)
             store.backend._lost = None
             shutdown_started.clear()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from store_connections import connection_of
 from youden.errors import ConfigError, JudgeError, YoudenError
 from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
 from youden.types import Completion
@@ -111,7 +112,7 @@ def test_a_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     store = open_store(path)
-    store.backend._connection.execute("PRAGMA max_page_count = 20")
+    connection_of(store).execute("PRAGMA max_page_count = 20")
     with pytest.raises(JudgeError, match="store-full"):
         deque(map(store.add, (f"k{n}" for n in range(2000)), repeat(ANSWER)), maxlen=0)
     with pytest.raises(JudgeError):

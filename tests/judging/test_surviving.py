@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from judged import NOWHERE, ask, dense_plan, judge_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import WireServer
 from youden.errors import YoudenError
 from youden.judging.scheduler.loop import max_unsaved_calls

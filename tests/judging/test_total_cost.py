@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from commands import Youden, wire_judge, write_small_run
+from narrowing import not_none
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.block_sums import count_calls
@@ -20,7 +21,7 @@ A_CALL = 0.01
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer) -> Path:
+def paid_folder(tmp_path: Path, server: WireServer) -> Path:
     priced = wire_judge(server.url, price=100, max_tokens=1, concurrency=1, max_tries=3)
     write_small_run(tmp_path, "paid", judge=priced)
     server.behave = honest
@@ -40,31 +41,33 @@ def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
 
 
 def test_every_pass_is_in_the_totals_and_each_has_the_cap_to_itself(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
-    asked = []
+    asked: list[int] = []
     while (ended := youden("judge", "paid.yaml", "--max-cost", "0.6")).code == 1:
         asked.append(server.n_requests - sum(asked))
         assert asked[-1] * A_CALL <= 0.6
         assert "0.6 USD" in ended.err
     assert ended.code == 0, ended.err
     assert len(asked) >= 1
-    assert (calls_of(here).usd, calls_of(here).usd_calibration) == (pytest.approx(110 * A_CALL), 0)
+    calls = calls_of(paid_folder)
+    assert calls.usd == pytest.approx(110 * A_CALL)
+    assert calls.usd_calibration == 0
     assert youden("judge", "paid.yaml", "--max-cost", "0.6").code == 0
-    assert calls_of(here).usd == pytest.approx(110 * A_CALL)
+    assert calls_of(paid_folder).usd == pytest.approx(110 * A_CALL)
 
 
 def test_tries_that_were_paid_and_brought_nothing_are_in_the_totals_too(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: Reply(fault="html") if n == 5 else honest(n, body)
     assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
     assert youden("judge", "paid.yaml", "--max-cost", "50").code == 0
-    assert calls_of(here).usd > 110 * A_CALL
+    assert not_none(calls_of(paid_folder).usd) > 110 * A_CALL
 
 
 def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apart(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
     assert youden("calibrate", "paid.yaml", "--calls", "60", "--max-cost", "100").code in (0, 1)
     before = server.n_requests
@@ -79,10 +82,10 @@ def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apa
     assert by_calibration in youden("judge", "paid.yaml", "--max-cost", "1").err
 
 
-def test_a_run_that_moves_with_its_store_keeps_its_totals(youden: Youden, here: Path) -> None:
+def test_a_run_that_moves_with_its_store_keeps_its_totals(youden: Youden, paid_folder: Path) -> None:
     assert youden("judge", "paid.yaml", "--max-cost", "0.5", "--store", "runs/paid/verdicts.db").code == 1
-    (here / "runs/paid").rename(here / "moved")
+    (paid_folder / "runs/paid").rename(paid_folder / "moved")
     words = ("--out", "moved", "--max-cost", "5")
     assert youden("judge", "paid.yaml", *words).code == 0
-    assert calls_of(here, "moved").usd == pytest.approx(110 * A_CALL)
-    assert not (here.parent / ".youden").exists()
+    assert calls_of(paid_folder, "moved").usd == pytest.approx(110 * A_CALL)
+    assert not (paid_folder.parent / ".youden").exists()

@@ -15,7 +15,7 @@ import yaml
 import youden as package
 from batch_server import BatchServer
 from commands import Youden, wire_judge, write_config, write_small_run
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, PROVIDERS, make_calling_judge
@@ -66,7 +66,7 @@ def other(server: WireServer) -> Iterator[WireServer]:
     ],
     ids=str,
 )
-def test_a_key_is_sent_to_no_host_that_nobody_allowed_and_to_one_that_the_user_allowed(
+def test_a_key_is_sent_only_to_hosts_that_the_user_allowed(
     keys: dict[str, object], clone: Clone, youden: Youden
 ) -> None:
     clone.judge(**keys)
@@ -106,9 +106,7 @@ def test_a_judge_without_a_key_needs_no_permission(clone: Clone, youden: Youden)
     assert not (clone.path / "user").exists()
 
 
-def test_judges_written_into_a_runs_config_or_a_file_of_agents_need_the_same_permission(
-    clone: Clone, youden: Youden
-) -> None:
+def test_judges_inside_a_run_config_or_an_agents_file_need_the_same_permission(clone: Clone, youden: Youden) -> None:
     judge = wire_judge(clone.server.url, api_key_env="OPENAI_API_KEY")
     write_small_run(clone.path, "inline", judge=judge)
     ended = youden("run", "inline.yaml")
@@ -183,7 +181,7 @@ def test_stress_names_the_runs_config_and_finds_the_key_beside_it(
     assert clone.server.n_requests > asked
 
 
-def test_a_file_given_from_python_needs_permission_and_a_mapping_written_there_does_not(clone: Clone) -> None:
+def test_a_judge_file_passed_from_python_needs_permission_and_a_mapping_does_not(clone: Clone) -> None:
     clone.judge()
     pool = make_pool(4, 6)
     plan = package.make_plan(pool, calls=40, independent="pooled:10")
@@ -196,7 +194,7 @@ def test_a_file_given_from_python_needs_permission_and_a_mapping_written_there_d
 
 
 @pytest.mark.parametrize("backend", ["openai", "wire"])
-def test_an_address_in_the_process_environment_is_used_and_allows_its_host_for_that_key_alone(
+def test_a_base_url_in_the_environment_allows_its_host_for_that_key_only(
     backend: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", clone.server.url + "/")

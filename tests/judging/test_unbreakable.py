@@ -12,6 +12,7 @@ import signal
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -22,7 +23,7 @@ from commands import wire_judge, write_config
 from fuzzing import ASKED_BY, PLAN, Course, check_course, check_whole, judged, undisturbed
 from stops import AT_RISK, IN_FLIGHT, PATIENT, Bench, Size, bench, disturbed, outage, sleep, stopped
 from twists import Twist, twists
-from unruly_server import Body, Sent, UnrulyServer, healthy, reply_to, sent
+from unruly_server import Body, Script, Sent, UnrulyServer, healthy, reply_to, sent
 
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 STOPS = {how: EXIT_CODES[how.name] for how in signal.Signals if how.name in EXIT_CODES}  # Windows has no SIGHUP
@@ -103,15 +104,17 @@ def quick(backend: str, name: str, decision: str) -> bool:
         for one in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
     ],
 )
-async def test_a_reply_that_once_broke_a_run_breaks_none(backend: str, name: str, decision: str) -> None:
+async def test_a_reply_that_once_broke_a_run_breaks_none(
+    backend: str, name: str, decision: Literal["text", "logprobs"]
+) -> None:
     twist = ONE_BY_ONE[name]
-    await check_course(Course(backend, (None, None, None, None, twist), decision, cap=0.5))  # type: ignore[arg-type]
+    await check_course(Course(backend, (None, None, None, None, twist), decision, cap=0.5))
 
 
-async def only(backend: str, script: object, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
+async def only(backend: str, script: Script, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
     """What a run says that meets `script` from the start, and goes on by the same command once the server is well."""
     course = Course(backend, (None,))
-    async with UnrulyServer(script) as server:  # type: ignore[arg-type]
+    async with UnrulyServer(script) as server:
         first = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=cap)
         server.script = healthy
         again = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=None)
@@ -138,9 +141,7 @@ async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, sta
 
 
 @pytest.mark.parametrize("backend", SERVED)
-async def test_rejections_before_the_first_answer_and_errors_inside_a_success_are_said_and_no_trials_own(
-    backend: str, tmp_path: Path
-) -> None:
+async def test_early_rejections_and_errors_inside_a_success_are_errors_of_the_run(backend: str, tmp_path: Path) -> None:
     rejected = sent({"error": {"message": "as told"}}, status=451, billed=False)
     inside = sent({"error": {"code": "insufficient_quota", "message": "Top up, please."}}, billed=False)
     for number, (reply, says, n_most) in enumerate(

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config
-from pools import make_pool
+from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config, make_closable_judge
+from small_pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.errors import BudgetError, JudgeError
-from youden.judging.backend_records import BACKENDS, make_calling_judge
+from youden.judging.backend_records import BACKENDS
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import CallError
@@ -133,7 +133,7 @@ def bomb() -> bytes:
 async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: int) -> None:
     script = Sent(bomb(), status=status, headers={"Content-Encoding": "gzip"})
     async with UnrulyServer(lambda *_: script) as server:
-        judge = make_calling_judge(backend, Connection("test", server.url, 60.0))
+        judge = make_closable_judge(backend, Connection("test", server.url, 60.0))
         with pytest.raises(CallError, match="more than 16 MB") as caught:
             await judge.answer(REQUEST)
         await judge.aclose()
@@ -143,7 +143,7 @@ async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: i
 @pytest.mark.parametrize("backend", ASKED)
 async def test_a_connection_that_was_never_made_costs_nothing(backend: str) -> None:
     config = judge_config(NOWHERE, backend=backend, price=1000)
-    made = Backend(lambda: make_calling_judge(backend, config.connection(ENVIRONMENT)))
+    made = Backend(lambda: make_closable_judge(backend, config.connection(ENVIRONMENT)))
     caller = Caller(made, config, Budget(1.0))
     call = Call("k", [0], None, lambda *_: REQUEST)
     with pytest.raises(CallError, match="Cannot connect"):

@@ -17,8 +17,8 @@ import pytest
 
 from commands import Youden, wire_judge, write_config, write_small_run
 from judged import ask, dense_plan
-from pools import make_pool
 from scripted import Scripted
+from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden import judge_async
 from youden.data.folder.run_config import load_run_config
@@ -39,7 +39,7 @@ KEYS = ["a", "b", "c"]
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def worker_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     judge = wire_judge(server.url, price=1, concurrency=4, max_tokens=1)
     write_small_run(tmp_path, max_cost=1, judge=judge)
@@ -98,10 +98,10 @@ async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_pa
 
 
 def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, worker_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
-    config = load_run_config(here / "r.yaml")
+    config = load_run_config(worker_folder / "r.yaml")
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(run_worker, [config, config]))
     assert [int(one.answered.sum()) for one in found] == [110, 110]
@@ -112,35 +112,39 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     assert (config.folder / "verdicts.parquet").exists()
 
 
-def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, here: Path, server: WireServer) -> None:
+def test_two_runs_that_are_called_alike_use_one_store_at_once(
+    youden: Youden, worker_folder: Path, server: WireServer
+) -> None:
     """Each in a folder of its owner's; the same run twice is still refused."""
-    write_pool(make_pool(5, 9), here / "other")
-    store = str(here / "both.db")
-    one = plan_run(load_run_config(here / "r.yaml", {"store": store}))
+    write_pool(make_pool(5, 9), worker_folder / "other")
+    store = str(worker_folder / "both.db")
+    one = plan_run(load_run_config(worker_folder / "r.yaml", {"store": store}))
     with coordinate_run(store, run=get_run_name(one.folder, one.plan)):
         ended = youden("judge", "r.yaml", "--store", store)
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
-        text = (here / "r.yaml").read_text().replace('pool: "pool"', f"pool: {here / 'other'}")
-        (here / "theirs").mkdir()
-        (here / "theirs/r.yaml").write_text(text)
+        text = (worker_folder / "r.yaml").read_text().replace('pool: "pool"', f"pool: {worker_folder / 'other'}")
+        (worker_folder / "theirs").mkdir()
+        (worker_folder / "theirs/r.yaml").write_text(text)
         ended = youden("judge", "theirs/r.yaml", "--store", store, "--out", "theirs/runs/r")
         assert ended.code == 0, ended.err
 
 
 def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
-    here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    worker_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = load_run_config(here / "r.yaml", {"store": f"sqlite:///{quote(str(here / 'our store.db'))}"})
+    config = load_run_config(
+        worker_folder / "r.yaml", {"store": f"sqlite:///{quote(str(worker_folder / 'our store.db'))}"}
+    )
     planned, places = plan_run(config), list[str]()
     monkeypatch.setattr(offline, "run_on_ray", lambda work, _: places.append(work.args[0].config.store_location))
     with coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
         offline.collect_answers_on_ray(planned, None, team=team, placing=RayPlacement())
-    assert places == [str(here / "our store.db")]
-    assert (here / "our store.db").exists()
+    assert places == [str(worker_folder / "our store.db")]
+    assert (worker_folder / "our store.db").exists()
 
 
-def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
-    config = load_run_config(here / "r.yaml", {"judge": "lexical"})
+def test_a_judge_that_makes_no_calls_has_no_workers(worker_folder: Path) -> None:
+    config = load_run_config(worker_folder / "r.yaml", {"judge": "lexical"})
     with pytest.raises(Exception, match="judge-offline"):
         run_worker(config)
 
@@ -159,30 +163,30 @@ def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_every_command_that_takes_a_store_goes_by_youden_store_where_nobody_names_one(
-    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, words: list[str]
+def test_every_command_with_a_store_uses_youden_store_by_default(
+    youden: Youden, worker_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     server.behave = lambda _n, _body: Reply("YES")
-    write_config(here / "judge.yaml", **wire_judge(server.url, model="m2", max_tokens=1))
-    (here / "items.jsonl").write_text('{"id": "i1", "prompt": "Why?"}\n{"id": "i2", "prompt": "How?"}\n')
-    (here / "agents.yaml").write_text(
+    write_config(worker_folder / "judge.yaml", **wire_judge(server.url, model="m2", max_tokens=1))
+    (worker_folder / "items.jsonl").write_text('{"id": "i1", "prompt": "Why?"}\n{"id": "i2", "prompt": "How?"}\n')
+    (worker_folder / "agents.yaml").write_text(
         "agents:\n"
         "  - {id: one, model: judge.yaml, instruction: mine.md}\n"
         "  - {id: two, model: judge.yaml, instruction: mine.md, temperature: 1}\n"
     )
-    (here / "mine.md").write_text("Rewrite {{text}}")
+    (worker_folder / "mine.md").write_text("Rewrite {{text}}")
     if words[0] == "rejudge":
         assert youden("run", "r.yaml", "--out", "runs/first").code == 0
-    before = {*here.rglob("*.db")}
-    monkeypatch.setenv("YOUDEN_STORE", str(here / "shared.db"))
+    before = {*worker_folder.rglob("*.db")}
+    monkeypatch.setenv("YOUDEN_STORE", str(worker_folder / "shared.db"))
     ended = youden(*words)
     assert ended.code in (0, 1), ended.err
-    assert {*here.rglob("*.db")} - before == {here / "shared.db"}
-    with open_store(here / "shared.db") as store:
+    assert {*worker_folder.rglob("*.db")} - before == {worker_folder / "shared.db"}
+    with open_store(worker_folder / "shared.db") as store:
         n_kept = len(store)
     assert n_kept > 0
     other = ["--out", "runs/other"] if words[0] in ("judge", "rejudge") else []
     named = youden(*(word.replace("made", "made-again") for word in words), *other, "--store", "named.db")
     assert named.code in (0, 1), named.err
-    with open_store(here / "shared.db") as store, open_store(here / "named.db") as other:
-        assert (len(store), len(other) > 0) == (n_kept, True)
+    with open_store(worker_folder / "shared.db") as store, open_store(worker_folder / "named.db") as named_store:
+        assert (len(store), len(named_store) > 0) == (n_kept, True)

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from narrowing import not_none
+from small_pools import answer_with, make_pool
 from worlds import dense_world
 from youden import make_plan
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
+from youden.pipeline.abilities import SearchState
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
+from youden.types.pool import Bools, Json
 
 
 @pytest.fixture(scope="module")
-def world() -> RecordedAnswers:
+def recorded_8_by_40() -> RecordedAnswers:
     return dense_world(8, 40)
 
 
-def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **options: object) -> Verdicts:
+def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **options: Json) -> Verdicts:
     plan = make_plan(world.pool, design="adaptive", calls=calls, seed=seed, options=options)
     return run_rounds(plan, partial(replay, recorded=world))
 
@@ -49,16 +53,17 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
     independent = plan.trial_type == INDEPENDENT
     cells = np.stack([plan.item, plan.first, plan.second, plan.other_item])[:, independent]
     assert len(np.unique(cells, axis=1).T) == independent.sum()
-    assert independent.sum() > 0.9 * (plan.request.budget - plan.rounds.n_paired) * paired.sum() / plan.rounds.n_paired
+    n_paired = not_none(not_none(plan.rounds).n_paired)
+    assert independent.sum() > 0.9 * (not_none(plan.request.budget) - n_paired) * paired.sum() / n_paired
     assert carried(world, seed=seed, calls=f"{percent}%").plan.digest == plan.digest
 
 
 @pytest.mark.parametrize(("top", "last"), [(1, 2), (3, 4)])
-def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the_same_order(
-    world: RecordedAnswers, top: int, last: int
+def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_item(
+    recorded_8_by_40: RecordedAnswers, top: int, last: int
 ) -> None:
-    plan = carried(world, top=top, calls="20%").plan
-    turns = plan.rounds
+    plan = carried(recorded_8_by_40, top=top, calls="20%").plan
+    turns = not_none(plan.rounds)
     assert len(turns.starts) == 6
     assert turns.active[0].all()
     sizes = turns.active.sum(axis=1)
@@ -78,8 +83,8 @@ def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the
         assert rows.sum() >= 2
 
 
-def test_rounds_share_what_is_left_after_the_pilot(world: RecordedAnswers) -> None:
-    plan = carried(world, calls="20%").plan
+def test_rounds_share_what_is_left_after_the_pilot(recorded_8_by_40: RecordedAnswers) -> None:
+    plan = carried(recorded_8_by_40, calls="20%").plan
     sizes = np.bincount(plan.trials.step[plan.block >= 0])
     assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
     assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
@@ -97,16 +102,16 @@ def test_rounds_share_what_is_left_after_the_pilot(world: RecordedAnswers) -> No
     ],
 )
 def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_what_is_written(
-    world: RecordedAnswers, options: dict[str, float], blocks: int
+    recorded_8_by_40: RecordedAnswers, options: dict[str, Any], blocks: int
 ) -> None:
-    plan = carried(world, **options).plan
+    plan = carried(recorded_8_by_40, **options).plan
     sizes = np.bincount(plan.trials.step[plan.block >= 0])
     assert sizes[0] == 8 * blocks
     assert "max_regret" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
 
 
-def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: RecordedAnswers) -> None:
-    plan = carried(world, calls="30%", pairs="unordered").plan
+def test_a_pair_is_asked_in_one_order_where_that_is_wanted(recorded_8_by_40: RecordedAnswers) -> None:
+    plan = carried(recorded_8_by_40, calls="30%", pairs="unordered").plan
     paired = plan.block >= 0
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     rows = np.stack([plan.item, low, high])[:, paired]
@@ -139,22 +144,22 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     world = RecordedAnswers(limited, world.independent, world.pool, world.rates, world.groups)
     truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
     result = carried(world, calls="30%")
-    rounds = result.plan.rounds
+    rounds = not_none(result.plan.rounds)
     often = rounds.active[2]
     assert 0 < often.sum() < 10
     off = estimate_abilities(result).ability - truth
     assert abs(off[often].mean() - off[~often].mean()) < 0.01
 
 
-def test_rules_stop_early_and_say_so(world: RecordedAnswers) -> None:
-    whole = carried(world, calls="60%")
-    near = carried(world, calls="60%", max_regret=0.2)
+def test_rules_stop_early_and_say_so(recorded_8_by_40: RecordedAnswers) -> None:
+    whole = carried(recorded_8_by_40, calls="60%")
+    near = carried(recorded_8_by_40, calls="60%", max_regret=0.2)
     assert len(near) < len(whole)
     assert "the regret bound of the selected agents is small enough" in near.plan.notes[-1]
     assert whole.plan.notes[-1].endswith(
         "spent before the selected agent was significantly better than all others, over all interim analyses"
     )
-    short = carried(world, calls="5%", top=4, max_regret=0.01)
+    short = carried(recorded_8_by_40, calls="5%", top=4, max_regret=0.01)
     assert short.plan.notes[-1].endswith(
         "before the 4 selected agents were known to be within 0.01 of the best, over all interim analyses"
     )
@@ -192,9 +197,11 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"calls": "1%"}, "budget-adaptive"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(world: RecordedAnswers, options: dict[str, float], slug: str) -> None:
+def test_what_cannot_be_planned_is_refused(
+    recorded_8_by_40: RecordedAnswers, options: dict[str, Any], slug: str
+) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
-        carried(world, **options)
+        carried(recorded_8_by_40, **options)
 
 
 def test_agents_that_share_no_item_end_the_run() -> None:
@@ -210,14 +217,14 @@ def test_agents_that_share_no_item_end_the_run() -> None:
         assert "the budget is spent" in result.plan.notes[-1]
 
 
-def test_any_other_plan_is_asked_once(world: RecordedAnswers) -> None:
+def test_any_other_plan_is_asked_once(recorded_8_by_40: RecordedAnswers) -> None:
     asked: list[Plan] = []
 
     def ask(plan: Plan) -> Verdicts:
         asked.append(plan)
-        return replay(plan, world)
+        return replay(plan, recorded_8_by_40)
 
-    plan = make_plan(world.pool, design="cyclic", calls="20%")
+    plan = make_plan(recorded_8_by_40.pool, design="cyclic", calls="20%")
     assert plan.rounds is None
     assert run_rounds(plan, ask).plan is plan
     assert len(asked) == 1
@@ -226,13 +233,15 @@ def test_any_other_plan_is_asked_once(world: RecordedAnswers) -> None:
 
 def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
     write_pool(make_pool(6, 30), tmp_path / "pool")
-    config = RunConfig(
-        name="a",
-        pool=str(tmp_path / "pool"),
-        design="adaptive",
-        calls="40%",
-        independent="pooled:10",
-        out=str(tmp_path / "run"),
+    config = RunConfig.model_validate(
+        {
+            "name": "a",
+            "pool": str(tmp_path / "pool"),
+            "design": "adaptive",
+            "calls": "40%",
+            "independent": "pooled:10",
+            "out": str(tmp_path / "run"),
+        }
     )
     planned = plan_run(config)
     result = judge_run(planned)
@@ -242,26 +251,30 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
     assert again.plan.digest == result.plan.digest
 
 
-def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_made_again_say(
-    world: RecordedAnswers,
+def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
+    recorded_8_by_40: RecordedAnswers,
 ) -> None:
     """The run's rounds keep them; its files alone have to give the same."""
     asked: list[Verdicts] = []
 
     def ask(plan: Plan) -> Verdicts:
-        asked.append(replay(plan, recorded=world))
+        asked.append(replay(plan, recorded=recorded_8_by_40))
         return asked[-1]
 
-    run_rounds(make_plan(world.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
+    run_rounds(make_plan(recorded_8_by_40.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
     assert len(asked) >= 3
-    before = None
+    previous: SearchState | None = None
     for n, part in enumerate(asked):
-        kept, anew = (estimate_abilities(part, previous_search=one) for one in (before, None))
-        before = kept.search
+        kept, anew = (estimate_abilities(part, previous_search=one) for one in (previous, None))
+        previous, before, repeated = kept.search, not_none(kept.search), not_none(anew.search)
         assert len(before.analyses) == n + 1
-        np.testing.assert_array_equal(before.analyses[-1].upper_bounds, anew.search.analyses[-1].upper_bounds)
+        np.testing.assert_array_equal(before.analyses[-1].upper_bounds, repeated.analyses[-1].upper_bounds)
         np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)
-        assert before.analyses[-1].alpha_spent == anew.search.analyses[-1].alpha_spent <= 1 + 1e-9
+        assert before.analyses[-1].alpha_spent == repeated.analyses[-1].alpha_spent <= 1 + 1e-9
+
+
+def answer_from(plan: Plan, *, says: Bools) -> Verdicts:
+    return answer_with(plan, ((plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]).astype(float))
 
 
 def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it(
@@ -272,12 +285,7 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
     for seed in range(4):
         plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:16", seed=seed, options={"top": 1})
         says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
-        result = run_rounds(
-            plan,
-            lambda plan, says=says: answer_with(
-                plan, (plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]
-            ),
-        )
+        result = run_rounds(plan, partial(answer_from, says=says))
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}
         for share in (0.0, 0.5):

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import answer_with, make_pool
+from plan_options import PlanOptions
+from small_pools import answer_with, make_pool
 from youden import make_plan, rank
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.pool import Floats
@@ -50,18 +51,18 @@ def covered(plan: Plan, n_votes: int, *, n_draws: int = 40) -> float:
     return float(np.mean(inside))
 
 
-EVERY = {"design": "cyclic", "calls": f"{2 * (K - 1) * J}/agent", "independent": "pooled:20"}
-HALF = {"design": "cyclic", "calls": f"{(K - 1) * J}/agent", "independent": "pooled:20"}
-CELLS = {"design": "nlogn", "calls": "40%", "holdout": 0.0, "independent": "pooled:20"}
+EVERY: PlanOptions = {"design": "cyclic", "calls": f"{2 * (K - 1) * J}/agent", "independent": "pooled:20"}
+HALF: PlanOptions = {"design": "cyclic", "calls": f"{(K - 1) * J}/agent", "independent": "pooled:20"}
+CELLS: PlanOptions = {"design": "nlogn", "calls": "40%", "holdout": 0.0, "independent": "pooled:20"}
 
 
 @pytest.mark.parametrize("of", [EVERY, HALF, CELLS])
-def test_on_these_items_the_mean_answer_of_a_judge_that_was_asked_twice_is_held(of: dict[str, object]) -> None:
+def test_on_these_items_the_mean_answer_of_a_judge_that_was_asked_twice_is_held(of: PlanOptions) -> None:
     assert covered(make_plan(POOL, **of), 2) >= 0.93
 
 
 def test_of_a_judge_that_was_asked_once_nobody_knows_what_it_would_say_again() -> None:
-    plan = make_plan(POOL, **EVERY | {"independent": "pooled:0"})
+    plan = make_plan(POOL, **(EVERY | {"independent": "pooled:0"}))
     assert covered(plan, 1, n_draws=20) < 0.5
 
 

@@ -6,25 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from commands import Youden, write_config, write_pool, youden
-from pools import make_pool
+from commands import Youden, write_config, write_pool_table
+from narrowing import not_none
+from small_pools import make_pool
 from youden import make_plan
 from youden.judging.config.judge_files import load_judge_config
 from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
-
-__all__ = ["youden"]
 
 PLAN = make_plan(make_pool(20, 100), calls="200/agent")
 
 
 def test_probabilities_take_fewer_calls_than_yes_or_no() -> None:
-    graded = forecast_other_decision(PLAN, load_judge_config("gpt-4o-mini"))
-    yes_or_no = forecast_other_decision(PLAN, load_judge_config("openai/gpt-4.1-nano"))
+    graded = not_none(forecast_other_decision(PLAN, load_judge_config("gpt-4o-mini")))
+    yes_or_no = not_none(forecast_other_decision(PLAN, load_judge_config("openai/gpt-4.1-nano")))
     assert (graded.decision, yes_or_no.decision) == ("text", "logprobs")
-    assert 1.3 < graded.calls.low / len(PLAN) <= graded.calls.high / len(PLAN) < 2.2
-    assert 0.5 < yes_or_no.calls.low / len(PLAN) <= yes_or_no.calls.high / len(PLAN) < 0.7
+    assert 1.3 < not_none(graded.calls).low / len(PLAN) <= not_none(graded.calls).high / len(PLAN) < 2.2
+    assert 0.5 < not_none(yes_or_no.calls).low / len(PLAN) <= not_none(yes_or_no.calls).high / len(PLAN) < 0.7
     text = format_other_decision(graded, usd_per_call=0.001)
-    low, high = graded.calls.low, graded.calls.high
+    low, high = not_none(graded.calls).low, not_none(graded.calls).high
     assert f"about {low:,.0f} to {high:,.0f} calls, ${low / 1000:,.2f} to ${high / 1000:,.2f}" in text
     assert "youden doctor" in format_other_decision(yes_or_no, usd_per_call=None)
 
@@ -32,7 +31,7 @@ def test_probabilities_take_fewer_calls_than_yes_or_no() -> None:
 def test_a_half_width_that_yes_or_no_does_not_reach_is_named() -> None:
     pool = make_pool(6, 12)
     plan = make_plan(pool, calls=6 * 5 * 12, independent="pooled:0")
-    other = forecast_other_decision(plan, load_judge_config("gpt-4o-mini"))
+    other = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
     assert other.calls is None
     assert "may not be reached on these items" in format_other_decision(other, usd_per_call=None)
 
@@ -43,7 +42,7 @@ def test_a_judge_without_log_probabilities_has_no_other_decision(judge: str) -> 
 
 
 def test_plan_prints_both_decisions(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", judge="gpt-4o-mini", max_cost=1)
     ended = youden("plan", "mine.yaml", "--calls", "60", "--json")
     assert "with `decision: text`, the same half-width would take about" in ended.err

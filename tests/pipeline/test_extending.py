@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, part_of, starts_with
+from narrowing import not_none
+from plan_options import SeededPlanOptions
+from small_pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
@@ -35,8 +38,9 @@ MORE_AGENTS = part_of(WHOLE, slice(K + 3), slice(J))
 MORE_ITEMS = part_of(WHOLE, slice(K + 3))
 
 
-def first_plan(**options: object) -> Plan:
-    return make_plan(OLD, **{"design": "cyclic", "calls": 260, "seed": 3, **options})
+def first_plan(**options: Unpack[SeededPlanOptions]) -> Plan:
+    arguments: SeededPlanOptions = {"design": "cyclic", "calls": 260, "seed": 3, **options}
+    return make_plan(OLD, **arguments)
 
 
 def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, level: float = 0.0) -> Verdicts:
@@ -104,12 +108,12 @@ def test_further_calls_are_the_very_blocks_a_larger_budget_would_have_drawn() ->
 
 
 def ranked(result: Verdicts) -> Abilities:
-    return trial_abilities_from_verdicts(result)
+    return not_none(trial_abilities_from_verdicts(result))
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_abilities_and_intervals_of_the_first_agents_do_not_move_when_others_join(design: str) -> None:
-    plan = make_plan(OLD, design=design, seed=1, **({"calls": 260} if design == "cyclic" else {}))
+    plan = make_plan(OLD, design=design, seed=1, calls=260 if design == "cyclic" else None)
     later = add_agents(plan, MORE_AGENTS)
     before = analysed(answers(plan)).ranking.set_index("agent")
     after = analysed(answers(later)).ranking.set_index("agent")
@@ -230,7 +234,9 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         changed = np.where(new & with_a3 & (later.trial_type == PAIRED), mean - 0.2, mean)
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
-            facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+            facts = not_none(
+                compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+            )
             low = [move.agent for move in facts.agent_changes if move.p_holm is not None and move.p_holm < 0.05]
             found += planted and "a3" in low
             false += not planted and bool(low)
@@ -244,7 +250,9 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
-    facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+    facts = not_none(
+        compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+    )
     assert facts.judge_drift == pytest.approx(0.15, abs=0.06)
     assert any("its model may have changed" in line for line in describe_extension(facts))
 
@@ -273,9 +281,7 @@ def test_calls_beyond_everything_stop_at_everything() -> None:
 
 @pytest.mark.parametrize("design", ["dense", "nlogn", "row"])
 @pytest.mark.parametrize("holdout", [0.0, 0.2])
-def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_intervals(
-    design: str, holdout: float
-) -> None:
+def test_an_extended_cell_design_accepts_only_focused_calls_and_keeps_intervals(design: str, holdout: float) -> None:
     plan = add_agents(make_plan(OLD, design=design, holdout=holdout, seed=2), MORE_AGENTS, calls=300)
     with pytest.raises(PlanError, match=r"\[extend-cell-design\]"):
         add_calls(plan, calls=200)
@@ -321,10 +327,10 @@ def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> 
     ability = np.linspace(0.3, -0.3, K + 4)
     ability[K + 2] = 0.32
     result = answers(plan, ability=ability)
-    return result, trial_abilities_from_verdicts(result)
+    return result, not_none(trial_abilities_from_verdicts(result))
 
 
-def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep_the_scale() -> None:
+def test_contenders_share_partners_and_the_first_agents_keep_the_scale() -> None:
     result, found = searched(0.02)
     before = estimate_anchor_abilities(TrialsByItem.from_verdicts(result)).with_rates_subtracted()
     np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
@@ -349,9 +355,9 @@ def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep
         assert len(set(trials.second[rows][first])) == len(set(trials.first[rows][~first])) == 1
 
 
-def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_its_files() -> None:
+def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_files() -> None:
     _, found = searched(0.02, rounds=3)
-    search = found.search
+    search = not_none(found.search)
     assert (search.top, search.max_regret, len(search.analyses)) == (1, 0.02, 4)
     shares = [look.alpha_fraction for look in search.analyses]
     assert sum(shares) == pytest.approx(search.analyses[-1].alpha_spent)
@@ -359,15 +365,15 @@ def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_
     ends = np.array([look.upper_bounds for look in search.analyses])
     assert (ends[1:] <= ends[:-1]).all()
     _, shorter = searched(0.02, rounds=2)
-    np.testing.assert_array_equal(shorter.search.analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
+    np.testing.assert_array_equal(not_none(shorter.search).analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
 
 
 def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
     _, found = searched(None)
-    assert [look.alpha_fraction for look in found.search.analyses] == [1.0]
+    assert [look.alpha_fraction for look in not_none(found.search).analyses] == [1.0]
 
 
 def test_a_search_is_over_once_others_join() -> None:
     result, _ = searched(0.02)
-    found = trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS)))
+    found = not_none(trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS))))
     assert found.search is None

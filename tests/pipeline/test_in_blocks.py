@@ -19,8 +19,10 @@ from click.testing import CliRunner
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, part_of
+from narrowing import not_none
+from plan_options import PLAN_OPTIONS
 from run_folders import alike, contents
+from small_pools import answer_with, make_pool, part_of
 from worlds import write_answers
 from youden import ClippedLinear, make_plan, rank
 from youden.cli import youden
@@ -44,37 +46,12 @@ from youden.types.trials import FOLLOW_UP
 duckdb = pytest.importorskip("duckdb")
 
 RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "n_missing")
-PLANS = {
-    "cyclic": {"design": "cyclic", "calls": "60%", "independent": "pooled:60"},
-    "cyclic twins": {"design": "cyclic", "calls": "60%", "independent": "matched"},
-    "cyclic own rates": {"design": "cyclic", "calls": "80%", "independent": "pooled:300"},
-    "dense": {"design": "dense", "holdout": 0.0},
-    "dense pooled": {"design": "dense", "independent": "pooled:50", "holdout": 0.0},
-    "held out": {"design": "dense", "holdout": 0.2, "holdout_rule": "strict"},
-    "held out, own": {"design": "dense", "holdout": 0.2, "holdout_rule": "paper"},
-    "held out, pooled": {
-        "design": "cyclic",
-        "calls": "70%",
-        "independent": "pooled:60",
-        "holdout": 0.2,
-        "holdout_rule": "strict",
-    },
-    "held out, pooled, own": {
-        "design": "cyclic",
-        "calls": "70%",
-        "independent": "pooled:60",
-        "holdout": 0.2,
-        "holdout_rule": "paper",
-    },
-    "row": {"design": "row"},
-    "nlogn": {"design": "nlogn"},
-}
 
 
 def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, replicates: bool) -> Verdicts:
     """A plan of `pool` answered at random: agents differ, and so do items."""
     try:
-        plan = make_plan(pool, seed=seed, **PLANS[how])
+        plan = make_plan(pool, seed=seed, **PLAN_OPTIONS[how])
     except PlanError:
         reject()
     if replicates:
@@ -122,7 +99,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
 
 @settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
-    how=st.sampled_from(sorted(PLANS)),
+    how=st.sampled_from(sorted(PLAN_OPTIONS)),
     seed=st.integers(0, 10_000),
     missing=st.sampled_from([0.0, 0.02, 0.15]),
     soft=st.booleans(),
@@ -230,11 +207,11 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
         fit_run(plain)
         fit_run(other)
         same_as_at_once(other, longer, target="items-like-these")
-        rankings = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
-        pd.testing.assert_frame_equal(*rankings)
+        one, two = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
+        pd.testing.assert_frame_equal(one, two)
 
 
-def test_calls_are_counted_over_row_groups_as_over_the_whole_with_what_other_runs_paid_for(
+def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
@@ -243,17 +220,25 @@ def test_calls_are_counted_over_row_groups_as_over_the_whole_with_what_other_run
     n = len(result)
     seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
-    tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
-    result = replace(result, request_hash=keys, seconds=seconds, usd=usd, usd_calibration=0.25, **tokens)
+    tokens_in, tokens_out = (rng.integers(1, 99, n, dtype=np.int32) for _ in range(2))
+    result = replace(
+        result,
+        request_hash=keys,
+        seconds=seconds,
+        usd=usd,
+        usd_calibration=0.25,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+    )
     folder = write_answers(tmp_path / "r", pool, result)
     fit_run(folder)
-    counted = folder.read_facts().calls
+    counted = not_none(folder.read_facts().calls)
     assert counted.n_reused == int(result.reused.sum()) > 0
     alike(asdict(count_calls(result)), asdict(counted))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def chunked_run(tmp_path: Path) -> RunFolder:
     pool = make_pool(6, 9)
     return write_answers(
         tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
@@ -270,15 +255,15 @@ def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 
 def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+    chunked_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit_run(run)
-    assert run.has("rates.parquet")
+    fit_run(chunked_run)
+    assert chunked_run.has("rates.parquet")
     monkeypatch.setattr(fit_tables, "MAX_TRIALS_WITH_RATES", 100)
-    assert CliRunner().invoke(youden, ["fit", str(run.path)]).exit_code == 0
-    assert not run.has("rates.parquet")
-    assert CliRunner().invoke(youden, ["fit", str(run.path), "--rates"]).exit_code == 0
-    assert run.has("rates.parquet")
+    assert CliRunner().invoke(youden, ["fit", str(chunked_run.path)]).exit_code == 0
+    assert not chunked_run.has("rates.parquet")
+    assert CliRunner().invoke(youden, ["fit", str(chunked_run.path), "--rates"]).exit_code == 0
+    assert chunked_run.has("rates.parquet")
 
 
 def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted: RunFolder) -> None:
@@ -339,10 +324,11 @@ def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     folder = write_answers(small_disk / "r", pool, result)
     fill(small_disk, leave=10_000)
-    for write in (
+    writers: tuple[Callable[[], None], ...] = (
         lambda: folder.write_verdicts(replace(result, judge={"name": "other"})),
         lambda: folder.write_plan(replace(result.plan, notes=("other",))),
-    ):
+    )
+    for write in writers:
         with pytest.raises(OSError, match="No space"):
             write()
     again = RunFolder(folder.path)
@@ -417,21 +403,21 @@ with scratch_directory(Path(sys.argv[1])):
     [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
 )
 @pytest.mark.posix
-def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(
-    run: RunFolder, script: str
+def test_a_fit_deletes_files_of_a_killed_fit_and_keeps_those_of_a_running_one(
+    chunked_run: RunFolder, script: str
 ) -> None:
-    killed = subprocess.run([sys.executable, "-c", script, str(run.path)], check=False)
+    killed = subprocess.run([sys.executable, "-c", script, str(chunked_run.path)], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
-    assert not run.has("ranking.csv")
-    with scratch_directory(run.path) as living:
-        fit_run(run)
-        assert [place.name for place in run.path.glob(".*")] == [living.name]
-    assert not list(run.path.glob(".*"))
+    assert list(chunked_run.path.glob(".fit-*")), "the folder that the killed fit left"
+    assert not chunked_run.has("ranking.csv")
+    with scratch_directory(chunked_run.path) as living:
+        fit_run(chunked_run)
+        assert [place.name for place in chunked_run.path.glob(".*")] == [living.name]
+    assert not list(chunked_run.path.glob(".*"))
 
 
-def test_answers_to_another_plan_are_not_fitted(run: RunFolder) -> None:
-    plan = run.read_plan()
-    run.write_plan(replace(plan, trials=plan.trials.take(slice(0, len(plan) - 1))))
+def test_answers_to_another_plan_are_not_fitted(chunked_run: RunFolder) -> None:
+    plan = chunked_run.read_plan()
+    chunked_run.write_plan(replace(plan, trials=plan.trials.take(slice(0, len(plan) - 1))))
     with pytest.raises(RunFolderError, match=r"answers to another plan.*\[run-other-plan\]"):
-        fit_run(RunFolder(run.path))
+        fit_run(RunFolder(chunked_run.path))

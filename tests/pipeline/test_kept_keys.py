@@ -12,7 +12,7 @@ import pytest
 
 import youden
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from wire_server import WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -28,7 +28,7 @@ HEX = [f"{n:064x}" for n in range(150_000)]
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configured_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run_keys, "MIN_TRIALS", 100)
     write_pool(make_pool(5, 8), tmp_path / "pool")
     configure(tmp_path, server)
@@ -48,10 +48,12 @@ def in_file(path: Path) -> list[str]:
     return [key.hex() for key in pq.read_table(path).column("request_hash").to_pylist()]
 
 
-def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, here: Path, server: WireServer) -> None:
+def test_keys_are_written_once_and_are_those_of_the_requests(
+    youden: Youden, configured_folder: Path, server: WireServer
+) -> None:
     assert youden("judge", "c.yaml").code == 0
-    (file,) = kept(here)
-    run = RunFolder(here / "runs/c")
+    (file,) = kept(configured_folder)
+    run = RunFolder(configured_folder / "runs/c")
     plan = run.read_plan()
     questions = load_judge_config(run.read_config().judge).questions()
     assert in_file(file) == [key for _, key, _ in questions.iter_requests(plan)]
@@ -61,28 +63,28 @@ def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, her
     assert (file.stat().st_mtime_ns, server.n_requests) == (written, asked)
 
 
-def test_a_small_run_has_no_further_file(youden: Youden, here: Path, server: WireServer) -> None:
-    configure(here, server, n=90)
+def test_a_small_run_has_no_further_file(youden: Youden, configured_folder: Path, server: WireServer) -> None:
+    configure(configured_folder, server, n=90)
     assert youden("judge", "c.yaml").code == 0
-    assert kept(here) == []
+    assert kept(configured_folder) == []
 
 
 def test_another_judge_has_another_file_and_another_plan_the_same(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, configured_folder: Path, server: WireServer
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
-    (first,) = kept(here)
+    (first,) = kept(configured_folder)
     before = in_file(first)
-    (here / "runs/c/verdicts.parquet").unlink()
-    configure(here, server, seed=1)
+    (configured_folder / "runs/c/verdicts.parquet").unlink()
+    configure(configured_folder, server, seed=1)
     ended = youden("judge", "c.yaml").well()
     assert f"{first.name} is written again" in ended.err
-    assert kept(here) == [first]
+    assert kept(configured_folder) == [first]
     assert in_file(first) != before
-    (here / "runs/c/verdicts.parquet").unlink()
-    configure(here, server, seed=1, temperature=0.5)
+    (configured_folder / "runs/c/verdicts.parquet").unlink()
+    configure(configured_folder, server, seed=1, temperature=0.5)
     assert youden("judge", "c.yaml").code == 0
-    assert len(kept(here)) == 2
+    assert len(kept(configured_folder)) == 2
 
 
 def changed(file: Path) -> None:
@@ -102,10 +104,10 @@ def a_folder(file: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [changed, foreign, a_folder])
 def test_a_file_that_is_not_whole_is_made_again_with_a_word(
-    youden: Youden, here: Path, server: WireServer, spoil: Callable[[Path], None]
+    youden: Youden, configured_folder: Path, server: WireServer, spoil: Callable[[Path], None]
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
-    (file,) = kept(here)
+    (file,) = kept(configured_folder)
     before, asked = in_file(file), server.n_requests
     spoil(file)
     ended = youden("judge", "c.yaml").well()
@@ -114,14 +116,14 @@ def test_a_file_that_is_not_whole_is_made_again_with_a_word(
 
 
 def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, configured_folder: Path, server: WireServer
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
-    (file,) = kept(here)
+    (file,) = kept(configured_folder)
     table = pq.read_table(file)
     pq.write_table(table.take(list(reversed(range(len(table))))), file)
-    (here / ".youden/answers.db").unlink()
-    (here / "runs/c/verdicts.parquet").unlink()
+    (configured_folder / ".youden/answers.db").unlink()
+    (configured_folder / "runs/c/verdicts.parquet").unlink()
     asked = server.n_requests
     ended = youden("judge", "c.yaml")
     assert ended.err.rstrip().endswith("[request-hash-mismatch]")

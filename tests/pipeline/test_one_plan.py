@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 
 import youden
 from commands import Youden
-from pools import answer_with, make_pool
+from narrowing import not_none, untyped
+from small_pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError, StatisticsError, YoudenError
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.run_keys import SplitRule
 from youden.types import Agent, Plan, Pool, Rounds, Verdicts
 from youden.types.planning import Split
+from youden.types.pool import Json
 from youden.types.results import Rates
 
 K, J = 5, 6
@@ -59,25 +61,29 @@ def case_of(pool: str, seed: int, rule: SplitRule) -> Case:
 CASES = st.builds(case_of, st.sampled_from(list(POOLS)), st.integers(0, 50), st.sampled_from(["strict", "paper"]))
 
 
+def judge_in_a_loop(plan: Plan, pool: Pool) -> None:
+    asyncio.run(untyped(youden.judge_async)(plan, pool))
+
+
 def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
     """Every way to call a public function with a part of one case and a part of the other."""
     calls: list[Callable[[], Any]] = []
     for plan, verdicts in ((one.plan, other.verdicts), (other.plan, one.verdicts)):
         calls += [
-            partial(youden.rank, plan, verdicts),
-            partial(youden.rank, verdicts, plan),
-            partial(youden.rank, verdicts, plan=plan),
-            partial(youden.rank, verdicts, groups={"one-a0": "x"}),
-            partial(verdicts.rates, plan),
+            partial(untyped(youden.rank), plan, verdicts),
+            partial(untyped(youden.rank), verdicts, plan),
+            partial(untyped(youden.rank), verdicts, plan=plan),
+            partial(untyped(youden.rank), verdicts, groups={"one-a0": "x"}),
+            partial(untyped(verdicts.rates), plan),
         ]
     for rates, split in product((one.rates, other.rates), (one.plan.split, other.plan.split, None)):
-        for scores in (rates.training_scores, rates.holdout_scores):
+        for scores in (untyped(rates.training_scores), untyped(rates.holdout_scores)):
             calls += [partial(scores, split), partial(scores, split=split)]
     for case, pool in product((one, other), POOLS.values()):
         calls += [
-            partial(youden.judge, case.plan, pool),
-            partial(youden.judge, case.plan, pool=pool),
-            lambda case=case, pool=pool: asyncio.run(youden.judge_async(case.plan, pool)),
+            partial(untyped(youden.judge), case.plan, pool),
+            partial(untyped(youden.judge), case.plan, pool=pool),
+            partial(judge_in_a_loop, case.plan, pool),
         ]
         if pool is not case.plan.pool:
             calls += [partial(case.plan.with_pool, pool), partial(replace, case.plan, source=pool)]
@@ -110,7 +116,7 @@ def test_rates_need_a_split_of_their_own_size() -> None:
     rates = case_of("one", 0, "strict").rates
     for wrong in (None, Split.without_holdout((K, J + 1))):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
-            replace(rates, split=wrong)
+            untyped(replace)(rates, split=wrong)
     fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
     with pytest.raises(TypeError, match="split"):
         Rates(**fields)
@@ -155,20 +161,27 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
     plan = youden.make_plan(POOLS["one"], calls=160)
     config = load_judge_config("gpt-4o-mini")
     file = tmp_path / "mine.yaml"
-    file.write_text("backend: openai\nmodel: gpt-4o-mini\nprice_in: 0.15\nprice_out: 0.6\n")
-    keys = {"backend": "openai", "model": "gpt-4o-mini", "price_in": 0.15, "price_out": 0.6}
-    costs = [plan.cost(judge) for judge in ("gpt-4o-mini", config, file, str(file), keys)]
+    file.write_text("backend: openai\nmodel: gpt-4o-mini\nmax_tokens: 8\nprice_in: 0.15\nprice_out: 0.6\n")
+    keys: dict[str, Json] = {
+        "backend": "openai",
+        "model": "gpt-4o-mini",
+        "max_tokens": 8,
+        "price_in": 0.15,
+        "price_out": 0.6,
+    }
+    judges: tuple[str | Path | JudgeConfig | dict[str, Json], ...] = ("gpt-4o-mini", config, file, str(file), keys)
+    costs = [plan.cost(judge) for judge in judges]
     assert {(cost.calls, cost.tokens_in, cost.usd) for cost in costs} == {(len(plan), costs[0].tokens_in, costs[0].usd)}
-    assert costs[0].usd > 0
-    assert costs[0].minutes > 0
+    assert not_none(costs[0].usd) > 0
+    assert not_none(costs[0].minutes) > 0
     jury = plan.cost({"backend": "jury", "judges": ["gpt-4o-mini", {**keys, "name": "again"}], "vote": "mean"})
-    assert jury.usd == pytest.approx(2 * costs[0].usd)
+    assert jury.usd == pytest.approx(2 * not_none(costs[0].usd))
     for free in ("lexical", {"backend": "lexical"}, lambda one, other: 0.5):
         cost = plan.cost(free)
         assert (cost.calls, cost.cells, cost.usd) == (len(plan), plan.n_cells, 0)
     for wrong in (3, None, "gpt-4o-mimi", tmp_path / "none.yaml"):
         with pytest.raises(YoudenError):
-            plan.cost(wrong)
+            untyped(plan.cost)(wrong)
 
 
 def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
@@ -178,15 +191,15 @@ def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
     every = np.ones((1, K), dtype=np.bool_)
     refused: dict[str, Callable[[], object]] = {
         "plan-shape": lambda: replace(plan, trials=replace(trials, first=trials.first + np.int32(K))),
-        "plan-other-pool": lambda: plan.with_pool("pool"),
+        "plan-other-pool": lambda: untyped(plan.with_pool)("pool"),
         "split-cells": lambda: Split(cells, cells, "strict", 0.2, 0),
-        "holdout-rule": lambda: replace(plan.split, rule="none"),
+        "holdout-rule": lambda: untyped(replace)(plan.split, rule="none"),
         "verdicts-missing": lambda: replace(verdicts, missing_reason=np.ones(len(plan), dtype=np.int8)),
         "rates-length": lambda: replace(rates, fpr=rates.fpr[1:]),
         "rates-ids": lambda: replace(rates, first=rates.first + np.int32(K)),
-        "score-kind": lambda: rates.training_scores(kind="rows"),
+        "score-kind": lambda: untyped(rates.training_scores)(kind="rows"),
         "pool-shape": lambda: replace(plan.pool, items=plan.pool.items[1:]),
-        "rank-method": lambda: youden.rank(verdicts, method="mean"),
+        "rank-method": lambda: untyped(youden.rank)(verdicts, method="mean"),
     }
     refused["plan-shape "] = lambda: Rounds(None, (0, 1), every)
     for slug, make in refused.items():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.precision import estimate_variance_components
@@ -130,7 +130,7 @@ def test_trials_of_some_agents_count_for_them_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["few independent trials", "below 20 %"])
-def test_forecasts_reduce_the_error_of_rates_only_if_more_calls_add_independent_trials(name: str) -> None:
+def test_forecast_errors_of_rates_fall_only_if_calls_add_independent_trials(name: str) -> None:
     verdicts = answers(PLANS[name]())
     standard_error = np.sqrt(estimate_abilities(verdicts).rate_variance)
     forecast = half_widths(estimate_variance_components(verdicts), 10_000, J)

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool, part_of
+from narrowing import not_none
 from run_folders import contents
+from small_pools import make_pool, part_of
 from youden import streams
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -50,7 +51,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(ran: Path, youden: Youden, tmp_path: Path) -> Path:
+def planned_folder(ran: Path, youden: Youden, tmp_path: Path) -> Path:
     shutil.copytree(ran, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
@@ -65,9 +66,9 @@ def here(ran: Path, youden: Youden, tmp_path: Path) -> Path:
     ids=" ".join,
 )
 def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
-    youden: Youden, here: Path, words: list[str]
+    youden: Youden, planned_folder: Path, words: list[str]
 ) -> None:
-    folder = RunFolder(here / "runs/default")
+    folder = RunFolder(planned_folder / "runs/default")
     file = folder.file("plan.parquet")
     table = pq.read_table(file)
     said = json.loads(table.schema.metadata[b"youden"]) | {"version": 1}
@@ -93,9 +94,9 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
     ],
 )
 def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
-    youden: Youden, here: Path, run: str, key: str, value: object
+    youden: Youden, planned_folder: Path, run: str, key: str, value: object
 ) -> None:
-    place = here / "runs" / run / "config.yaml"
+    place = planned_folder / "runs" / run / "config.yaml"
     config = yaml.safe_load(place.read_text())
     place.write_text(yaml.safe_dump(config | {key: value}))
     ended = youden("run", f"runs/{run}/config.yaml")
@@ -103,25 +104,25 @@ def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
     assert f"{key} was" in " ".join(ended.err.split()), ended.err
 
 
-def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, here: Path) -> None:
+def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, planned_folder: Path) -> None:
     config = {**KEYS, "calls": 100, "independent": "pooled:20"}
-    write_config(here / "mine.yaml", **config)
+    write_config(planned_folder / "mine.yaml", **config)
     assert youden("run", "mine.yaml").code == 0
     del config["independent"]
-    write_config(here / "mine.yaml", **config)
+    write_config(planned_folder / "mine.yaml", **config)
     ended = youden("run", "mine.yaml")
     assert ended.refuses("run-mismatch")
     assert "independent was pooled:20 and is left out" in " ".join(ended.err.split())
 
 
 def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder(
-    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later youden: other random numbers, another default budget."""
     for number, name in enumerate(streams.KEYS):
         monkeypatch.setitem(streams.KEYS, name, 100 + number)
     monkeypatch.setattr(Cyclic, "default_trials_per_agent", 10)
-    folder = RunFolder(here / "runs/default")
+    folder = RunFolder(planned_folder / "runs/default")
     folder.remove("verdicts.parquet")
     digest = folder.read_plan().digest
     assert youden("run", "default.yaml").code == 0
@@ -129,18 +130,18 @@ def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder
 
 
 def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
-    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_config(here / "some.yaml", **KEYS, independent="pooled:9")
+    write_config(planned_folder / "some.yaml", **KEYS, independent="pooled:9")
     with monkeypatch.context() as patch:
         patch.setattr(Cyclic, "default_trials_per_agent", 10)
         assert youden("plan", "some.yaml").code == 0
     assert youden("plan", "runs/some/config.yaml", "--out", "copy").code == 0
     assert youden("plan", "some.yaml", "--out", "other").code == 0
-    first, copy, other = (RunFolder(here / name).read_plan() for name in ("runs/some", "copy", "other"))
+    first, copy, other = (RunFolder(planned_folder / name).read_plan() for name in ("runs/some", "copy", "other"))
     assert first.digest == copy.digest
     assert len(other) > len(first)
-    drawn = yaml.safe_load((here / "runs/some/config.yaml").read_text())["resolved"]
+    drawn = yaml.safe_load((planned_folder / "runs/some/config.yaml").read_text())["resolved"]
     assert drawn.keys() == {"pool", "budget"}
     assert len(first) <= drawn["budget"]
 
@@ -157,7 +158,7 @@ def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path
             "max_cost": 100.0,
             **said,
         }
-        return draw_run_plan(RunConfig.model_validate(keys)).rounds.n_paired
+        return not_none(not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired)
 
     usual = most(judge="lexical")
     assert most() > usual > most(max_cost=0.05)

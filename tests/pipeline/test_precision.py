@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import make_pool
+from narrowing import not_none
+from small_pools import make_pool
 from worlds import verdicts
 from youden import make_plan
 from youden.pipeline.precision import PrecisionForecast, estimate_variance_components, format_forecast
@@ -41,14 +42,14 @@ def test_item_squares_are_those_of_counted_blocks() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_blocks_for_a_width_are_the_fewest(share: float) -> None:
-    n = find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150)
+    n = not_none(find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150))
     found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
     assert found <= 0.04 < before
 
 
 def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=150, max_blocks=6 * 150) is None
-    n_items = find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7)
+    n_items = not_none(find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7))
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items, max_blocks=6 * n_items) is not None
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items - 1, max_blocks=6 * (n_items - 1)) is None
 
@@ -64,13 +65,14 @@ def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
 
 
-def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
+def test_precision_is_forecast_from_reference_data_and_later_from_the_runs_answers() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
     before = PrecisionForecast(result.plan)
     assert before.trials == 120
     assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
     assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
-    assert 0.5 < before.rho.low < before.rho.mean < before.rho.high < 1
+    rho = not_none(before.rho)
+    assert 0.5 < rho.low < rho.mean < rho.high < 1
     assert "PubMed 30 × 200" in before.source
     assert "by yes or no answers" in before.source
     graded = PrecisionForecast(result.plan, kind="graded")
@@ -78,7 +80,7 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
     assert graded.half_width[1.0].mean < before.half_width[1.0].mean
     by_words = PrecisionForecast(result.plan, kind="lexical")
     assert "AlpacaEval 39 × 200" in by_words.source
-    assert by_words.recall.low > before.recall.low
+    assert not_none(by_words.recall).low > not_none(before.recall).low
     after = PrecisionForecast(result.plan, estimate_variance_components(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"
@@ -127,7 +129,7 @@ def test_each_reference_data_set_lies_in_the_range_that_the_others_forecast(
     for left_out in (every := REFERENCE_DATA[kind]):
         monkeypatch.setitem(REFERENCE_DATA, kind, tuple(data for data in every if data is not left_out))
         for number, trials in enumerate(REFERENCE_TRIALS):
-            rho, recall = expected_rho(trials, kind), expected_recall(trials, kind)
+            rho, recall = not_none(expected_rho(trials, kind)), not_none(expected_recall(trials, kind))
             assert rho.low <= left_out.rho[number] <= rho.high + 0.001, (left_out.name, trials)
             assert recall.low <= left_out.recall[number] <= recall.high, (left_out.name, trials)
             widths = half_widths(prior_components(kind), trials // 2, 200)
@@ -143,7 +145,7 @@ def test_expectations_end_where_nothing_was_measured() -> None:
     assert half_widths(prior_components("yes or no"), 225, 200).mean() == pytest.approx(0.038, abs=0.003)
 
 
-def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
+def test_a_plan_forecasts_the_regret_of_the_top_agent_and_less_for_a_search() -> None:
     pool = make_pool(10, 60)
     expected = PrecisionForecast(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
     alike, searched = expected.regret[1.0]
@@ -152,7 +154,7 @@ def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_l
     said = " ".join(format_forecast(expected))
     assert f"the top agent is {100 * alike.mean:.1f} (" in said
     assert f"`top: 1` with as many calls improves the first to {100 * searched.mean:.1f} (" in said
-    alike_bound, searched_bound = expected.regret_bound
+    alike_bound, searched_bound = not_none(expected.regret_bound)
     assert alike.mean < alike_bound.mean < searched_bound.mean
     assert f"the regret bound is {100 * alike_bound.mean:.1f} (" in said
     assert f"and worsens the bound to {100 * searched_bound.mean:.1f} (" in said
@@ -164,9 +166,7 @@ def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_l
 
 
 @pytest.mark.parametrize(("max_regret", "reached"), [(0.01, False), (0.2, True)])
-def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_not_allow_it(
-    max_regret: float, reached: bool
-) -> None:
+def test_a_search_forecasts_its_calls_or_that_its_bound_is_unattainable(max_regret: float, reached: bool) -> None:
     plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"max_regret": max_regret})
     expected = PrecisionForecast(plan)
     calls = expected.search_calls

@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import answer_with, make_pool
+from narrowing import not_none
+from plan_options import PlanOptions
 from report_runs import judged
+from small_pools import answer_with, make_pool
 from youden import make_plan, rank
 from youden.data.folder.calibration_file import CalibrationRecord, add_calibration
 from youden.data.folder.run_files import PoolSummary
@@ -23,6 +25,7 @@ from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.recommendation import measure_judge_rates, read_recommendation, recommend, recommend_by_labels
 from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
+from youden.run_keys import Target
 from youden.runs.run_object import Run
 from youden.text.sentences import escape_markdown
 from youden.types import PAIRED, Finding, Plan
@@ -129,13 +132,13 @@ def test_few_agents_cannot_show_copying_and_hold_for_these_partners_only(n_agent
     assert found.text.endswith(expected) == (n_agents < 8)
 
 
-def test_two_good_agents_of_three_are_not_called_copies_and_the_bad_one_is_not_put_first(tmp_path: Path) -> None:
+def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the_bad(tmp_path: Path) -> None:
     pool = make_pool(3, 15)
 
     def by_two(plan: Plan) -> Floats:
         """Agents 0 and 1 agree on nearly everything, agent 2 with them on a third of the items."""
         agrees = ((plan.first < 2) & (plan.second < 2)) | (plan.item % 3 == 0)
-        return ((plan.trial_type == PAIRED) & agrees).astype(float)
+        return np.where((plan.trial_type == PAIRED) & agrees, 1.0, 0.0)
 
     folder = judged(tmp_path / "run", pool=pool, answers=by_two)
     fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
@@ -222,7 +225,7 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
 
 def test_a_judge_that_failed_its_calibration_limits_the_recommendation(tmp_path: Path) -> None:
     folder = judged(tmp_path / "runs" / "run", pool=make_pool(8, 24), answers=real_of_many)
-    pool = folder.read_pool().digest
+    pool = not_none(folder.read_pool().digest)
     record = CalibrationRecord(
         judge=dict(folder.read_recorded_judge()),
         pool=pool,
@@ -253,17 +256,17 @@ POOL_ITEMS = make_pool(8, 24).items
 def real_of_many(plan: Plan) -> Floats:
     skill = np.linspace(0.95, 0.2, plan.n_agents)
     yes = RNG(1).random(len(plan)) < (skill[plan.first] + skill[plan.second]) / 2
-    return ((plan.trial_type == PAIRED) & yes).astype(float)
+    return np.where((plan.trial_type == PAIRED) & yes, 1.0, 0.0)
 
 
-PLANS: dict[str, dict[str, object]] = {
+PLANS: dict[str, PlanOptions] = {
     "cyclic": {},
     "matched": {"independent": "matched", "calls": 900},
     "holdout": {"holdout": 0.2},
     "holdout as in the paper": {"holdout": 0.2, "holdout_rule": "paper"},
     "dense": {"design": "dense"},
     "row": {"design": "row", "holdout": 0.0},
-    "these items": {"target": "these-items"},
+    "these items": {},
 }
 Says = Callable[[Plan], Floats]
 
@@ -271,7 +274,7 @@ Says = Callable[[Plan], Floats]
 def real(plan: Plan) -> Floats:
     skill = np.linspace(0.9, 0.3, plan.n_agents)
     yes = RNG(1).random(len(plan)) < (skill[plan.first] + skill[plan.second]) / 2
-    return ((plan.trial_type == PAIRED) & yes).astype(float)
+    return np.where((plan.trial_type == PAIRED) & yes, 1.0, 0.0)
 
 
 JUDGES: dict[str, tuple[Says, bool]] = {
@@ -287,10 +290,9 @@ JUDGES: dict[str, tuple[Says, bool]] = {
 @pytest.mark.parametrize("kind", [*PLANS, "gaps"])
 @pytest.mark.parametrize("judge", list(JUDGES))
 def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: str, judge: str) -> None:
-    keys = dict(PLANS.get(kind, {}))
-    target = str(keys.pop("target", "items-like-these"))
+    target: Target = "these-items" if kind == "these items" else "items-like-these"
     present = RNG(0).random((6, 24)) > 0.2 if kind == "gaps" else None
-    plan = make_plan(make_pool(6, 24, present=present), seed=0, **keys)
+    plan = make_plan(make_pool(6, 24, present=present), seed=0, **PLANS.get(kind, {}))
     says, has_signal = JUDGES[judge]
     table = rank(answer_with(plan, says(plan)), target=target)
     found, signal = table.attrs["recommendation"], table.attrs["signal"]
@@ -317,8 +319,14 @@ def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
 @pytest.mark.parametrize("form", ["fit", "rank"])
 def test_a_run_whose_independent_trials_all_failed_recommends_nothing(tmp_path: Path, form: str) -> None:
     if form == "fit":
-        lost: dict[str, object] = {"missing": lambda plan: plan.trial_type != PAIRED, "design": "cyclic"}
-        facts = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real, **lost).read_facts()
+        run = judged(
+            tmp_path / "run",
+            pool=make_pool(6, 24),
+            answers=real,
+            missing=lambda plan: plan.trial_type != PAIRED,
+            design="cyclic",
+        )
+        facts = run.read_facts()
         found = facts.recommendation
     else:
         plan = make_plan(make_pool(6, 24), seed=0)
@@ -333,11 +341,11 @@ def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
     assert facts.signal == attrs["signal"]
     assert facts.recommendation == attrs["recommendation"]
     assert facts.recommendation.text in folder.file("ranking.json").read_text(encoding="utf-8")
-    assert facts.signal.j == pytest.approx(facts.signal.tpr - facts.signal.fpr)
-    assert facts.signal.j_low < facts.signal.j < facts.signal.j_high
+    assert facts.signal.j == pytest.approx(not_none(facts.signal.tpr) - not_none(facts.signal.fpr))
+    assert not_none(facts.signal.j_low) < not_none(facts.signal.j) < not_none(facts.signal.j_high)
 
 
-def test_the_report_says_it_in_its_first_box_and_does_not_say_that_nothing_speaks_against_it(tmp_path: Path) -> None:
+def test_the_report_begins_with_no_recommendation_and_claims_no_passed_check(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(6, 24), answers=lambda plan: np.zeros(len(plan))))
     text = data.summary.facts.recommendation.text
     assert text.startswith("No recommendation: this judge does not separate these agents")
@@ -356,7 +364,9 @@ def imported(folder: Path, D: Floats) -> RunFolder:
     n = np.ones(len(item), dtype=np.int32)
     ids, items = tuple(f"a{k}" for k in range(D.shape[1])), tuple(f"i{j}" for j in range(len(D)))
     rates = Rates(
-        *(column.astype(np.int32) for column in (item, first, second)),
+        item=item.astype(np.int32),
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
         tpr=D[item, first, second],
         fpr=np.zeros(len(item)),
         n_paired=n,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import youden
-from commands import Youden, write_config, write_pool
-from pools import starts_with
+from commands import Youden, write_config, write_pool_table
+from small_pools import starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
@@ -27,10 +27,10 @@ RING = (0, 1, 2, 3)
 BIG = (3, 4, 5, 6, 7)
 
 
-def planned(design: str, **options: object) -> tuple[Pool, Plan]:
+def planned(design: str, *, calls: str | None = None) -> tuple[Pool, Plan]:
     texts = np.full((K, J), "x", dtype=object)
     pool = Pool(tuple(Agent(f"a{i}") for i in range(K)), tuple(Item(f"i{j}") for j in range(J)), texts)
-    return pool, youden.make_plan(pool, design=design, seed=0, **options)  # type: ignore[arg-type]
+    return pool, youden.make_plan(pool, design=design, calls=calls, seed=0)
 
 
 def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
@@ -44,13 +44,13 @@ def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
     return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "made up"})
 
 
-def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, **options: object) -> Verdicts:
-    return answered(planned(design, **options)[1], together)
+def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, calls: str | None = None) -> Verdicts:
+    return answered(planned(design, calls=calls)[1], together)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
-    found = analysed(judged(design, **({"calls": "40%"} if design == "cyclic" else {})))
+    found = analysed(judged(design, calls="40%" if design == "cyclic" else None))
     assert found.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
     order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
@@ -97,7 +97,7 @@ def test_a_ranking_that_cannot_be_made_says_why_or_is_refused_where_it_should_he
 
 
 def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv", n_agents=8)
+    write_pool_table(tmp_path / "mine.csv", n_agents=8)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml").code == 0
     folder = RunFolder(tmp_path / "runs" / "mine")
@@ -133,7 +133,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
 def test_what_leaves_nobody_to_score_is_refused(
     youden: Youden, tmp_path: Path, table: str | None, words: tuple[str, ...], slug: str
 ) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     if table is not None:
         (tmp_path / "families.csv").write_text(table)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import write_pool
+from commands import write_pool_table
 
 ROOT = Path(__file__).parents[2]
 TELLS = """
@@ -44,7 +44,7 @@ assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 
 
 def python(code: str, *, here: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    write_pool(here / "p.csv")
+    write_pool_table(here / "p.csv")
     (here / "r.yaml").write_text("pool: p.csv\n")
     path = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from commands import Youden
-from pools import make_pool
+from narrowing import not_none
+from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError
@@ -67,8 +68,8 @@ def test_the_part_that_moves_answers_is_found(moving: str) -> None:
     plan = make_plan(pool_of(3), calls=2000)
     found = parts_of(answers(plan, seed=1, **{moving: 0.04}))
     sizes = {"items": found.agent_item, "luck": found.response, "rest": found.residual}
-    assert sizes[moving].value == pytest.approx(0.04, rel=0.3)
-    assert all(abs(part.value) < 0.004 for name, part in sizes.items() if name != moving)
+    assert not_none(sizes[moving]).value == pytest.approx(0.04, rel=0.3)
+    assert all(abs(not_none(part).value) < 0.004 for name, part in sizes.items() if name != moving)
 
 
 def test_without_repeats_luck_is_unknown_and_stands_with_the_items() -> None:
@@ -123,7 +124,7 @@ def test_a_pool_without_repeats_is_told_what_halves_need() -> None:
         run_aa_test(answers(make_plan(pool_of(1), calls=500), seed=0))
 
 
-def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_differ_by() -> None:
+def test_the_judge_component_is_zero_for_equal_judges_and_their_variance_otherwise() -> None:
     plan = make_plan(pool_of(1), calls=2000)
     base = answers(plan, seed=5, items=0.01, rest=0.02)
     rng = np.random.default_rng(6)
@@ -163,9 +164,7 @@ def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(you
     )
 
 
-def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_measures_it(
-    youden: Youden, mine: Path
-) -> None:
+def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones(youden: Youden, mine: Path) -> None:
     said = youden("study", "variance", "demo")
     assert said.code == 0
     assert "Mostly the items" in said.out
@@ -184,7 +183,7 @@ def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: 
     assert found.summary in html.unescape(shown)
     for part in found.parts:
         assert part.name in html.unescape(shown)
-    figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["variance"]
+    figure = json.loads(not_none(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL))[1])["variance"]
     assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in found.parts)
     assert found.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool, starts_with
+from narrowing import not_none
+from small_pools import make_pool, starts_with
 from worlds import dense_world
 from youden import make_plan
 from youden.data.folder.run_config import RunConfig
@@ -26,17 +27,18 @@ from youden.pipeline.rounds import run_rounds
 from youden.stats.forecast import half_width_quantile
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import PAIRED, Verdicts
+from youden.types.pool import Json
 from youden.workflows.extend import plan_extension
 from youden.workflows.planned_extension import PlannedExtension
 from youden.workflows.rejudge import plan_rejudge
 
 
 @pytest.fixture(scope="module")
-def world() -> RecordedAnswers:
+def recorded_8_by_60() -> RecordedAnswers:
     return dense_world(8, 60)
 
 
-def carried(world: RecordedAnswers, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
+def carried(world: RecordedAnswers, *, seed: int = 0, calls: int | None = None, **options: Json) -> Verdicts:
     plan = make_plan(world.pool, design="fixed-width", calls=calls, seed=seed, options=options)
     return run_rounds(plan, partial(replay, recorded=world))
 
@@ -45,38 +47,38 @@ def half_widths(result: Verdicts) -> np.ndarray:
     return np.asarray(estimate_abilities(result).covariance.half_width())
 
 
-def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(world: RecordedAnswers) -> None:
-    result = carried(world, half_width=0.05)
+def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(recorded_8_by_60: RecordedAnswers) -> None:
+    result = carried(recorded_8_by_60, half_width=0.05)
     assert 0.045 <= half_width_quantile(half_widths(result), 0.9) <= 0.05
     assert "as narrow as requested" in result.plan.notes[-1]
-    again = carried(world, half_width=0.05)
+    again = carried(recorded_8_by_60, half_width=0.05)
     assert again.plan.digest == result.plan.digest
 
 
-def test_all_agents_are_asked_alike_and_nothing_twice(world: RecordedAnswers) -> None:
-    plan = carried(world, half_width=0.05).plan
+def test_all_agents_are_asked_alike_and_nothing_twice(recorded_8_by_60: RecordedAnswers) -> None:
+    plan = carried(recorded_8_by_60, half_width=0.05).plan
     paired = plan.trial_type == PAIRED
     assert len(set(np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist())) == 1
     rows = np.stack([plan.item, plan.first, plan.second])[:, paired]
     assert len(np.unique(rows, axis=1).T) == paired.sum()
 
 
-def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: RecordedAnswers) -> None:
-    (note,) = make_plan(world.pool, design="fixed-width", options={"half_width": 0.05}).notes
+def test_the_first_round_says_in_plain_words_what_is_asked_at_most(recorded_8_by_60: RecordedAnswers) -> None:
+    (note,) = make_plan(recorded_8_by_60.pool, design="fixed-width", options={"half_width": 0.05}).notes
     assert note.endswith("until ± 0.05 is reached, up to all possible paired calls")
 
 
-def test_calls_are_the_most_that_is_asked(world: RecordedAnswers) -> None:
-    result = carried(world, half_width=0.03, calls=216)
+def test_calls_are_the_most_that_is_asked(recorded_8_by_60: RecordedAnswers) -> None:
+    result = carried(recorded_8_by_60, half_width=0.03, calls=216)
     assert len(result.plan) == 216
     assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as requested")
 
 
-def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: RecordedAnswers) -> None:
+def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(recorded_8_by_60: RecordedAnswers) -> None:
     rng = np.random.default_rng(0)
     own = 0.3 * rng.standard_normal((60, 8))
     paired = np.clip(0.5 + own[:, :, None] / 2 + own[:, None, :] / 2, 0, 1)
-    odd = RecordedAnswers(paired, world.independent, world.pool, world.rates, {})
+    odd = RecordedAnswers(paired, recorded_8_by_60.independent, recorded_8_by_60.pool, recorded_8_by_60.rates, {})
     result = carried(odd, half_width=0.03)
     assert "do not allow intervals as narrow as requested; about" in result.plan.notes[-1]
     assert len(result.plan) < 0.5 * result.plan.n_dense_calls
@@ -85,7 +87,9 @@ def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: Rec
 @pytest.fixture
 def config(tmp_path: Path) -> RunConfig:
     write_pool(make_pool(6, 40), tmp_path / "pool")
-    return RunConfig(name="w", pool=str(tmp_path / "pool"), judge="lexical", out=str(tmp_path / "w"), half_width=0.1)
+    return RunConfig.model_validate(
+        {"name": "w", "pool": str(tmp_path / "pool"), "judge": "lexical", "out": str(tmp_path / "w"), "half_width": 0.1}
+    )
 
 
 def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig, tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def test_a_width_that_no_number_of_items_gives_is_refused_without_such_a_number(
 def test_a_forecast_counts_the_calls_of_all_agents_that_a_width_takes(config: RunConfig) -> None:
     plan = draw_run_plan(config.model_copy(update={"half_width": 0.2}))
     forecast = PrecisionForecast(plan)
-    n_calls = plan.n_agents * forecast.trials_needed.low / 2 + forecast.n_independent
+    n_calls = plan.n_agents * not_none(forecast.trials_needed).low / 2 + forecast.n_independent
     assert f"{n_calls:,.0f}" in " ".join(format_forecast(forecast))
 
 

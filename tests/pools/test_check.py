@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from attacks import SHIPPED, UNSEEN, planted
 from commands import Youden, write_config
-from pools import make_pool
+from small_pools import make_pool
 from youden import read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
@@ -222,7 +222,7 @@ def test_at_most_one_of_24_pools_of_honest_models_has_a_false_finding(shared: Pa
 
 
 @pytest.mark.long
-def test_a_padder_a_copier_a_template_and_a_concatenation_are_named_in_12_of_12_pools(shared: Path) -> None:
+def test_padding_copies_templates_and_concatenations_are_named_in_12_of_12_pools(shared: Path) -> None:
     for seed in range(200, 212):
         pool = draw_models(shared, seed=seed)
         planted_by_attack = {}
@@ -265,7 +265,7 @@ def test_without_prompts_it_says_what_it_cannot_see(honest: Pool) -> None:
     assert "lists of their words" in note
 
 
-def test_templates_are_found_by_their_form_and_without_prompts_by_having_nothing_in_common(honest: Pool) -> None:
+def test_templates_are_found_by_their_form_and_without_prompts_by_lack_of_overlap(honest: Pool) -> None:
     rng = np.random.default_rng(0)
     bare = Pool(honest.agents, tuple(Item(item.id) for item in honest.items), honest.texts, "bare")
     planted = with_agents(

@@ -60,7 +60,7 @@ def test_faithful_stylistic_and_strategic_agents_are_alike_in_length(rows: dict[
     assert max(full) - min(full) < 3
 
 
-def test_no_two_agents_share_a_run_of_eight_words_on_an_item_but_for_the_low_effort_ones(rows: dict[str, Rows]) -> None:
+def test_only_low_effort_agents_share_eight_consecutive_words_on_an_item(rows: dict[str, Rows]) -> None:
     low_effort = {agent["id"] for agent in rows["agents"] if agent["group"] == "low-effort"}
     by_item = defaultdict(list)
     for row in rows["responses"]:

@@ -191,16 +191,22 @@ def respond(_n: int, body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def server() -> Iterator[WireServer]:
+def generating_server() -> Iterator[WireServer]:
     with running(WireServer(respond)) as started:
         yield started
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, field_notes: Path) -> Path:
+def generation_folder(tmp_path: Path, generating_server: WireServer, field_notes: Path) -> Path:
     lines = (field_notes / "items.jsonl").read_text(encoding="utf-8").splitlines()[:N_ITEMS]
     write(tmp_path / "items.jsonl", "\n".join(lines) + "\n")
-    server_of = {"backend": "wire", "base_url": server.url, "api_key_env": None, "backoff": 0.001, "concurrency": 8}
+    server_of = {
+        "backend": "wire",
+        "base_url": generating_server.url,
+        "api_key_env": None,
+        "backoff": 0.001,
+        "concurrency": 8,
+    }
     write_config(tmp_path / "free.yaml", model="small", price=0, **server_of)
     write_config(tmp_path / "second.yaml", model="second", price=0, **server_of)
     write_config(tmp_path / "paid.yaml", model="small", price_in=100, price_out=1000, **server_of)
@@ -218,33 +224,35 @@ def expected_calls(file: AgentsFile, *, n_items: int = N_ITEMS) -> int:
 
 @pytest.mark.long
 def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_model(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     n_calls = expected_calls(load_agents(PAPER))
-    slow = server.behave
-    server.behave = lambda n, body: Reply(**(vars(slow(n, body)) | {"delay": 0.01}))
+    slow = generating_server.behave
+    generating_server.behave = lambda n, body: Reply(**(vars(slow(n, body)) | {"delay": 0.01}))
     source = str(Path(package.__file__).parents[1])
     command = [sys.executable, "-c", "from youden.cli import main; main()", *words_for("free.yaml")]
-    process = subprocess.Popen(command, cwd=here, env=os.environ | {"PYTHONPATH": source}, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=generation_folder, env=os.environ | {"PYTHONPATH": source}, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 60
-    while server.n_requests < n_calls // 2 and process.poll() is None and time.monotonic() < deadline:
+    while generating_server.n_requests < n_calls // 2 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait(10)
-    before = server.n_requests
+    before = generating_server.n_requests
     assert n_calls // 2 <= before < n_calls
-    assert not (here / "made" / "responses.jsonl").exists()
+    assert not (generation_folder / "made" / "responses.jsonl").exists()
 
-    server.behave = slow
+    generating_server.behave = slow
     ended = youden(*words_for("free.yaml"), "--json")
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["missing"] == 0
-    assert n_calls <= server.n_requests <= n_calls + MAX_PENDING_WRITES + 8
-    asked = server.n_requests
-    keyed = (here / "free.yaml").read_text(encoding="utf-8").replace("null", '"NO_SUCH_KEY"')
-    write(here / "keyed.yaml", keyed)
+    assert n_calls <= generating_server.n_requests <= n_calls + MAX_PENDING_WRITES + 8
+    asked = generating_server.n_requests
+    keyed = (generation_folder / "free.yaml").read_text(encoding="utf-8").replace("null", '"NO_SUCH_KEY"')
+    write(generation_folder / "keyed.yaml", keyed)
     assert youden(*words_for("keyed.yaml")).code == 0, "what the store holds needs no key"
-    assert server.n_requests == asked
+    assert generating_server.n_requests == asked
 
     ranked = json.loads(youden("run", "run.yaml", "--json").out)["ranking"]
     place = {row["agent"]: number for number, row in enumerate(ranked)}
@@ -252,39 +260,43 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     assert max(place["faithful-gpt-4"], place["verbose"]) < min(place["random-text"], place["minimal"])
     second = youden("run", "run.yaml", "--judge", "second.yaml", "--out", "other", "--json")
     assert second.code == 0, second.err
-    first_digest = read_pool(here / "made").digest
+    first_digest = read_pool(generation_folder / "made").digest
     other = youden(*words_for("second.yaml"))
     assert other.code == 2
     assert "[out-not-empty]" in other.err
-    judged = server.n_requests
+    judged = generating_server.n_requests
     assert youden(*words_for("second.yaml", out="again")).code == 0
-    assert server.n_requests == judged + n_calls
-    pool = read_pool(here / "again")
+    assert generating_server.n_requests == judged + n_calls
+    pool = read_pool(generation_folder / "again")
     assert pool.texts.shape == (30, N_ITEMS)
     assert pool.agents[0].meta["asked"] == "second"
-    assert read_pool(here / "made").digest == first_digest
+    assert read_pool(generation_folder / "made").digest == first_digest
 
 
-def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path, server: WireServer) -> None:
-    items = (here / "items.jsonl").read_text(encoding="utf-8").splitlines()[:6]
-    write(here / "items.jsonl", "\n".join(items) + "\n")
+def test_the_cap_is_held_and_the_same_command_goes_on(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    items = (generation_folder / "items.jsonl").read_text(encoding="utf-8").splitlines()[:6]
+    write(generation_folder / "items.jsonl", "\n".join(items) + "\n")
     refused = youden(*words_for("paid.yaml"))
     assert refused.code == 2
     assert "[max-cost-needed]" in refused.err
-    assert server.n_requests == 0
+    assert generating_server.n_requests == 0
     n_calls = expected_calls(load_agents(PAPER), n_items=6)
     usd = 100 * 100 / 1e6 + 50 * 1000 / 1e6
     short = youden(*words_for("paid.yaml"), "--max-cost", "5")
     assert short.code == 1
     assert short.err.rstrip().endswith("[budget]")
-    assert 0 < server.n_requests * usd <= 5
-    done = server.n_requests
-    write_config(here / "keyless.yaml", backend="openai", model="m", base_url=server.url, price=0)
+    assert 0 < generating_server.n_requests * usd <= 5
+    done = generating_server.n_requests
+    write_config(
+        generation_folder / "keyless.yaml", backend="openai", model="m", base_url=generating_server.url, price=0
+    )
     keyless = youden(*words_for("keyless.yaml"))
     assert keyless.code == 2
     assert "[judge-no-key]" in keyless.err
     whole = json.loads(youden(*words_for("paid.yaml"), "--max-cost", "40", "--json").out)
-    assert server.n_requests == n_calls
+    assert generating_server.n_requests == n_calls
     assert whole["usd"] == pytest.approx((n_calls - done) * usd)
 
 
@@ -299,11 +311,11 @@ agents:
 
 
 def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_others(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
-    write(here / "agents.yaml", REPEATED)
-    write(here / "mine.md", "Rewrite {{text}}")
-    write(here / "noted.md", "Rewrite {{text}} Notes: {{notes}}")
+    write(generation_folder / "agents.yaml", REPEATED)
+    write(generation_folder / "mine.md", "Rewrite {{text}}")
+    write(generation_folder / "noted.md", "Rewrite {{text}} Notes: {{notes}}")
     seeds: list[int | None] = []
 
     def said(n: int, body: Mapping[str, Any]) -> Reply:
@@ -311,23 +323,23 @@ def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_ot
         turned_down = "Notes" in body["messages"][-1]["content"] and body["seed"] == 8 and "tide" in str(body).lower()
         return Reply(status=400) if turned_down else Reply(f"Answer {n}. It is here. It ends.")
 
-    server.behave = said
+    generating_server.behave = said
     items = [
         json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go. Then rain."}) for n, word in enumerate(TOLD)
     ]
-    write(here / "items.jsonl", "\n".join(items))
+    write(generation_folder / "items.jsonl", "\n".join(items))
     command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
     assert youden(*command).code == 0
-    once, per_repeat = read_pool(here / "made"), 3 * len(items)
-    assert (server.n_requests, once.repeats, set(seeds)) == (per_repeat, 1, {7, None})
-    assert "repeats" not in json.loads((here / "made" / "generation.json").read_text(encoding="utf-8"))
+    once, per_repeat = read_pool(generation_folder / "made"), 3 * len(items)
+    assert (generating_server.n_requests, once.repeats, set(seeds)) == (per_repeat, 1, {7, None})
+    assert "repeats" not in json.loads((generation_folder / "made" / "generation.json").read_text(encoding="utf-8"))
 
     several = youden(*command, "--repeats", "3", "--max-missing", "0.2", "--json")
     assert several.code == 0, several.err
     assert f"3 agents × 4 items × 3 repeats, {3 * per_repeat} calls" in several.err
-    pool, counts = read_pool(here / "made"), json.loads(several.out)
+    pool, counts = read_pool(generation_folder / "made"), json.loads(several.out)
     # of one item the reader gave no second response, and nobody was asked to build on it
-    assert server.n_requests == 3 * per_repeat - 1
+    assert generating_server.n_requests == 3 * per_repeat - 1
     assert (counts["responses"], counts["missing"], pool.repeats) == (3 * 3 * 4 - 2, 0, 3)
     assert sorted(pool.n_repeats.sum(axis=1).tolist()) == [11, 11, 12]
     assert (pool.texts == once.texts).all(), "what was there stays the first"
@@ -339,26 +351,26 @@ def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_ot
     assert (fewer.code, fewer.err.split()[-1]) == (2, "[out-not-empty]")
     assert "--repeats 3" in fewer.err
 
-    asked = server.n_requests
+    asked = generating_server.n_requests
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     assert youden("cassette", "verify", "c.jsonl", "made").code == 0
     assert youden("cassette", "import", "c.jsonl", "--store", "fresh.db").code == 0
     replay = [*command, "--repeats", "3", "--max-missing", "0.2", "--store", "fresh.db", "--replay"]
     replay[replay.index("made")] = "copy"
     assert youden(*replay).code == 0
-    assert (read_pool(here / "copy").digest, server.n_requests) == (pool.digest, asked)
+    assert (read_pool(generation_folder / "copy").digest, generating_server.n_requests) == (pool.digest, asked)
 
 
 @pytest.mark.slow
 def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
-    calm = server.behave
+    calm = generating_server.behave
 
     def picky(n: int, body: Mapping[str, Any]) -> Reply:
         return Reply(status=400) if n == 30 else Reply(status=503) if n == 40 else calm(n, body)
 
-    server.behave = picky
+    generating_server.behave = picky
     ended = youden(*words_for("free.yaml"), "--max-missing", "0.03", "--json")
     assert ended.code == 0, ended.err
     made = json.loads(ended.out)
@@ -372,30 +384,36 @@ def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
     assert json.loads(again.out)["missing"] == 0
 
 
-def test_a_server_that_knows_no_such_model_ends_it_at_once(youden: Youden, here: Path, server: WireServer) -> None:
-    server.behave = lambda _n, _body: Reply(status=404)
+def test_a_server_that_knows_no_such_model_ends_it_at_once(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    generating_server.behave = lambda _n, _body: Reply(status=404)
     ended = youden(*words_for("free.yaml"))
     assert ended.code == 2
     assert "[judge-model]" in ended.err
-    assert server.n_requests <= 40
+    assert generating_server.n_requests <= 40
 
 
-def test_a_models_reasoning_is_no_part_of_its_response(youden: Youden, here: Path, server: WireServer) -> None:
-    write(here / "agents.yaml", "agents: [{id: writer, model: m, instruction: mine.md}]")
-    write(here / "mine.md", "Rewrite {{text}}")
+def test_a_models_reasoning_is_no_part_of_its_response(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    write(generation_folder / "agents.yaml", "agents: [{id: writer, model: m, instruction: mine.md}]")
+    write(generation_folder / "mine.md", "Rewrite {{text}}")
     items = [json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go."}) for n, word in enumerate(TOLD)]
-    write(here / "items.jsonl", "\n".join(items))
+    write(generation_folder / "items.jsonl", "\n".join(items))
 
     def thinks(_n: int, body: Mapping[str, Any]) -> Reply:
         ends = "Tides" not in body["messages"][-1]["content"]
         return Reply("<think>A thought.</think>\n\nAn answer." if ends else "<think>A thought")
 
-    server.behave = thinks
+    generating_server.behave = thinks
     command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
     ended = youden(*command, "--max-missing", "0.5")
     assert ended.code == 0, ended.err
     assert "1 call got no answer: the reasoning did not end within max_tokens" in ended.err
-    assert sorted(str(text) for text in read_pool(here / "made").texts.ravel()) == ["An answer."] * 3 + ["None"]
-    server.behave = lambda *_: Reply("An answer.")
+    assert sorted(str(text) for text in read_pool(generation_folder / "made").texts.ravel()) == ["An answer."] * 3 + [
+        "None"
+    ]
+    generating_server.behave = lambda *_: Reply("An answer.")
     assert youden(*command, "--retry-failed").code == 0
-    assert (read_pool(here / "made").n_missing, server.n_requests) == (0, len(TOLD) + 1)
+    assert (read_pool(generation_folder / "made").n_missing, generating_server.n_requests) == (0, len(TOLD) + 1)

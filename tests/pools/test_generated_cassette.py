@@ -47,7 +47,7 @@ def says(n: int, body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cassette_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("YOUDEN_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -74,13 +74,13 @@ def words(out: str, *more: str) -> list[str]:
 
 
 @pytest.fixture
-def made(youden: Youden, here: Path) -> Path:
+def made(youden: Youden, cassette_folder: Path) -> Path:
     ended = youden(*words("made", "--max-cost", "1"))
     assert ended.code == 0, ended.err
-    return here / "made"
+    return cassette_folder / "made"
 
 
-def test_a_pool_goes_out_and_into_an_empty_store_and_is_made_again_without_server_and_key(
+def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
     youden: Youden, made: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = server.n_requests
@@ -103,42 +103,46 @@ def test_a_pool_goes_out_and_into_an_empty_store_and_is_made_again_without_serve
     assert (made.parent / "d.jsonl").read_bytes() == (made.parent / "c.jsonl").read_bytes()
 
 
-def test_a_pool_is_made_again_from_the_store_that_made_it(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_pool_is_made_again_from_the_store_that_made_it(
+    youden: Youden, cassette_folder: Path, server: WireServer
+) -> None:
     assert youden(*words("made", "--store", "mine.db", "--max-cost", "1")).code == 0
     asked = server.n_requests
     assert youden(*words("made", "--max-cost", "1")).code == 0
-    assert (server.n_requests, (here / "made/answers.db").exists()) == (asked, False)
+    assert (server.n_requests, (cassette_folder / "made/answers.db").exists()) == (asked, False)
 
 
 def test_another_pool_of_the_same_texts_is_not_paid_for_again(
-    youden: Youden, made: Path, here: Path, server: WireServer
+    youden: Youden, made: Path, cassette_folder: Path, server: WireServer
 ) -> None:
     asked = server.n_requests
-    assert [path.relative_to(here).as_posix() for path in here.rglob("*.db")] == [".youden/answers.db"]
+    assert [path.relative_to(cassette_folder).as_posix() for path in cassette_folder.rglob("*.db")] == [
+        ".youden/answers.db"
+    ]
     ended = youden(*words("other/deeper", "--max-cost", "1"))
     assert (ended.code, server.n_requests) == (0, asked)
     assert "answers are stored in .youden/answers.db" in ended.err
-    shutil.move(made, here / "other/made")
-    (here / "other/made/responses.jsonl").unlink()
+    shutil.move(made, cassette_folder / "other/made")
+    (cassette_folder / "other/made/responses.jsonl").unlink()
     assert youden(*words("other/made", "--max-cost", "1")).code == 0
     assert youden("cassette", "export", "other/made", "--out", "c.jsonl").code == 0
     assert server.n_requests == asked
 
 
 def test_a_pool_of_an_earlier_version_finds_the_answers_in_its_folder(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, cassette_folder: Path, server: WireServer
 ) -> None:
     assert youden(*words("made", "--store", "made/answers.db", "--max-cost", "1")).code == 0
     asked = server.n_requests
-    (here / "made/generation.json").unlink()
+    (cassette_folder / "made/generation.json").unlink()
     assert youden(*words("made", "--max-cost", "1")).code == 0
-    assert (server.n_requests, (here / ".youden").exists()) == (asked, False)
+    assert (server.n_requests, (cassette_folder / ".youden").exists()) == (asked, False)
 
 
-def test_agents_without_a_model_make_no_project_store(youden: Youden, here: Path) -> None:
-    (here / "rule.yaml").write_text("agents: [{id: a, steps: [reorder]}]", encoding="utf-8")
+def test_agents_without_a_model_make_no_project_store(youden: Youden, cassette_folder: Path) -> None:
+    (cassette_folder / "rule.yaml").write_text("agents: [{id: a, steps: [reorder]}]", encoding="utf-8")
     assert "answers are kept" not in youden("generate", "rule.yaml", "items.jsonl", "--out", "rule").well().err
-    assert not (here / ".youden").exists()
+    assert not (cassette_folder / ".youden").exists()
 
 
 def test_the_password_goes_to_no_server_that_only_a_generated_pool_names(
@@ -231,51 +235,60 @@ def make(folder: Path, store: str, *, max_missing: float = 0.2) -> GenerationRes
     return generate(planned, store=folder / store, asking=JudgingOptions(1, max_missing))
 
 
-def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(here: Path, server: WireServer) -> None:
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="once")) as tape:
-        first = make(here, "one.db")
+def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(
+    cassette_folder: Path, server: WireServer
+) -> None:
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="once")) as tape:
+        first = make(cassette_folder, "one.db")
     assert (tape.n_played, tape.n_recorded) == (0, N_CALLS - 1)
-    assert KEY not in (here / "c.jsonl").read_text(encoding="utf-8")
+    assert KEY not in (cassette_folder / "c.jsonl").read_text(encoding="utf-8")
     asked = server.n_requests
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="none")) as tape:
-        again = make(here, "two.db")
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="none")) as tape:
+        again = make(cassette_folder, "two.db")
     assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 0, asked)
     assert (again.pool.digest, again.usd, again.n_failed) == (first.pool.digest, first.usd, 1)
 
 
-def test_a_tape_that_is_recorded_from_a_full_store_is_whole(here: Path, server: WireServer) -> None:
-    make(here, "one.db")
+def test_a_tape_that_is_recorded_from_a_full_store_is_whole(cassette_folder: Path, server: WireServer) -> None:
+    make(cassette_folder, "one.db")
     asked = server.n_requests
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="all")):
-        make(here, "one.db")
-    assert (len(read_cassette(here / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, asked)
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="all")):
+        make(cassette_folder, "one.db")
+    assert (len(read_cassette(cassette_folder / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, asked)
 
 
-def test_recorded_failures_that_come_before_any_answer_end_nothing(here: Path, server: WireServer) -> None:
+def test_recorded_failures_that_come_before_any_answer_end_nothing(cassette_folder: Path, server: WireServer) -> None:
     agents = "agents: [{id: a, model: m, instruction: mine.md}, {id: b, model: n, instruction: mine.md}]"
-    (here / "agents.yaml").write_text(agents, encoding="utf-8")
+    (cassette_folder / "agents.yaml").write_text(agents, encoding="utf-8")
     server.behave = lambda n, body: Reply(status=400, delay=0.2) if body["model"] == "m" else says(n, body)
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="once")):
-        first = make(here, "one.db", max_missing=0.5)
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="none")):
-        again = make(here, "two.db", max_missing=0.5)
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="once")):
+        first = make(cassette_folder, "one.db", max_missing=0.5)
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="none")):
+        again = make(cassette_folder, "two.db", max_missing=0.5)
     assert first.n_failed == again.n_failed == 4
     assert first.pool.digest == again.pool.digest
 
 
-def test_an_unknown_request_fails_with_its_difference_from_the_nearest(here: Path, server: WireServer) -> None:
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="once")):
-        make(here, "one.db")
+def test_an_unknown_request_fails_with_its_difference_from_the_nearest(
+    cassette_folder: Path, server: WireServer
+) -> None:
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="once")):
+        make(cassette_folder, "one.db")
     asked = server.n_requests
-    (here / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite, kindly, {{text}}", encoding="utf-8")
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="none")), pytest.raises(ReplayMissError) as caught:
-        make(here, "two.db")
+    (cassette_folder / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite, kindly, {{text}}", encoding="utf-8")
+    with (
+        use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="none")),
+        pytest.raises(ReplayMissError) as caught,
+    ):
+        make(cassette_folder, "two.db")
     for line in ("-Rewrite <text-…>", "+Rewrite, kindly, <text-…>"):
         assert line in str(caught.value)
     assert "the model 'm'" in str(caught.value)
     assert server.n_requests == asked
-    (here / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite {{text}}", encoding="utf-8")
-    (here / "agents.yaml").write_text(AGENTS + "  - {id: third, model: m, instruction: mine.md, temperature: 0.5}\n")
-    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="new")) as tape:
-        make(here, "three.db")
+    (cassette_folder / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite {{text}}", encoding="utf-8")
+    (cassette_folder / "agents.yaml").write_text(
+        AGENTS + "  - {id: third, model: m, instruction: mine.md, temperature: 0.5}\n"
+    )
+    with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="new")) as tape:
+        make(cassette_folder, "three.db")
     assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 4, asked + 4)

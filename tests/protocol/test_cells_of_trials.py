@@ -17,7 +17,7 @@ from youden.types import cells as cells_module
 from youden.types.cells import CellIndex
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
-from youden.types.results import Rates
+from youden.types.results import Rates, ScoreKind
 
 SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_items": st.integers(1, 9)}
 
@@ -63,16 +63,18 @@ def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, F
 
 @settings(max_examples=40, deadline=None)
 @given(**SIZES, at_once=st.sampled_from([1, 8, 2**20]), kind=st.sampled_from(["row", "symmetric"]))
-def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items: int, at_once: int, kind: str) -> None:
+def test_scores_are_those_of_a_loop_over_pairs(
+    seed: int, n_agents: int, n_items: int, at_once: int, kind: ScoreKind
+) -> None:
     rng = np.random.default_rng(seed)
     rates = rates_of(rng, n_agents, n_items)
     held = rng.random((n_agents, n_items)) < 0.3
     n = rates.n_independent
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
     with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
-        everything = rates.training_scores(kind=kind)  # type: ignore[arg-type]
+        everything = rates.training_scores(kind=kind)
         split = Split(~held, held, "paper", 0.3, 0)
-        later = replace(rates, split=split).holdout_scores(kind=kind)  # type: ignore[arg-type]
+        later = replace(rates, split=split).holdout_scores(kind=kind)
     for scores, kept in ((everything, np.ones_like(held)), (later, held)):
         value, weight = matched(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)

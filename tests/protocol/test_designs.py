@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Unpack
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
+from plan_options import PlanOptions
+from small_pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
 from youden.protocol.coverage import compute_coverage
 from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.designs.repair import count_comparisons, draw_comparisons, find_graph_components
+from youden.protocol.designs.repair import PairRule, count_comparisons, draw_comparisons, find_graph_components
 from youden.types import PAIRED, Plan
 from youden.types.trials import POOLED
 
@@ -41,7 +43,7 @@ def test_hybrid_takes_cells_by_coin() -> None:
     assert abs(n - 1800) < 4 * np.sqrt(6000 * 0.3 * 0.7)
 
 
-def test_nlogn_of_the_paper_is_a_third_of_the_cells_and_five_twelfths_of_the_training_ones() -> None:
+def test_the_papers_nlogn_uses_a_third_of_all_cells_and_five_twelfths_for_training() -> None:
     plan = make_plan(make_pool(30, 200), design="nlogn")
     counted = compute_coverage(plan)
     assert counted.scored == 2001
@@ -78,7 +80,7 @@ def test_two_blocks_are_joined_by_one_cell() -> None:
 
 @given(st.integers(0, 1000), st.sampled_from(["ordered", "unordered"]), st.sampled_from([None, 2]))
 @settings(max_examples=15, deadline=None)
-def test_every_chosen_cell_meets_its_partners(seed: int, pairs: str, n_partners: int | None) -> None:
+def test_every_chosen_cell_meets_its_partners(seed: int, pairs: PairRule, n_partners: int | None) -> None:
     generator = np.random.default_rng(seed)
     eligible = generator.random((6, 5)) < 0.8
     chosen = eligible & (generator.random((6, 5)) < 0.4)
@@ -133,7 +135,7 @@ def test_unordered_cyclic_asks_no_pair_twice_and_uses_every_pair_it_can(seed: in
         assert len(asked) == len(trials.item) == 5 * n_agents * ((n_agents - 1) // 2)
 
 
-def refusal(**arguments: object) -> PlanError:
+def refusal(**arguments: Unpack[PlanOptions]) -> PlanError:
     with pytest.raises(PlanError) as caught:
         make_plan(make_pool(9, 20), **arguments)
     return caught.value
@@ -176,7 +178,7 @@ def test_an_item_that_nobody_can_mend_is_named() -> None:
         ({"independent": "matched:3"}, "independent-rule"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: dict[str, object], slug: str) -> None:
+def test_what_does_not_fit_is_refused(arguments: PlanOptions, slug: str) -> None:
     assert refusal(**arguments).slug == slug
 
 

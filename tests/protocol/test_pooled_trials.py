@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan
 from youden.data.folder.trial_tables import read_plan, write_plan
 from youden.protocol import pooled_trials
@@ -117,7 +117,7 @@ def test_a_judge_that_costs_nothing_gets_four_per_paired_trial_beside_the_budget
     assert not has_free_calls(make_plan(FIRST, calls=400))
 
 
-def test_a_large_plan_without_cost_is_recognized_although_it_has_fewer_independent_than_paired_trials(
+def test_a_large_free_plan_is_recognized_despite_fewer_independent_trials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pooled_trials, "MAX_FREE", 100)
@@ -144,7 +144,7 @@ def test_another_judge_of_the_same_trials_leaves_the_free_ones_out() -> None:
     assert not has_free_calls(part)
 
 
-def test_an_extension_adds_independent_trials_in_proportion_unless_their_number_was_set() -> None:
+def test_an_extension_adds_independent_trials_in_proportion_unless_n_is_set() -> None:
     plan = make_plan(FIRST, calls=1000, seed=1)
     more = add_calls(plan, calls=500)
     assert len(more) - len(plan) <= 500

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
+from narrowing import not_none
+from small_pools import answer_with, make_pool
 from worlds import analysed
 from youden import make_plan
 from youden.pipeline.abilities import estimate_mean_abilities
@@ -29,17 +30,17 @@ def pool_with_templates(templates: tuple[int, ...] = (2, 5)) -> Pool:
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
+def probe_plan() -> Plan:
     return make_plan(pool_with_templates(), calls="40%", independent="pooled:200", seed=1)
 
 
-def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
-    probes = plan.role == PROBE
+def test_probes_compare_templates_and_are_at_most_a_quarter(probe_plan: Plan) -> None:
+    probes = probe_plan.role == PROBE
     assert 0 < probes.sum() <= 50
-    assert (plan.trial_type == INDEPENDENT).sum() == 200
-    assert (plan.trial_type[probes] == INDEPENDENT).all()
-    assert set(plan.first[probes]) | set(plan.second[probes]) == {2, 5}
-    assert any("unusually similar" in note for note in plan.notes)
+    assert (probe_plan.trial_type == INDEPENDENT).sum() == 200
+    assert (probe_plan.trial_type[probes] == INDEPENDENT).all()
+    assert set(probe_plan.first[probes]) | set(probe_plan.second[probes]) == {2, 5}
+    assert any("unusually similar" in note for note in probe_plan.notes)
 
 
 def test_texts_without_anything_unusual_have_no_probes() -> None:
@@ -57,7 +58,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
         mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
         answer = np.where(made.trial_type == PAIRED, 0.6, mistaken.astype(float))
         result = answer_with(made, answer)
-        rates.append(pooled_fpr(result.rates()))
+        rates.append(not_none(pooled_fpr(result.rates())))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
     facts = analysed(result).facts
@@ -65,7 +66,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     assert "alarm" in {one.slug for one in facts.warnings}
 
 
-def test_means_of_trials_take_off_a_rate_that_no_probe_moves(plan: Plan) -> None:
-    probes = plan.role == PROBE
-    means = estimate_mean_abilities(answer_with(plan, probes.astype(float)))
+def test_means_of_trials_take_off_a_rate_that_no_probe_moves(probe_plan: Plan) -> None:
+    probes = probe_plan.role == PROBE
+    means = estimate_mean_abilities(answer_with(probe_plan, probes.astype(float)))
     np.testing.assert_allclose(means.rates.rate, 0, atol=1e-5)

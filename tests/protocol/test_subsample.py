@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pools import make_pool
+from plan_options import PlanOptions
+from small_pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
 from youden.protocol.subsample import subsample
@@ -16,7 +17,7 @@ from youden.types.pool import Ids
 from youden.types.trials import PROBE
 
 POOL = make_pool(10, 30)
-DESIGNS = {
+DESIGNS: dict[str, PlanOptions] = {
     "cyclic": {"calls": 1000},
     "dense": {},
     "nlogn": {"calls": "40%"},
@@ -36,7 +37,8 @@ def trials_from(plan: Plan) -> Ids:
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -> None:
-    plan = make_plan(POOL, **{"holdout": 0.0, "seed": 1, "design": design} | DESIGNS[design])
+    options: PlanOptions = {"holdout": 0.0, "design": design, **DESIGNS[design]}
+    plan = make_plan(POOL, seed=1, **options)
     part = subsample(plan, calls=200, seed=3)
     assert len(part) == 200
     assert rows(part) <= rows(plan)

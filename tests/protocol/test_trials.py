@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,8 @@ def test_a_comparison_that_stands_there_again_is_counted_on(rows: list[tuple[int
         expected.append(before[row])
         before[row] += 1
     found = Trials.independent(item, first, second, other).with_replicate_numbers().replicate
-    assert (found.tolist(), found.dtype) == (expected, np.int32)
+    assert found.tolist() == expected
+    assert found.dtype == np.int32
 
 
 @pytest.mark.parametrize(
@@ -52,16 +54,20 @@ def test_columns_that_are_given_are_kept_whichever_are_left_out(given_: tuple[st
     assert len(kept.columns()["weight_first"]) == 0
 
 
+def replace_column(trials: Trials, name: str, column: Any) -> Trials:
+    return replace(trials, **{name: column})
+
+
 @pytest.mark.parametrize("name", ["step", "role", "weight_first", "block"])
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_columns_of_another_length_are_refused(name: str, length: int) -> None:
     trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
     with pytest.raises(PlanError, match=rf"got 2 in item and {length} in {name}.*\[trials-length\]"):
-        replace(trials, **{name: np.ones(length, dtype=np.int32)})
+        replace_column(trials, name, np.ones(length, dtype=np.int32))
 
 
 def test_repeats_are_given_of_both_agents_or_of_neither() -> None:
     trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
     for name in ("first_repeat", "second_repeat"):
         with pytest.raises(PlanError, match=r"\[trials-length\]"):
-            replace(trials, **{name: np.ones(2, dtype=np.int32)})
+            replace_column(trials, name, np.ones(2, dtype=np.int32))

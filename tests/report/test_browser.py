@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_report_page import hostile_pool
 
 from browsers import badly_laid_out, chromium, complaints, drawn, serious, until
 from commands import Youden, write_config
-from pools import make_pool
+from hostile_pools import make_pool_with_hostile_texts
 from report_runs import judged
+from small_pools import make_pool
 from wire_server import Reply, WireServer, running, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     two = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
     write_report(one)
     write_comparison(one, two)
-    write_report(judged(root / "hostile", pool=hostile_pool(length=1_000_000)))
+    write_report(judged(root / "hostile", pool=make_pool_with_hostile_texts(length=1_000_000)))
     return root
 
 
@@ -50,7 +50,8 @@ def report(runs: Path) -> str:
 
 def texts(browser: Any, selector: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText.trim())"
-    return browser.execute_script(script, selector)
+    found: list[str] = browser.execute_script(script, selector)
+    return found
 
 
 def press(browser: Any, selector: str) -> None:
@@ -222,7 +223,7 @@ def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
 def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) -> None:
     seen = threading.Event()
 
-    def slowly(n: int, body: dict[str, Any]) -> Reply:
+    def slowly(n: int, body: Mapping[str, Any]) -> Reply:
         """After half of the calls it takes its time, until the page has been looked at, however slow the browser is."""
         return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
 
@@ -329,7 +330,7 @@ def screen(browser: Any) -> str:
     return said
 
 
-def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judge_at_what_cost(demo: Path) -> None:
+def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path) -> None:
     with opened(demo.as_uri(), width=1400) as browser:
         said = screen(browser)
         for expected in (
@@ -347,7 +348,7 @@ def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judg
         assert browser.execute_script(bottom) <= 900
 
 
-def test_from_the_ranking_to_both_texts_of_an_agents_worst_trial_in_two_clicks_and_back(demo: Path) -> None:
+def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_back(demo: Path) -> None:
     with opened(demo.as_uri()) as browser:
         press(browser, "a[href='#/agent/lead-first']")
         assert until(lambda: texts(browser, "#agent-name")) == ["lead-first"]

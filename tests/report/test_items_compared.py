@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import Youden, write_config, youden
-from pools import make_pool
+from commands import Youden, write_config
 from report_runs import judged
-
-__all__ = ["youden"]
+from small_pools import make_pool
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from commands import Youden, write_config, write_pool
-from pools import make_pool
+from commands import Youden, write_config, write_pool_table
+from narrowing import not_none
 from report_runs import judged
 from run_folders import contents
+from small_pools import make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError
@@ -34,7 +35,7 @@ KNOWN = [Agent(name) for name in AGENTS]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def labelled_run_once(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A fitted run of eight agents, a0 best and a7 last."""
     folder = judged(tmp_path_factory.mktemp("labels") / "run", pool=make_pool(8, 10), holdout=0)
     assert [row.agent for row in folder.read_ranking()] == AGENTS
@@ -42,11 +43,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 @pytest.fixture
-def run(made: RunFolder, tmp_path: Path) -> RunFolder:
-    return RunFolder(shutil.copytree(made.path, tmp_path / "run"))
+def labelled_run(labelled_run_once: RunFolder, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(labelled_run_once.path, tmp_path / "run"))
 
 
-def write(path: Path, rows: Sequence[dict[str, object]]) -> Path:
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """The rows as the file's ending says."""
     frame = pd.DataFrame(rows)
     if path.suffix == ".jsonl":
@@ -119,24 +120,29 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, tex
     assert says in caught.value.message
 
 
-def test_figures_are_those_of_the_agents_that_have_both(run: RunFolder, tmp_path: Path) -> None:
+def test_figures_are_those_of_the_agents_that_have_both(labelled_run: RunFolder, tmp_path: Path) -> None:
     values = [0.9, 0.7, 0.8, 0.5, 0.6, 0.2, 0.2]
-    found = held_against(run, write(tmp_path / "l.csv", of_agents(values)))
-    label, ability = only(found), abilities(run)[:7]
+    found = held_against(labelled_run, write(tmp_path / "l.csv", of_agents(values)))
+    label, ability = only(found), abilities(labelled_run)[:7]
     assert label.n_agents == 7
     assert label.spearman.value == pytest.approx(spearmanr(ability, values).statistic)
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
-    assert label.spearman.low < label.spearman.value
+    assert not_none(label.spearman.low) < not_none(label.spearman.value)
     assert label.auc is None
     assert found.notes == ("1 of 8 agents have no label: a7.",)
-    assert run.read_labels() == found
+    assert labelled_run.read_labels() == found
 
 
-def test_labels_of_0_and_1_have_an_auc(run: RunFolder, tmp_path: Path) -> None:
+def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) -> None:
     good = [True, True, False, True, False, False, False, True]
-    label = only(held_against(run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
-    wanted = auc_sampling_interval(abilities(run), np.array(good))
-    assert (label.auc.value, label.auc.low, label.auc.high) == (wanted.value, wanted.low, wanted.high)
+    label = only(held_against(labelled_run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
+    wanted = auc_sampling_interval(abilities(labelled_run), np.array(good))
+    auc = not_none(label.auc)
+    assert (auc.value, auc.low, auc.high) == (
+        wanted.value,
+        wanted.low,
+        wanted.high,
+    )
     assert label.n_positive == 4
     assert [one.agent for one in label.disagreements] == ["a7", "a2"]
     assert label.disagreements[0].label_high == 4
@@ -154,37 +160,40 @@ def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_
     assert "the label is wrong" in label.summary[-1]
 
 
-def test_labels_of_cells_are_averaged_and_held_against_scores(run: RunFolder, tmp_path: Path) -> None:
-    scores = run.read_scores("symmetric")
+def test_labels_of_cells_are_averaged_and_held_against_scores(labelled_run: RunFolder, tmp_path: Path) -> None:
+    scores = labelled_run.read_scores("symmetric")
     rows = [
         {"agent": agent, "item": item, "score": scores.value[i, j]}
         for i, agent in enumerate(scores.agent_ids)
         for j, item in enumerate(scores.item_ids)
     ]
-    found = held_against(run, write(tmp_path / "l.parquet", rows))
+    found = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
     label = only(found)
-    assert (label.cells.n_cells, label.cells.n_items) == (80, 10)
-    assert label.cells.overall.value == pytest.approx(1)
-    assert label.cells.within.value == pytest.approx(1)
+    cells = not_none(label.cells)
+    assert (cells.n_cells, cells.n_items) == (80, 10)
+    assert cells.overall.value == pytest.approx(1)
+    assert cells.within.value == pytest.approx(1)
     assert found.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
-    label = only(found := held_against(run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
+    label = only(found := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
     assert label.n_agents == 8
     assert any("10 labelled items are not in this run" in note for note in found.notes)
     assert any("different items" in note for note in found.notes)
 
 
-def test_means_of_cells_that_differ_by_rounding_alone_tie(run: RunFolder, tmp_path: Path) -> None:
+def test_means_of_cells_that_differ_by_rounding_alone_tie(labelled_run: RunFolder, tmp_path: Path) -> None:
     values = [[0.1, 0.1, 0.1], [0.1, 0.2, 0.0], [0.3, 0.0, 0.0], [0.2, 0.0, 0.1]]
     rows = [{"agent": AGENTS[i], "item": f"i{j}", "x": x} for i, row in enumerate(values) for j, x in enumerate(row)]
-    label = only(held_against(run, write(tmp_path / "l.csv", rows)))
+    label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
     assert label.spearman.method == "none: all agents have the same label"
 
 
-def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(run: RunFolder, tmp_path: Path) -> None:
+def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(
+    labelled_run: RunFolder, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     rows = [{"agent": agent, "item": f"i{j}", "correct": int(rng.random() < 0.5)} for agent in AGENTS for j in range(6)]
-    label = only(held_against(run, write(tmp_path / "l.csv", rows)))
+    label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
     assert all(one.label_low < one.label_high for one in label.disagreements)
     assert label.n_unexplained == 0
 
@@ -198,46 +207,49 @@ def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(r
     ],
 )
 def test_what_cannot_be_compared_is_a_dash_and_says_why(
-    run: RunFolder, tmp_path: Path, values: list[float], why: str
+    labelled_run: RunFolder, tmp_path: Path, values: list[float], why: str
 ) -> None:
-    label = only(held_against(run, write(tmp_path / "l.parquet", of_agents(values))))
+    label = only(held_against(labelled_run, write(tmp_path / "l.parquet", of_agents(values))))
     assert (label.spearman.value, label.kendall.value, label.auc) == (None, None, None)
     assert label.spearman.method == f"none: {why}"
     assert why in label.summary[0]
 
 
-def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction_is_said(
-    run: RunFolder, tmp_path: Path
+def test_perfect_agreement_has_no_interval_and_labels_of_wrong_sign_are_reported(
+    labelled_run: RunFolder, tmp_path: Path
 ) -> None:
-    perfect = only(held_against(run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
-    assert (perfect.spearman.value, perfect.spearman.low) == (pytest.approx(1), None)
+    perfect = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
+    assert perfect.spearman.value == pytest.approx(1)
+    assert perfect.spearman.low is None
     assert "no confidence interval" in perfect.summary[1]
     assert perfect.disagreements == ()
-    errors = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
+    errors = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
     assert any("change their sign" in sentence for sentence in errors.summary)
 
 
-def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(run: RunFolder, tmp_path: Path) -> None:
+def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(labelled_run: RunFolder, tmp_path: Path) -> None:
     file = write(tmp_path / "l.csv", [{"agent": "A0 ", "acc": 1}, {"agent": "zebra", "acc": 2}])
     with pytest.raises(ConfigError, match=r"'A0 ' .did you mean 'a0'.*'zebra'\. The run has a0, .*3 more") as caught:
         open_labels(file, KNOWN)
     assert caught.value.slug == "labels-unknown"
 
 
-def test_some_labels_of_nobody_are_counted_and_left_out(run: RunFolder, tmp_path: Path) -> None:
+def test_some_labels_of_nobody_are_counted_and_left_out(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = [*of_agents([8, 7, 6, 5, 4, 3, 2, 1]), {"agent": "a-0", "accuracy": 9}]
-    found = held_against(run, write(tmp_path / "l.csv", rows))
+    found = held_against(labelled_run, write(tmp_path / "l.csv", rows))
     assert only(found).n_agents == 8
     assert found.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
 
 
-def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(run: RunFolder, tmp_path: Path) -> None:
+def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(
+    labelled_run: RunFolder, tmp_path: Path
+) -> None:
     rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
     rows[0] |= {"agent": "Model Zero", "alias": "a0"}
     rows[1] |= {"agent": "example"}
     known = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
     table = open_labels(write(tmp_path / "l.csv", rows), known)
-    found = validate(run, table)
+    found = validate(labelled_run, table)
     assert only(found).n_agents == 8
     assert found.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
     with pytest.raises(
@@ -252,10 +264,12 @@ def test_an_alias_that_two_agents_share_finds_nobody() -> None:
     assert get_unique_aliases(agents) == {"y": "c"}
 
 
-def test_names_of_nobody_that_are_near_an_agent_without_a_label_come_first(run: RunFolder, tmp_path: Path) -> None:
+def test_names_of_nobody_that_are_near_an_agent_without_a_label_come_first(
+    labelled_run: RunFolder, tmp_path: Path
+) -> None:
     rows = [{"agent": f"other {n}", "accuracy": n} for n in range(6)]
     rows += [*of_agents([8, 7, 6, 5, 4, 3, 2]), {"agent": "A-7", "accuracy": 1}]
-    found = held_against(run, write(tmp_path / "l.csv", rows))
+    found = held_against(labelled_run, write(tmp_path / "l.csv", rows))
     assert (
         "7 of 14 labelled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
         in found.notes[0]
@@ -263,31 +277,31 @@ def test_names_of_nobody_that_are_near_an_agent_without_a_label_come_first(run: 
     assert found.notes[1] == "1 of 8 agents have no label: a7."
 
 
-def test_parts_that_do_not_compare_bar_no_place(run: RunFolder, tmp_path: Path) -> None:
-    run.write_facts(replace(run.read_facts(), n_components=2))
-    label = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
+def test_parts_that_do_not_compare_bar_no_place(labelled_run: RunFolder, tmp_path: Path) -> None:
+    labelled_run.write_facts(replace(labelled_run.read_facts(), n_components=2))
+    label = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
     assert all((one.rank_low, one.rank_high) == (1, 8) for one in label.disagreements)
     assert label.n_unexplained == 0
 
 
-def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path) -> None:
-    held_against(run, write(tmp_path / "l.csv", of_agents(range(8))))
-    assert ReportData(run).summary.labels is not None
-    fit_run(run, target="these-items")
-    data = ReportData(run)
+def test_labels_of_an_older_ranking_are_not_shown(labelled_run: RunFolder, tmp_path: Path) -> None:
+    held_against(labelled_run, write(tmp_path / "l.csv", of_agents(range(8))))
+    assert ReportData(labelled_run).summary.labels is not None
+    fit_run(labelled_run, target="these-items")
+    data = ReportData(labelled_run)
     assert data.summary.labels is None
     assert any("refers to an earlier ranking" in advice.message for advice in data.advice)
     assert "Agreement with labels" not in render_page(data)
-    run.remove("labels.json")
-    assert not any("labels.json" in advice.message for advice in ReportData(run).advice)
+    labelled_run.remove("labels.json")
+    assert not any("labels.json" in advice.message for advice in ReportData(labelled_run).advice)
 
 
-def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, tmp_path: Path) -> None:
+def test_the_report_shows_labels_and_every_name_in_them_as_text(labelled_run: RunFolder, tmp_path: Path) -> None:
     hostile = "<img src=x onerror=alert(1)>|\x1b[31m"
     rows = [{"agent": agent, hostile: value} for agent, value in zip(AGENTS, (1, 0, 1, 0, 0, 0, 1, 1), strict=True)]
     file = write(tmp_path / "l.jsonl", [*rows, {"agent": hostile, hostile: 1}])
-    held_against(run, file)
-    data = ReportData(run)
+    held_against(labelled_run, file)
+    data = ReportData(labelled_run)
     page, summary = render_page(data), render_markdown(data)
     assert "Agreement with labels" in page
     assert "<img" not in page.split("<main")[1].split("<script")[0]
@@ -338,7 +352,7 @@ def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, 
 
 
 def test_a_wrong_file_of_labels_ends_a_run_before_anything_is_asked(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     (tmp_path / "labels.csv").write_text("agent,acc\nb0,1\n", encoding="utf-8")
     for file, slug in (

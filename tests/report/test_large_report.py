@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from test_in_blocks import PLANS
-from test_schemas import content, validator
 
 from browsers import chromium, complaints, drawn
-from pools import answer_with, make_pool, nothing_predicted, source_of
+from narrowing import not_none
+from plan_options import PLAN_OPTIONS
 from report_runs import judged, with_values
 from run_folders import alike
+from schema_files import content, validator
+from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
@@ -40,13 +41,13 @@ K, J = 220, 12
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def large_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return judged(tmp_path_factory.mktemp("wide") / "run", pool=make_pool(K, J), design="cyclic", calls=3000)
 
 
 @pytest.fixture(scope="module")
-def data(run: RunFolder) -> ReportData:
-    return ReportData(run)
+def large_report(large_run: RunFolder) -> ReportData:
+    return ReportData(large_run)
 
 
 def test_many_agents_are_drawn_in_bins_of_means() -> None:
@@ -65,8 +66,8 @@ def test_many_agents_are_drawn_in_bins_of_means() -> None:
     np.testing.assert_array_equal(grid.tiles(order)[0], value[np.ix_(order, order)])
 
 
-def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None:
-    drawn_ones = {figure.slug: figure for figure in draw_figures(data)}
+def test_figures_of_many_agents_are_bounded_and_say_so(large_report: ReportData) -> None:
+    drawn_ones = {figure.slug: figure for figure in draw_figures(large_report)}
     for slug in ("agents", "agents-clustered"):
         assert len(drawn_ones[slug].frame.columns["value"]) <= MAX_TILES
         assert "mean over 3 × 3 agents" in drawn_ones[slug].note
@@ -74,34 +75,35 @@ def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None
     assert f"first {MAX_RANKED} of {K} agents" in drawn_ones["ranking"].note
 
 
-def test_of_many_items_every_so_manieth_is_drawn(data: ReportData) -> None:
-    lines = data.items.ordered * 500
-    many = with_values(data, items=with_values(data.items, ordered=lines))
+def test_of_many_items_every_so_manieth_is_drawn(large_report: ReportData) -> None:
+    lines = large_report.items.ordered * 500
+    many = with_values(large_report, items=with_values(large_report.items, ordered=lines))
     (figure,) = (figure for figure in draw_figures(many) if figure.slug == "difficulty")
     assert list(figure.frame.columns["position"]) == list(range(1, len(lines) + 1, 3))
     assert "One item in 3" in figure.note
 
 
-def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(data: ReportData) -> None:
-    trials = data.trials
+def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(large_report: ReportData) -> None:
+    trials = not_none(large_report.trials)
     few = with_values(
         trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
     )
-    small = with_values(data, trials=few)
+    small = with_values(large_report, trials=few)
 
     def named(page: str) -> dict[str, dict[str, str]]:
-        return json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
+        trials: dict[str, dict[str, str]] = json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
+        return trials
 
     alone, live = named(render_page(small)), named(render_page(small, live="/run/x/trials", home="/"))
     spoken = {agent for line in few.lines for agent in (line.first, line.second)}
-    assert alone["agents"] == {str(agent): data.agents.agents[agent] for agent in sorted(spoken)}
+    assert alone["agents"] == {str(agent): large_report.agents.agents[agent] for agent in sorted(spoken)}
     assert (live["agents"], live["items"]) == ({}, {})
 
 
 @pytest.mark.slow
-def test_a_long_ranking_is_folded_and_opens(run: RunFolder, data: ReportData) -> None:
-    page = run.file("report.html")
-    page.write_text(render_page(data), encoding="utf-8")
+def test_a_long_ranking_is_folded_and_opens(large_run: RunFolder, large_report: ReportData) -> None:
+    page = large_run.file("report.html")
+    page.write_text(render_page(large_report), encoding="utf-8")
     shown = (
         "return [...document.querySelector('table.sortable').tBodies[0].rows].filter((row) => row.offsetParent).length"
     )
@@ -127,27 +129,28 @@ def test_a_long_ranking_is_folded_and_opens(run: RunFolder, data: ReportData) ->
 
 
 @pytest.mark.parametrize("max_tiles", [MAX_TILES, 120])
-def test_tiles_of_cells_are_the_means_of_their_matrix(run: RunFolder, max_tiles: int) -> None:
-    evidence = Evidence(run)
+def test_tiles_of_cells_are_the_means_of_their_matrix(large_run: RunFolder, max_tiles: int) -> None:
+    evidence = Evidence(large_run)
     ranked = [evidence.scores.agent_ids[i] for i in np.random.default_rng(0).permutation(K)]
     grid = CellGrid(evidence, ranked, max_tiles=max_tiles)
     columns = np.argsort(-np.nanmean(evidence.scores.value, axis=0), kind="stable")
-    value = evidence.scores.value[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
+    rows = np.array([evidence.scores.agent_ids.index(agent) for agent in ranked])
+    value = evidence.scores.value[np.ix_(rows, columns)]
     per_row, per_column = grid.agents_per_row, grid.items_per_column
     assert grid.score.shape == (-(-K // per_row), -(-J // per_column))
     np.testing.assert_allclose(grid.score, bin_means(value, per_row, per_column), rtol=0, atol=1e-12)
     fitted = evidence.predicted.predict(np.arange(K)[:, None], np.arange(J))
     beyond = evidence.scores.value - fitted
-    beyond = beyond[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
+    beyond = beyond[np.ix_(rows, columns)]
     np.testing.assert_allclose(grid.residual, bin_means(beyond, per_row, per_column), rtol=0, atol=1e-12)
 
 
-def test_a_report_makes_no_matrix_of_scores(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_makes_no_matrix_of_scores(large_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(cells: CellIndex, values: Floats, *, empty: float) -> Floats:
         raise AssertionError(f"{len(values)} cells were made a matrix of {cells.n_agents} × {cells.n_items}.")
 
     monkeypatch.setattr(CellIndex, "to_matrix", refuse)
-    assert ReportData(run).summary.ranking
+    assert ReportData(large_run).summary.ranking
 
 
 def answers(plan: Plan) -> Floats:
@@ -172,7 +175,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def run_of(place: Path, how: str) -> RunFolder:
-    return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLANS[how])
+    return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLAN_OPTIONS[how])
 
 
 @pytest.mark.parametrize(
@@ -199,8 +202,8 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     alike(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
     alike(pairs, folder.read_pairs(), how)
-    assert (large.judge.swapped is None) == (large.trials.n_of_kind["answers differ"] == 0)
-    assert sum(large.trials.n_of_kind.values()) == len(folder.read_plan())
+    assert (not_none(large.judge).swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
+    assert sum(not_none(large.trials).n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
 
 
@@ -235,11 +238,11 @@ def timed(plan: Plan, n: int) -> Verdicts:
 
 
 def latency(source: TrialSource) -> Latency:
-    return TrialReading(source, nothing_predicted(source.plan)).latency
+    return not_none(TrialReading(source, nothing_predicted(source.plan)).latency)
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_seconds_and_keys_are_those_of_their_rows_and_a_sample_of_calls_is_called_one(
+def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_named_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, "dense")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from youden.data.folder.run_folder import RunFolder
 from youden.text.printable import to_file_name
 
@@ -19,7 +19,7 @@ TOOLS = Path(__file__).parents[1] / "tools"
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Path:
-    write_pool(tmp_path / "p.csv", group="<b>g")
+    write_pool_table(tmp_path / "p.csv", group="<b>g")
     text = (tmp_path / "p.csv").read_text(encoding="utf-8").replace("a3,", "../a: 3?,")
     (tmp_path / "p.csv").write_text(text, encoding="utf-8")
     write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, independent="pooled:10", out="run")

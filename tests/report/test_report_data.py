@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, nothing_predicted, source_of
+from narrowing import not_none, untyped
 from report_runs import by_ability, judged
+from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -39,7 +40,7 @@ from youden.study.judged_runs import AlignedRuns, read_judged_run
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Trials
 from youden.types.columns import columns_of
 from youden.types.facts import RankingRow
-from youden.types.pool import Floats
+from youden.types.pool import Bools, Floats
 
 
 def row(agent: str, ability: float | None, rank_low: int, rank_high: int, **more: Any) -> RankingRow:
@@ -81,14 +82,14 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
     data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
     lines = data.summary.ranking
     for line in lines:
-        tied = data.tied[line.agent]
+        tied = not_none(data.tied[line.agent])
         assert line.agent not in tied
         assert line.rank_interval[1] - line.rank_interval[0] >= len(tied)
         assert (
             line.simultaneous_rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.simultaneous_rank_high
         )
         apart_though_overlapping += sum(
-            other.low <= line.high and line.low <= other.high
+            not_none(other.low) <= not_none(line.high) and not_none(line.low) <= not_none(other.high)
             for other in lines
             if other.agent not in (line.agent, *tied)
         )
@@ -101,10 +102,10 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
 
     data = ReportData(judged(tmp_path / "run", answers=answers))
     assert data.summary.facts.unique_best is None
-    assert len(data.summary.facts.choice.candidates) == 4
+    assert len(not_none(data.summary.facts.choice).candidates) == 4
     for line in data.summary.ranking:
         assert line.ranks == line.simultaneous_ranks == "1–5"
-        assert line.low < line.high
+        assert not_none(line.low) < not_none(line.high)
         assert len(data.tied[line.agent] or ()) == 4
 
 
@@ -121,7 +122,7 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
         assert "Rankings by two random halves of the partners correlate at ρ = " in text
 
 
-def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
+def test_alternative_rankings_of_the_terminal_are_in_the_report_and_its_summary(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(8, 12), holdout=0.0))
     assert len(data.summary.standings) > 0
     for line in data.summary.standings:
@@ -147,9 +148,9 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
 def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
     (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
     columns = chart.frame.columns
-    assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
-    for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
-        assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
+    low, distance, high = (np.array(columns[name], dtype=np.float64) for name in ("low", "distance", "high"))
+    assert distance.sum() == pytest.approx(0, abs=1e-4)
+    assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
     assert "minus the average agent's" in json.dumps(chart.spec)
 
 
@@ -158,7 +159,7 @@ def small_plan(**columns: list[int]) -> Plan:
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
     n = len(columns["item"])
     filled = {"replicate": [0] * n, "block": [-1] * n} | columns
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.array(column, dtype=np.int8 if name == "trial_type" else np.int32) for name, column in filled.items()
     }
     return replace(plan, trials=Trials(**arrays))
@@ -311,31 +312,32 @@ def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
 
 
 def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
-    def some(plan: Plan) -> np.ndarray:
-        return np.arange(len(plan)) % 10 == 3
+    def some(plan: Plan) -> Bools:
+        return np.equal(np.arange(len(plan)) % 10, 3)
 
     folder = judged(tmp_path / "run", missing=some, holdout=0.2)
     data = ReportData(folder)
     assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
     assert data.plan is not None
     assert sum(n for reason, n in data.summary.missing_reasons if reason.endswith("refused")) == 32
-    assert data.summary.calls.n_calls - data.summary.calls.n_missing == 288
-    assert sum(data.trials.n_of_kind.values()) == data.trials.n_all == 320
-    assert data.trials.n_of_kind["no answer"] == 32
-    assert len(data.trials.texts) == 40
-    texts, sample = data.trials.texts, data.trials
+    assert not_none(data.summary.calls).n_calls - not_none(data.summary.calls).n_missing == 288
+    sample = not_none(data.trials)
+    texts = sample.texts
+    assert sum(sample.n_of_kind.values()) == sample.n_all == 320
+    assert sample.n_of_kind["no answer"] == 32
+    assert len(texts) == 40
     for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
         other = line.item if line.other_item is None else line.other_item
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
         assert texts[second] == f"agent {line.second} says something of item {other}"
     assert {advice.slug for advice in data.advice} >= {"missing"}
-    assert data.holdout.n_cells <= 8
+    assert not_none(data.holdout).n_cells <= 8
     np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
     grid = data.agents.value
     assert grid[0, 1] == pytest.approx(0.9, abs=1e-9)
     assert np.isnan(np.diag(grid)).all()
     assert len(data.items.ordered) == 8
-    assert data.items.hardest[0].text.startswith("item ")
+    assert not_none(data.items.hardest[0].text).startswith("item ")
 
 
 def apart(
@@ -343,7 +345,7 @@ def apart(
 ) -> list[bool]:
     """Of agents with these abilities in two runs; places: one's and the other's, or both."""
     one, other = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
-    return _find_different([(one, other)] * len(lines), np.array(lines).T)
+    return untyped(_find_different)([(one, other)] * len(lines), np.array(lines).T)
 
 
 def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_error() -> None:
@@ -366,7 +368,7 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
 
 def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
-    result = read_result(folder)
+    result = not_none(read_result(folder))
     sources = Sources(folder, find_calling_judge(result))
     little = TrialSample(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
     assert 0 < len(little.lines) < 20
@@ -378,8 +380,9 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "run-pool")
     data = ReportData(folder)
     assert any(advice.message.startswith("The pool cannot be read") for advice in data.advice)
-    assert data.trials.texts == []
-    assert set(data.trials.first) == {-1}
+    sample = not_none(data.trials)
+    assert sample.texts == []
+    assert set(sample.first) == {-1}
 
 
 def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
@@ -409,12 +412,13 @@ def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Pat
 
 def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     def nearly(plan: Plan) -> Floats:
-        return by_ability(plan) + 0.004 * (plan.trial_type == PAIRED) * np.random.default_rng(0).random(len(plan))
+        noise = 0.004 * np.random.default_rng(0).random(len(plan))
+        return by_ability(plan) + np.where(plan.trial_type == PAIRED, noise, 0.0)
 
     one = judged(tmp_path / "one", answers=nearly)
     two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0))
     data = Comparison(one, two)
-    assert data.correlation.value == pytest.approx(-1)
+    assert not_none(data.correlation).value == pytest.approx(-1)
     pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
     assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.summary)
@@ -426,10 +430,10 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
         ("a3", 4, 2),
         ("a4", 5, 1),
     ]
-    (_, n, yes_yes, *_, no_no, differ), independent = data.answers.rows
+    (_, n, yes_yes, *_, no_no, differ), independent = not_none(data.answers).rows
     assert (n, yes_yes, no_no, differ) == ("160", "0", "0", "100.0")
     assert independent == ["independent", "160", "0", "0", "0", "160", "0.0"]
-    assert data.trials.n_of_kind["judges differ"] == 160
+    assert not_none(data.trials).n_of_kind["judges differ"] == 160
 
 
 def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pytest
 import vl_convert
 from jsonschema import ValidationError
 
 from commands import Youden
-from pools import make_pool
+from hostile_pools import make_pool_with_hostile_texts
+from narrowing import not_none
 from report_runs import judged, with_values
+from small_pools import make_pool
 from youden.errors import RunFolderError
 from youden.report.charts import vega
 from youden.report.charts.vega import picture_spec, spec_digest
@@ -30,51 +31,32 @@ from youden.report.data.report import ReportData
 from youden.report.pages.embed import format_breakable, to_script_json
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.text.sentences import escape_markdown
-from youden.types import Agent, Item, Pool
-
-HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
-HOSTILE_ID = HOSTILE.replace("\x1b", "")
-"""An id with a control character is refused on reading, so none gets this far."""
 
 
-def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_said_to_be_too_high(
+def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     tmp_path: Path,
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(7, 20))
     facts = folder.read_facts()
-    assert facts.choice.candidates
+    choice = not_none(facts.choice)
+    assert choice.candidates
     data = ReportData(folder)
-    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(facts.choice.p_best)
-    (first, chance), *_ = facts.choice.p_best.items()
-    assert chance == max(facts.choice.p_best.values())
-    said = data.summary.chances
+    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(choice.p_best)
+    (first, chance), *_ = choice.p_best.items()
+    assert chance == max(choice.p_best.values())
+    said = not_none(data.summary.chances)
     assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
     assert "all others: " in said
     assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
     assert escape_markdown(said) in render_markdown(data)
     assert said in render_page(data)
-    folder.write_facts(replace(facts, choice=replace(facts.choice, candidates=(), regret_bound=0.0)))
+    folder.write_facts(replace(facts, choice=replace(choice, candidates=(), regret_bound=0.0)))
     assert ReportData(folder).summary.chances is None
     less = json.loads(folder.file("fit.json").read_bytes())
     del less["choice"]["p_best"]
     folder.write_text("fit.json", json.dumps(less))
     with pytest.raises(RunFolderError, match=r"p_best.*run-file-damaged"):
         ReportData(folder)
-
-
-def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:
-    """Ids, groups, prompts and responses that try to become something other than text."""
-    pool = make_pool(n_agents, n_items)
-    texts = pool.texts.copy()
-    for cell in np.ndindex(texts.shape):
-        texts[cell] = f"{texts[cell]} {HOSTILE}<script>document.title='pwned'</script>"
-    texts[0, 0] += "<b>long</b> " * (length // 12)
-    return Pool(
-        agents=tuple(Agent(f"{agent.id}{HOSTILE_ID}", group=f"{agent.group}{HOSTILE_ID}") for agent in pool.agents),
-        items=tuple(Item(f"{item.id}{HOSTILE_ID}", prompt=f"{item.prompt}{HOSTILE}") for item in pool.items),
-        texts=texts,
-        name="hostile",
-    )
 
 
 class Elements(HTMLParser):
@@ -105,12 +87,12 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return render_page(ReportData(judged(tmp_path_factory.mktemp("r") / "run", pool=hostile_pool())))
+    return render_page(ReportData(judged(tmp_path_factory.mktemp("r") / "run", pool=make_pool_with_hostile_texts())))
 
 
 def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
     """The specifications of a page's figures by slug. Raises: where one does not fit Vega-Lite's schema."""
-    data = re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL)
+    data = not_none(re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL))
     specs = {slug: figure["spec"] for slug, figure in json.loads(data[1]).items()}
     for spec in specs.values():
         alt.TopLevelSpec.validate(spec)
@@ -130,7 +112,7 @@ def test_the_policy_names_every_script_by_its_hash_and_nothing_else_may_run(host
     page = Elements(hostile_page)
     (policy,) = [str(attributes["content"]) for tag, attributes in page.found if "Content-Security" in str(attributes)]
     hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in page.scripts}
-    allowed = re.search(r"script-src ([^;]*);", policy)
+    allowed = not_none(re.search(r"script-src ([^;]*);", policy))
     assert set(allowed[1].split()) == hashes
     assert "default-src 'none'" in policy
     assert "connect-src 'none'" in policy
@@ -168,7 +150,7 @@ def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch
     assert 'id="trial-table"' in page
 
 
-def test_a_page_draws_by_the_vega_that_draws_pictures_and_its_script_ends_where_it_should() -> None:
+def test_a_page_uses_the_vega_version_of_the_images_and_its_script_is_closed() -> None:
     version = vl_convert.get_vega_version()
     assert f"vega-{version}.js.gz" == vega.BUNDLE, "Make it again: python docs/making/vega_script.py"
     assert version in vega.load_script()
@@ -229,7 +211,7 @@ def test_what_cannot_be_drawn_is_a_clear_error(youden: Youden, tmp_path: Path, w
 def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
     from markdown_it import MarkdownIt
 
-    data = ReportData(judged(tmp_path / "run", pool=hostile_pool()))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool_with_hostile_texts()))
     text, n_columns = render_markdown(data), 6 + len(data.summary.columns)
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert {tag for tag, _ in Elements(shown).found} <= {

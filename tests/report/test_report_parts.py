@@ -9,8 +9,9 @@ import altair as alt
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool, nothing_predicted, source_of
-from report_runs import by_ability, judged, with_values
+from narrowing import not_none
+from report_runs import Answers, by_ability, judged, with_values
+from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from worlds import analysed
 from youden import make_plan
 from youden.pipeline.fitted_run import fit_run
@@ -71,7 +72,7 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
     }
 
 
-def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_says_nothing_nowhere() -> None:
+def test_a_ranking_check_is_merged_with_an_equal_warning_and_a_note_is_omitted() -> None:
     doubts = RankingChecks(
         None,
         (),
@@ -101,7 +102,7 @@ def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) 
 
     folder = judged(tmp_path / "run", answers=answers)
     data = ReportData(folder)
-    assert (data.judge.tpr, data.judge.fpr, data.judge.yes) == (0.75, 0.25, (1.0, 0.0))
+    assert (not_none(data.judge).tpr, not_none(data.judge).fpr, not_none(data.judge).yes) == (0.75, 0.25, (1.0, 0.0))
     page = " ".join(render_page(data).split())
     assert "are 0.750 on average for pairs from one item and 0.250 for pairs from two" in page
     assert "it says yes to 100.0 % and to 0.0 % (false positives)" in page
@@ -116,8 +117,8 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
         source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
     ).judge
     assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
-    assert (found.retest.n, found.retest.n_same) == (1, 0)
-    assert (found.swapped.n, found.swapped.n_same) == (1, 1)
+    assert (not_none(found.retest).n, not_none(found.retest).n_same) == (1, 0)
+    assert (not_none(found.swapped).n, not_none(found.swapped).n_same) == (1, 1)
 
 
 def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
@@ -156,12 +157,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     )
 
 
-def test_an_agent_that_fails_on_an_item_loses_there_and_its_worst_trials_are_in_the_file(data: ReportData) -> None:
+def test_an_agent_that_fails_on_an_item_is_last_there_and_its_worst_trials_are_saved(data: ReportData) -> None:
     page = data.pages[0]
     assert data.item_ids[page.loses[0][0]] == data.item_ids[2]
     assert page.loses[0][2] < -0.2
     assert page.high[0][1] >= page.low[0][1]
-    carried = {line.row: line for line in data.trials.lines}
+    carried = {line.row: line for line in not_none(data.trials).lines}
     assert {carried[row].item for row in page.worst[:4]} == {2}
     assert all(set(one.worst) <= set(carried) for one in data.pages)
 
@@ -171,7 +172,7 @@ def test_the_head_says_by_whom_when_at_what_cost_and_on_how_many_items(data: Rep
     assert run.compared == "7 of 8 items compared"
     assert (run.judge, run.spent) == ("test", "320 calls, $0.00")
     assert len(run.judged_on) == len("2026-11-22")
-    dear = [with_values(run, calls=replace(run.calls, usd=usd)).spent for usd in (None, 0.0042, 1234.5)]
+    dear = [with_values(run, calls=replace(not_none(run.calls), usd=usd)).spent for usd in (None, 0.0042, 1234.5)]
     assert dear == ["320 calls, cost unknown", "320 calls, $0.0042", "320 calls, $1,234.50"]
     assert with_values(run, calls=None).spent == "calls and cost not recorded"
 
@@ -185,7 +186,7 @@ def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
     few = ReportData(
         judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, independent="pooled:12")
     )
-    assert few.partners_seen < 0.3
+    assert not_none(few.partners_seen) < 0.3
     assert not few.can_assess_additivity
     assert '<details class="part"><summary><h3>Additivity</h3> <span>cannot be assessed' in render_page(few)
     assert "additivity" not in {one.slug for one in few.advice}
@@ -240,8 +241,8 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
 
 def test_lengths_and_spread() -> None:
     ability = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
-    assert length_correlation(ability, 10 * ability) == (pytest.approx(1.0), len(ability))
-    assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == (pytest.approx(1.0), len(ability))
+    assert length_correlation(ability, 10 * ability) == pytest.approx((1.0, len(ability)))
+    assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == pytest.approx((1.0, len(ability)))
     assert length_correlation(ability, None) is None
     assert length_correlation(ability[:4], ability[:4]) is None
     assert agreeing_fraction(pair_of(np.full((4, 4), 0.9)), min_agreement=0.8) == 1.0
@@ -269,10 +270,10 @@ def cloned(plan: Plan) -> Floats:
     return np.where(plan.trial_type == PAIRED, np.where(both, 1.0, paired), 0.0)
 
 
-def report_of(folder: Path, **keys: object) -> ReportData:
+def report_of(folder: Path, *, answers: Answers) -> ReportData:
     pool = make_pool(8, 40)
     agents = (*pool.agents[:7], Agent("<b>z</b>", "odd"))
-    return ReportData(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), **keys))  # type: ignore[arg-type]
+    return ReportData(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), answers=answers))
 
 
 def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnings(tmp_path: Path) -> None:
@@ -290,14 +291,16 @@ def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnin
     )
 
 
-def test_a_report_names_flagged_groups_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:
+def test_a_report_names_and_outlines_flagged_groups_and_opens_the_checks(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=cloned)
     assert "pairs" in {doubt.slug for doubt in data.checks.warnings}
-    assert [set(group.agents) for group in data.checks.pairs.groups] == [{"a6", "<b>z</b>"}]  # type: ignore[union-attr]
+    assert [set(group.agents) for group in not_none(data.checks.pairs).groups] == [{"a6", "<b>z</b>"}]
     page = render_page(data)
     assert "agree more than any honest group on record: a6, &lt;b&gt;z&lt;/b&gt; (agreement 1.0" in page
     drawn = {figure.slug: figure for figure in draw_figures(data)}
-    assert len(drawn["pairs"].spec["layer"]) == 2  # type: ignore[arg-type]
+    layers = drawn["pairs"].spec["layer"]
+    assert isinstance(layers, list)
+    assert len(layers) == 2
     alt.TopLevelSpec.validate(drawn["pairs"].spec)
     assert set(drawn["pairs-beyond"].frame.columns["flagged"]) == {"yes", "no"}
 

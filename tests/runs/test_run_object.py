@@ -11,13 +11,15 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import youden as package
-from commands import Youden, wire_judge, write_config, write_pool
-from pools import make_pool
+from commands import Youden, wire_judge, write_config, write_pool_table
+from narrowing import not_none
+from small_pools import make_pool
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item
@@ -35,7 +37,7 @@ CALLS = 150
 def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with mine.csv and its run runs/first, made by a call."""
     place = tmp_path_factory.mktemp("first")
-    write_pool(place / "mine.csv")
+    write_pool_table(place / "mine.csv")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         package.run("mine.csv", out="runs/first", calls=CALLS, seed=3)
@@ -164,7 +166,7 @@ def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: R
         RunFolderError, match=r"1 agent came to its pool\. .*youden extend agents runs/fewer .*\[run-mismatch\]"
     ):
         package.run(frame, out="runs/fewer", calls=CALLS)
-    assert fewer.extend(frame).facts.extension.joined == ("a0",)
+    assert not_none(fewer.extend(frame).facts.extension).joined == ("a0",)
     youden("report", "runs/fewer").well()
 
 
@@ -179,15 +181,15 @@ def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: R
     ],
 )
 def test_a_wrong_key_is_one_error_that_names_it(
-    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, object], said: str
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], said: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    write_pool(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     with pytest.raises(ConfigError, match=said):
-        package.run("mine.csv", out="runs/r", **keys)  # type: ignore[arg-type]
+        package.run("mine.csv", out="runs/r", **keys)
     if "call" in keys:
         with pytest.raises(ConfigError, match=said):
-            package.run(package.read_pool("mine.csv"), out="runs/r", **keys)  # type: ignore[arg-type]
+            package.run(package.read_pool("mine.csv"), out="runs/r", **keys)
         assert not Path("runs").exists()
 
 
@@ -201,46 +203,46 @@ def test_a_wrong_key_is_one_error_that_names_it(
         ({"calls": 0}, "'calls' is 0"),
     ],
 )
-def test_an_extension_of_nothing_or_of_two_things_is_refused(first: Run, options: dict[str, object], said: str) -> None:
+def test_an_extension_of_nothing_or_of_two_things_is_refused(first: Run, options: dict[str, Any], said: str) -> None:
     before = tables(first)
     with pytest.raises(ConfigError, match=rf"{said}.* Correct them\. \[extend-options\]"):
-        first.extend(**options)  # type: ignore[arg-type]
+        first.extend(**options)
     assert tables(first) == before
 
 
 @pytest.fixture
-def paid(youden: Youden, server: WireServer, tmp_path: Path) -> dict[str, object]:
+def paid(youden: Youden, server: WireServer, tmp_path: Path) -> dict[str, Any]:
     """Keys of a run by a judge that costs a dollar per million tokens."""
     frame_of(make_pool(5, 8)).to_csv(tmp_path / "answers.csv", index=False)
     return {"judge": wire_judge(server.url, price=1), "calls": 110, "independent": "pooled:20"}
 
 
 def test_the_cap_stops_a_run_and_the_same_call_resumes_it(
-    paid: dict[str, object], server: WireServer, capsys: pytest.CaptureFixture[str]
+    paid: dict[str, Any], server: WireServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(BudgetError):
-        package.run("answers.csv", out="runs/r", max_cost=0.005, **paid)  # type: ignore[arg-type]
+        package.run("answers.csv", out="runs/r", max_cost=0.005, **paid)
     n_stored = server.n_requests
     assert 0 < n_stored < 110
-    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     assert server.n_requests == len(run.verdicts) == 110
     assert run.facts.calls is not None
     assert run.facts.calls.usd == pytest.approx(110 * 101e-6)
-    package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     assert server.n_requests == 110
     assert capsys.readouterr() == ("", ""), "without a terminal or a notebook there is no progress bar"
 
 
-async def test_a_run_in_a_running_event_loop(paid: dict[str, object], server: WireServer) -> None:
+async def test_a_run_in_a_running_event_loop(paid: dict[str, Any], server: WireServer) -> None:
     asyncio.get_running_loop()
-    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     assert server.n_requests == 110
     assert len(run.extend(calls=20, max_cost=1.0).verdicts) == 130
     assert server.n_requests == 130
 
 
-def test_a_second_judge_is_a_run_of_its_own(paid: dict[str, object], server: WireServer, youden: Youden) -> None:
-    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+def test_a_second_judge_is_a_run_of_its_own(paid: dict[str, Any], server: WireServer, youden: Youden) -> None:
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     write_config(Path("b.yaml"), **wire_judge(server.url, model="b"))
     second = run.rejudge("b.yaml", calls=60)
     assert second.path == Path("runs/r-by-b")
@@ -255,8 +257,8 @@ def test_a_second_judge_is_a_run_of_its_own(paid: dict[str, object], server: Wir
     assert (exported.n_answers, exported.n_unanswered) == (len(second.verdicts), 0)
 
 
-def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, object], server: WireServer) -> None:
-    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, Any], server: WireServer) -> None:
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     grown = frame_of(make_pool(6, 8))
     server.behave = lambda n, body: Reply(same_item(body)) if n < 130 else Reply("", status=401)
     with pytest.raises(YoudenError):
@@ -271,11 +273,10 @@ def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, o
 
 
 async def test_the_whole_api_in_one_example_that_runs_in_a_notebook_too(
-    youden: Youden, server: WireServer, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, server: WireServer, tmp_path: Path
 ) -> None:
     """In a running event loop, by a paid judge; every request is paid for once, whoever makes it."""
-    import youden
-
+    monkeypatch.chdir(tmp_path)
     frame = frame_of(make_pool(7, 20)).replace({"agent": {"a0": "prod", "a1": "new"}})
     frame[frame.agent != "a6"].to_csv("answers.csv", index=False)
     labels = frame[["agent", "item"]].assign(label=[float(name == "new") for name in frame.agent]).iloc[::3]
@@ -284,25 +285,28 @@ async def test_the_whole_api_in_one_example_that_runs_in_a_notebook_too(
     del judge["price"]
     write_config(tmp_path / "configs" / "judges" / "gpt-4o-mini.yaml", **judge)
 
-    pool = youden.read_pool("answers.csv")
-    plan = youden.make_plan(pool, calls=1000, seed=0)
+    pool = package.read_pool("answers.csv")
+    plan = package.make_plan(pool, calls=1000, seed=0)
     cost = plan.cost("gpt-4o-mini")
-    verdicts = youden.judge(plan, judge="gpt-4o-mini", max_cost=2.0)
-    ranking = youden.rank(verdicts)
+    verdicts = package.judge(plan, judge="gpt-4o-mini", max_cost=2.0)
+    ranking = package.rank(verdicts)
     rates = verdicts.rates()
     scores = rates.training_scores()
     held_out = rates.holdout_scores()
-    model = youden.ClippedLinear().fit(scores)
-    run = youden.run(pool, judge="gpt-4o-mini", max_cost=2.0, out="runs/first")
+    model = package.ClippedLinear().fit(scores)
+    run = package.run(pool, judge="gpt-4o-mini", max_cost=2.0, out="runs/first")
     first = run.ranking
     report = run.report("report.html")
     n_judged = len(run.plan)
     run.extend(frame, max_cost=2.0)
     gate = run.gate("new", baseline="prod")
     quality = run.quality(labels)
-    study = youden.compare(youden.read_run("runs/first"), run)
+    study = package.compare(package.read_run("runs/first"), run)
 
-    assert (cost.calls, server.n_requests) == (len(plan), len({*verdicts.request_hash, *run.verdicts.request_hash}))
+    assert (cost.calls, server.n_requests) == (
+        len(plan),
+        len({*not_none(verdicts.request_hash), *not_none(run.verdicts.request_hash)}),
+    )
     assert set(ranking.agent) == set(first.agent) == {"prod", "new", "a2", "a3", "a4", "a5"}
     assert model.ability_.shape == (6,)
     assert held_out.value.shape == scores.value.shape
@@ -342,6 +346,7 @@ async def test_a_killed_call_is_resumed_by_the_same_call(tmp_path: Path) -> None
         assert run.tables() == by_call
 
 
+@pytest.mark.slow
 def test_youden_run_is_the_function_after_every_submodule_is_imported(tmp_path: Path) -> None:
     script = f"""
 import importlib, pkgutil

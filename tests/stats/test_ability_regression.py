@@ -23,7 +23,7 @@ def _fit_drawn_labels(rng: np.random.Generator, ability: np.ndarray, truth: np.n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", [1, -1])
-def test_a_curved_relation_is_estimated_better_than_by_a_line_and_covered_among_weak_and_strong_agents(
+def test_a_curved_relation_is_estimated_better_than_by_a_line_and_covered(
     direction: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logit quality is convex (or concave) in ability: nearly flat on one side, steep on the other."""
@@ -59,7 +59,7 @@ def test_agents_without_labels_keep_the_order_of_their_abilities() -> None:
     assert (np.diff(estimates.predicted[N_AGENTS:]) > 0).all()
 
 
-def test_the_curve_is_monotone_over_the_range_of_abilities_and_bends_as_the_labels_do() -> None:
+def test_the_curve_is_monotone_over_the_abilities_and_bends_as_the_labels_do() -> None:
     rng = np.random.default_rng(6)
     z = np.linspace(-2, 2, N_AGENTS)
     truth = expit(1.2 * np.log1p(np.exp(2 * z)) - 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-def dense(matrix: np.ndarray, **options: float) -> Solution:
+def dense(matrix: np.ndarray, **options: Any) -> Solution:
     agent, item = np.nonzero(~np.isnan(matrix))
     return solve_additive(
         agent, item, matrix[agent, item], n_agents=matrix.shape[0], n_items=matrix.shape[1], **options
@@ -86,7 +86,7 @@ def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarra
 
 @settings(max_examples=30, deadline=None)
 @given(problem=problems())
-def test_the_solution_is_that_of_numpy_lstsq_and_so_are_fitted_scores_at_the_default_ridge(problem: Problem) -> None:
+def test_the_solution_and_fitted_scores_at_the_default_ridge_equal_numpy_lstsq(problem: Problem) -> None:
     found = problem.solve(ridge=0.3)
     ability, difficulty = lstsq_twin(problem, ridge=0.3)
     np.testing.assert_allclose(found.ability, ability, atol=1e-11)
@@ -260,7 +260,7 @@ def test_scores_that_are_all_0_are_fitted_and_what_is_returned_is_read_only() ->
         ({"ridge": np.nan}, "ridge"),
     ],
 )
-def test_wrong_input_is_refused_by_slug(change: dict[str, object], slug: str) -> None:
-    given_: dict[str, object] = {"agent": [0, 1], "item": [0, 1], "score": [0.1, 0.2], "weight": [1.0, 2.0], **change}
+def test_wrong_input_is_refused_by_slug(change: dict[str, Any], slug: str) -> None:
+    given_: dict[str, Any] = {"agent": [0, 1], "item": [0, 1], "score": [0.1, 0.2], "weight": [1.0, 2.0], **change}
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
         solve_additive(**given_, n_agents=2, n_items=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import estimate_mean_abilities
@@ -117,7 +117,7 @@ def test_the_order_of_agents_and_trials_is_irrelevant(soft: float) -> None:
     rates = answers.rates(items_vary=True)
 
     order, rows = rng.permutation(K), rng.permutation(len(answers.answer))
-    new_position = np.argsort(order)
+    new_position = np.argsort(order).astype(np.int32)
     permuted = make_totals(
         new_position[answers.first][rows],
         new_position[answers.second][rows],
@@ -138,8 +138,14 @@ def test_the_sides_of_a_trial_are_exchangeable_and_chunks_add_up() -> None:
 
     half = len(answers.answer) // 2
     parts = [
-        make_totals(*(column[rows] for column in columns), n_agents=K)
-        for columns in [(answers.first, answers.second, answers.answer, answers.item, answers.other_item)]
+        make_totals(
+            answers.first[rows],
+            answers.second[rows],
+            answers.answer[rows],
+            answers.item[rows],
+            answers.other_item[rows],
+            n_agents=K,
+        )
         for rows in (slice(half), slice(half, None))
     ]
     merged = parts[0].merged(parts[1]).estimate_rates()
@@ -230,8 +236,8 @@ def test_answers_about_one_text_are_not_independent_for_items_like_these() -> No
     rng = np.random.default_rng(6)
     texts = rng.random((K, J)) < 0.05
     n = 12_000
-    first, item, other_item = rng.integers(0, K, n), rng.integers(0, J, n), rng.integers(0, J, n)
-    second = (first + rng.integers(1, K, n)) % K
+    first, item, other_item = (rng.integers(0, size, n).astype(np.int32) for size in (K, J, J))
+    second = ((first + rng.integers(1, K, n)) % K).astype(np.int32)
     answer = (texts[first, item] | texts[second, other_item]).astype(float)
     totals = make_totals(first, second, answer, item, other_item, n_agents=K)
     these, like_these = (totals.estimate_rates(items_vary=vary) for vary in (False, True))

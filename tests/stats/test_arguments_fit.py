@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ def scores(**changes: Any) -> Scores:
 MODEL = ClippedLinear().fit(scores())
 HELD = scores(role="holdout")
 
+
+def fit_held(name: str) -> object:
+    return stats.BASELINES.load(name)().fit(HELD)
+
+
 REFUSED: dict[str, Callable[[], object]] = {
     "covariance, not square": lambda: stats.CentredCovariance(np.ones((4, 3)), THREE),
     "covariance, freedom of others": lambda: stats.CentredCovariance(np.eye(4), THREE),
@@ -102,10 +108,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "columns of scores, too few items": lambda: Scores(
         scores().cells, role="train", kind="row", agent_ids=tuple("abcd"), item_ids=tuple("xy")
     ),
-    **{
-        f"{name} learns from held-out cells": lambda name=name: stats.BASELINES.load(name)().fit(HELD)
-        for name in stats.BASELINES
-    },
+    **{f"{name} learns from held-out cells": partial(fit_held, name) for name in stats.BASELINES},
 }
 
 

@@ -16,6 +16,7 @@ from youden import ClippedLinear
 from youden.errors import ConfigError, StatisticsError
 from youden.stats import BASELINES, LINKS, Rasch, curl_quantiles
 from youden.stats import baselines as nuclear_norm
+from youden.stats.additive.rasch import RaschMethod
 from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
 from youden.types import Scores
 from youden.types.pool import Floats
@@ -184,14 +185,15 @@ def quasi_twin(value: Floats, link: str, *, ridge: float) -> Floats:
     K, J = value.shape
 
     def eta(x: Floats) -> Floats:
-        return x[:K, None] - (x[K:] - x[K:].mean())
+        return np.asarray(x[:K, None] - (x[K:] - x[K:].mean()))
 
     def loss(x: Floats) -> float:
         mu = mean(eta(x)[seen])
         penalty = (x[:K] ** 2).sum() + ((x[K:] - x[K:].mean()) ** 2).sum()
         return float(-(p * np.log(mu) + (1 - p) * np.log1p(-mu)).sum() + ridge / 2 * penalty)
 
-    return 2 * mean(eta(minimize(loss, np.zeros(K + J), method="BFGS", options={"gtol": 1e-7}).x)) - 1
+    optimum: Floats = minimize(loss, np.zeros(K + J), method="BFGS", options={"gtol": 1e-7}).x
+    return np.asarray(2 * mean(eta(optimum)) - 1)
 
 
 @CURVED
@@ -206,7 +208,7 @@ def test_quasi_likelihood_is_at_its_optimum(link: str, seed: int) -> None:
 
 @CURVED
 @pytest.mark.parametrize("method", ["least-squares", "quasi"])
-def test_a_matrix_additive_on_the_link_is_given_back(link: str, method: str) -> None:
+def test_a_matrix_additive_on_the_link_is_given_back(link: str, method: RaschMethod) -> None:
     theta, b = np.array([0.1, 0.5, 0.9]), np.array([-0.4, -0.1, 0.2, 0.3])
     value = LINKS[link].inverse(theta[:, None] - b)
     value[1, 2] = np.nan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from youden.errors import StatisticsError
 from youden.stats import solve_additive
 
 
-def saturated(seed: int, *, spread: float = 0.5) -> dict[str, np.ndarray | int]:
+def saturated(seed: int, *, spread: float = 0.5) -> dict[str, Any]:
     """Either side the smaller; plain predictions leave the box at spread .5, seldom at .2."""
     rng = np.random.default_rng(seed)
     n_agents, n_items = (int(size) for size in rng.permutation([rng.integers(2, 12), rng.integers(2, 30)]))

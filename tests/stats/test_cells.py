@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
@@ -12,7 +14,7 @@ from youden.stats import cells_from_arrays, cells_from_matrix, solve_additive, s
 MILLION = 1_000_000
 
 
-def million(**change: tuple[int, float]) -> dict[str, np.ndarray]:
+def million(**change: tuple[int, float]) -> dict[str, Any]:
     columns = {
         "agent": np.arange(MILLION, dtype=np.int32) % 100,
         "item": np.arange(MILLION, dtype=np.int32) // 100,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from narrowing import not_none
 from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.trials.best_selection import (
     Choice,
@@ -51,7 +52,7 @@ def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correl
     lost = left_out = 0
     for _ in range(n):
         ability = truth + root @ rng.standard_normal(K)
-        found = chosen(ability, covariance)
+        found = not_none(chosen(ability, covariance))
         (taken,) = found.agents
         lost += truth.max() - truth[taken] > found.regret_bound
         own = truth[taken] - truth.mean() + ability.mean()
@@ -84,7 +85,7 @@ def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name
     root, n = np.linalg.cholesky(covariance), 120
     lost = left_out = 0
     for _ in range(n):
-        found = chosen(truth + root @ rng.standard_normal(K), covariance, top=top)
+        found = not_none(chosen(truth + root @ rng.standard_normal(K), covariance, top=top))
         assert len(found.agents) == top
         edge = np.sort(truth)[-top]
         lost += edge - truth[list(found.agents)].min() > found.regret_bound
@@ -95,22 +96,22 @@ def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name
 
 def test_a_look_that_has_a_part_of_the_error_asks_for_more() -> None:
     ability, covariance = np.linspace(0.1, 0, 8), spread(8, np.full(8, 0.02), 0.0)
-    once, often = (chosen(ability, covariance, share=share) for share in (1.0, 1 / 6))
+    once, often = (not_none(chosen(ability, covariance, share=share)) for share in (1.0, 1 / 6))
     assert often.regret_bound > 1.15 * once.regret_bound
     assert set(often.candidates) > set(once.candidates)
 
 
 def test_where_one_is_told_apart_nobody_else_is_as_good() -> None:
-    found = chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0))
+    found = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
     assert (found.agents, found.regret_bound, found.candidates) == ((0,), 0.0, ())
 
 
 def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number() -> None:
     few, many = (chosen(np.zeros(K), spread(K, np.full(K, 0.02), 0.0)) for K in (3, 20))
-    assert many.candidates == tuple(range(1, 20))
+    assert not_none(many).candidates == tuple(range(1, 20))
     # Dunnett's one-sided quantiles of 2 and 19 comparisons with correlation ½, times √2 errors
-    assert few.regret_bound == pytest.approx(1.92 * 0.02 * 2**0.5, rel=0.08)
-    assert many.regret_bound == pytest.approx(2.65 * 0.02 * 2**0.5, rel=0.08)
+    assert not_none(few).regret_bound == pytest.approx(1.92 * 0.02 * 2**0.5, rel=0.08)
+    assert not_none(many).regret_bound == pytest.approx(2.65 * 0.02 * 2**0.5, rel=0.08)
 
 
 def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
@@ -124,7 +125,7 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
     rng, rows = np.random.default_rng(5), []
     for _ in range(250):
         truth = draw(rng)
-        found = chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0))
+        found = not_none(chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0)))
         assert found.p_best.sum() == pytest.approx(1)
         (named,), best = found.agents, truth == truth.max()
         rows.append((found.p_best[named], best[named] / best.sum(), found.expected_regret, truth.max() - truth[named]))
@@ -142,9 +143,7 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
         ),
     ],
 )
-def test_the_chance_of_being_the_best_and_what_is_lost_are_those_of_agents_drawn_at_random(
-    size: float, shape: str
-) -> None:
+def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float, shape: str) -> None:
     K = 12 if shape == "normal" else 30
     told, right, expected, lost = told_of_pools(
         lambda rng: -size * np.asarray(getattr(rng, {"normal": "standard_normal"}.get(shape, shape))(size=K)),
@@ -155,9 +154,7 @@ def test_the_chance_of_being_the_best_and_what_is_lost_are_those_of_agents_drawn
 
 
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
-def test_on_a_plateau_the_chance_of_who_is_named_stays_nearer_to_its_share_than_a_normal_curve_would_say(
-    level: int, most: float
-) -> None:
+def test_p_best_among_equal_agents_is_closer_to_the_truth_than_a_normal_prior(level: int, most: float) -> None:
     """A normal prior says .74 where two are level and .43 where ten are."""
     rest = np.where(np.arange(30) < level, 0.0, -0.1)
     told, right, *_ = told_of_pools(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -200,7 +201,7 @@ def test_a_wider_level_gives_wider_intervals() -> None:
         (scores(np.zeros((2, 2)), np.zeros((2, 2))), "scores-empty", "2 × 2"),
     ],
 )
-def test_wrong_scores_are_refused_and_the_first_cell_named(value: object, slug: str, says: str) -> None:
+def test_wrong_scores_are_refused_and_the_first_cell_named(value: Any, slug: str, says: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]") as caught:
         ClippedLinear().fit(value)
     assert says in caught.value.message

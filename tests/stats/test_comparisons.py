@@ -87,7 +87,7 @@ def test_places_hold_for_all_agents_at_once() -> None:
     assert np.mean(held) > 0.92
 
 
-def test_some_significant_difference_is_wrong_in_many_draws_but_rarely_a_simultaneous_one() -> None:
+def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rarely() -> None:
     """Twelve nearly equal agents have 66 pairs, each of which is tested at 5 %."""
     rng = np.random.default_rng(2)
     theta = np.linspace(0, 0.01, 12)

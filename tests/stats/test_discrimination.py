@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from youden.stats.judges.discrimination import (
     youdens_j,
 )
 from youden.stats.judges.length_dependence import length_share
+from youden.types.pool import Bools, Positions
 
 
 def totals(answer: object, *items: object, n_items: int = 40, weight: object = None) -> ItemTotals:
@@ -49,7 +52,7 @@ def test_the_variance_of_independent_answers_is_dyadic() -> None:
 
 def test_chunks_add_up() -> None:
     rng = np.random.default_rng(2)
-    item, answer = rng.integers(0, 40, 200), rng.random(200)
+    item, answer = rng.integers(0, 40, 200).astype(np.int32), rng.random(200)
     whole, parts = totals(answer, item), ItemTotals(40)
     for rows in (slice(0, 70), slice(70, 200)):
         parts.add(answer[rows], item[rows])
@@ -66,7 +69,7 @@ def test_j_has_an_interval_of_positive_width_at_rates_of_0_and_1(paired: float, 
     assert (found.low > 0, found.high < 0) == (paired > independent, paired < independent)
 
 
-def test_independent_answers_get_newcombes_interval_and_answers_alike_on_an_item_a_wider_one() -> None:
+def test_independent_answers_get_newcombes_interval_and_correlated_ones_a_wider_one() -> None:
     rng = np.random.default_rng(3)
     item = np.repeat(np.arange(400), 1)
     yes = (rng.random(400) < 0.6).astype(float)
@@ -95,7 +98,7 @@ def test_the_mean_of_differences_covers_0_if_there_is_no_signal() -> None:
     assert np.isnan(mean_difference(totals([1.0, 1.0], [0, 0])).low)
 
 
-def test_equal_abilities_are_rejected_as_often_as_alpha_says_and_others_almost_always() -> None:
+def test_equal_abilities_are_rejected_at_rate_alpha_and_others_almost_always() -> None:
     rng, n_items = np.random.default_rng(5), 30
     p_equal, p_other = [], []
     for _ in range(400):
@@ -123,7 +126,7 @@ def test_exact_abilities_differ_unless_they_are_equal() -> None:
     assert equal_abilities_p(np.ones(3), exact) == 1
 
 
-RULES = {
+RULES: dict[str, Callable[[Positions, Positions], Bools]] = {
     "both long": lambda a, b: (a > 300) & (b > 300),
     "alike": lambda a, b: np.abs(np.log(a / b)) < 0.4,
     "first long": lambda a, _: a > 300,
@@ -146,5 +149,5 @@ def test_few_or_equal_answers_tell_nothing_of_length() -> None:
     lengths = np.arange(1, 401).reshape(2, 200)
     paired = np.arange(200) < 150
     assert np.isnan(length_share(np.ones(200), *lengths, paired=paired))
-    assert np.isnan(length_share(np.arange(200) % 2.0, *lengths, paired=np.ones(200, dtype=np.bool_)))
-    assert np.isnan(length_share(np.arange(50) % 2.0, *lengths[:, :50], paired=paired[:50]))
+    assert np.isnan(length_share(np.arange(200.0) % 2, *lengths, paired=np.ones(200, dtype=np.bool_)))
+    assert np.isnan(length_share(np.arange(50.0) % 2, *lengths[:, :50], paired=paired[:50]))

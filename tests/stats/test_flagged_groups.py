@@ -46,8 +46,10 @@ def totals_of(
     return PairTotals.from_chunks([chunk], n)
 
 
-def flagged(expected: Floats, **options: object) -> FlaggedGroups:
-    return flag_groups(totals_of(expected, **options))  # type: ignore[arg-type]
+def flagged(
+    expected: Floats, *, n_items: int = 20, answers: str = "yes or no", compared: Bools | None = None
+) -> FlaggedGroups:
+    return flag_groups(totals_of(expected, n_items=n_items, answers=answers, compared=compared))
 
 
 @pytest.mark.parametrize("answers", ["yes or no", "graded", "soft"])
@@ -76,14 +78,14 @@ def test_a_ring_of_nine_that_agrees_on_eight_of_ten_items_is_flagged() -> None:
     assert flagged(expected, n_items=10).clusters == (ring,)
 
 
-def test_an_agent_whose_style_is_like_that_of_a_copied_agent_is_not_flagged_with_the_copies() -> None:
+def test_an_agent_with_the_style_of_a_copied_agent_is_not_flagged_with_the_copies() -> None:
     copies, twin = (0, 1, 2, 3, 4), 7
     expected = agreement_of((copies, 1.0))
     expected[twin, copies] = expected[copies, twin] = 0.7
     assert flagged(expected, n_items=40).clusters == (copies,)
 
 
-def test_a_pair_that_always_agrees_is_flagged_and_one_that_agrees_on_eight_of_ten_items_is_not() -> None:
+def test_a_pair_that_always_agrees_is_flagged_and_one_with_eight_of_ten_is_not() -> None:
     assert flagged(agreement_of(((0, 1), 1.0)), n_items=40).clusters == ((0, 1),)
     assert flagged(agreement_of(((0, 1), 0.8)), n_items=200).clusters == ()
 
@@ -133,7 +135,7 @@ def test_without_answers_or_without_residuals_no_group_is_flagged() -> None:
     assert flagged(exact, n_items=100).clusters == ()
 
 
-def test_pairs_that_are_flagged_for_other_reasons_are_one_cluster_whatever_they_answer() -> None:
+def test_pairs_flagged_for_other_reasons_form_one_cluster_whatever_their_answers() -> None:
     prior = np.zeros((K, K), dtype=np.bool_)
     prior[3, 9] = True
     assert flag_groups(totals_of(agreement_of()), prior_flags=prior).clusters == ((3, 9),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from scipy.stats import t as student
 
-from pools import make_pool
-from youden import make_plan
+from cyclic_plans import contributions, cyclic
 from youden.errors import StatisticsError
 from youden.stats.trials.noninferiority import (
     ConservativeDifference,
@@ -21,28 +22,6 @@ from youden.stats.trials.noninferiority import (
     required_n_items,
 )
 from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence, remaining_variance
-from youden.types import Plan
-from youden.types.pool import Floats
-
-
-def cyclic(K: int, J: int, n_blocks: int, *, seed: int = 0) -> Plan:
-    return make_plan(make_pool(K, J), calls=K * n_blocks, independent="pooled:0", seed=seed)
-
-
-def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -> InfluenceTable:
-    w = np.ones(len(plan)) if weight is None else weight
-    n = np.bincount(np.append(plan.first, plan.second), np.append(w, w), plan.n_agents)
-    total = np.bincount(np.append(plan.first, plan.second), np.append(w * answer, w * answer), plan.n_agents)
-    return compute_item_influence(
-        plan.first,
-        plan.second,
-        plan.item,
-        answer,
-        ability=total / n,
-        first_weight=w,
-        second_weight=w,
-        n_items=plan.n_items,
-    )
 
 
 def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None:
@@ -71,7 +50,7 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, ability = rng.random(len(plan)), rng.random(5)
-    columns = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
+    columns: dict[str, Any] = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
     part = compute_item_influence(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
     whole = compute_item_influence(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
@@ -113,7 +92,7 @@ def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -
     assert found.variance > 1e-4
 
 
-def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_blocks_and_the_items_own_once_all_are_seen() -> None:
+def test_remaining_variance_falls_with_blocks_and_with_items_until_all_are_seen() -> None:
     blocks = np.array([10, 20, 40, 60, 100])
     own, noise = remaining_variance(blocks, n_current=10, n_items=20)
     np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])

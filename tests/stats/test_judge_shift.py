@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from youden.errors import StatisticsError
 from youden.stats import spearman
 from youden.stats.judges.curved_relation import curve_share, curved_relation
@@ -88,7 +89,7 @@ def test_an_agent_that_moves_is_found_and_a_judge_that_is_less_sure_moves_nobody
 
 
 @pytest.mark.parametrize("discordant", [0.0, 0.03])
-def test_where_judges_hardly_ever_differ_intervals_hold_what_an_agent_really_moves_by(discordant: float) -> None:
+def test_intervals_cover_the_shift_of_an_agent_if_judges_rarely_differ(discordant: float) -> None:
     """Agent 2 alone is told otherwise, and rarely: no yes of the other is by chance."""
     first, second = all_pairs(4)
     held, of = 0, (first == 2) | (second == 2)
@@ -101,7 +102,7 @@ def test_where_judges_hardly_ever_differ_intervals_hold_what_an_agent_really_mov
     assert held >= 55
 
 
-def test_agents_that_nearly_always_get_a_no_are_known_better_than_their_few_trials_say() -> None:
+def test_reliability_accounts_for_the_low_variance_of_agents_with_few_yes_answers() -> None:
     """Four agents seldom meet anybody but each other, and then hardly ever get a yes; four strong ones meet often."""
     weak = np.arange(K) < 4
     effect = np.where(weak, 0.01, np.linspace(0.1, 0.4, K))
@@ -145,7 +146,7 @@ def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
     assert covered >= 16
 
 
-def test_two_judges_that_are_one_fall_short_of_1_by_repetition_but_not_of_the_ceiling() -> None:
+def test_equal_judges_correlate_below_one_but_reach_the_attenuation_ceiling() -> None:
     """Ten agents of two strengths: within each, repetition alone decides their order."""
     n, level_with, without_one, below = 10, np.repeat([0.2, 0.3], 5), 0, 0
     first, second = (np.tile(agents, 20).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))
@@ -322,7 +323,7 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
             )
             if best is None or log > best[0]:
                 best = (log, ratio, squares / freedom, inverse)
-        return best[1:]
+        return not_none(best)[1:]
 
     _, _, inverse = fit(fixed, agents)
     P = off(fixed, inverse)
@@ -362,7 +363,8 @@ def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() ->
     """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
     first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
     ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
-    plain, freed = [], []
+    plain: list[bool] = []
+    freed: list[bool] = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         seen = ability + 0.02 * rng.standard_normal(30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from narrowing import not_none
+from small_pools import answer_with, make_pool
 from worlds import verdicts, write_run
 from youden import make_plan
 from youden.cli import youden
@@ -37,7 +39,7 @@ def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> Judge
     return JudgedRun(name, result.plan.pool_digest, result.rates(), result if trials else None)
 
 
-def renamed(rates: Rates, **ids: tuple[str, ...]) -> Rates:
+def renamed(rates: Rates, **ids: Any) -> Rates:
     return replace(rates, **ids)
 
 
@@ -91,7 +93,7 @@ def test_a_judge_agrees_with_itself() -> None:
     pair = study.pairs[0]
     assert (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded) == (1, 1, 1, 1)
     assert pair.n_units == len(result.plan)
-    assert pair.ranking.value == pytest.approx(1)
+    assert not_none(pair.ranking).value == pytest.approx(1)
     assert study.krippendorff_alpha == 1
     assert all(len(set(row["places"])) == 1 for row in study.agents)
 
@@ -129,7 +131,7 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
     assert any("these items alone" in line for line in these.summary)
 
 
-def test_runs_that_both_speak_of_these_items_are_compared_about_them_unless_told_otherwise(tmp_path: Path) -> None:
+def test_two_runs_with_target_these_items_are_compared_on_these_items_by_default(tmp_path: Path) -> None:
     one, two = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
     fit_run(one, target="these-items")
     assert AlignedRuns([read_judged_run(one), read_judged_run(two)]).target == "items-like-these"
@@ -152,11 +154,11 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
 
 def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     runs = [judged(verdicts(make_pool(6, 8), seed=seed), name="j") for seed in range(3)]
-    runs = [replace(run, result=replace(run.result, plan=runs[0].result.plan)) for run in runs]
+    runs = [replace(run, result=replace(not_none(run.result), plan=not_none(runs[0].result).plan)) for run in runs]
     study = JudgesStudy(AlignedRuns(runs))
     assert study.runs == ("j (1)", "j (2)", "j (3)")
     assert len(study.pairs) == 3
-    assert 0 < study.krippendorff_alpha < 1
+    assert 0 < not_none(study.krippendorff_alpha) < 1
 
 
 def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -> None:
@@ -195,7 +197,7 @@ def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
         AlignedRuns(apart)
 
 
-def test_the_command_stands_under_both_names_and_a_perfect_rank_correlation_has_no_interval_in_json(
+def test_the_command_has_two_names_and_a_perfect_rank_correlation_no_interval(
     tmp_path: Path,
 ) -> None:
     runs = [str(write_run(tmp_path / name).path) for name in ("one", "two")]
@@ -262,7 +264,7 @@ def test_draws_that_all_rank_alike_make_no_interval() -> None:
     assert np.isnan([found.low, found.high]).all()
 
 
-def test_judges_whose_answers_are_all_the_same_are_said_not_to_differ_before_any_correlation() -> None:
+def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ() -> None:
     pool = make_pool(8, 30)
     agreeing = [verdicts(pool, noise=0.0) for _ in range(2)]
     study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -13,12 +14,14 @@ from scipy.stats import binom, binomtest, multinomial, spearmanr
 
 from youden.errors import StatisticsError
 from youden.stats import auc_measurement_interval, auc_sampling_interval, kendall, ranking_auc, rmse, spearman
+from youden.stats.base.metrics import Metric
 from youden.stats.base.proportions import independent_difference, paired_difference, proportion
 from youden.stats.judges.cell_agreement import cell_correlation
 
 A = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
 B = np.array([0.8, 0.9, 0.4, 0.5, 0.0, 0.1])
 POSITIVE = np.array([True, True, True, False, False, False])
+RankCorrelation = Callable[..., Metric]
 
 
 def test_rank_correlations_checked_by_hand() -> None:
@@ -33,7 +36,7 @@ def test_kendall_is_tau_b() -> None:
 
 
 @pytest.mark.parametrize("metric", [spearman, kendall])
-def test_an_interval_holds_its_value_travels_with_its_method_and_grows_with_the_level(metric) -> None:
+def test_an_interval_contains_its_value_names_its_method_and_widens_with_the_level(metric: RankCorrelation) -> None:
     narrow, wide = metric(A, B, level=0.8), metric(A, B, level=0.95)
     assert -1 <= wide.low < narrow.low < narrow.value < narrow.high < wide.high <= 1
     assert wide.level == 0.95
@@ -41,7 +44,7 @@ def test_an_interval_holds_its_value_travels_with_its_method_and_grows_with_the_
 
 
 @pytest.mark.parametrize("metric", [spearman, kendall])
-def test_few_agents_and_perfect_agreement_have_stated_intervals(metric) -> None:
+def test_few_agents_and_perfect_agreement_have_stated_intervals(metric: RankCorrelation) -> None:
     few = metric(A[:4], B[:4])
     assert np.isnan([few.low, few.high]).all()
     assert few.method == "none: 4 agents are too few"
@@ -73,7 +76,7 @@ def test_auc_is_the_share_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, 
 
 
 def test_auc_interval_reflects_the_abilities_intervals_and_the_seed() -> None:
-    def interval(width: float, seed: int = 0):
+    def interval(width: float, seed: int = 0) -> Metric:
         return auc_measurement_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(seed))
 
     unsure = interval(0.5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from narrowing import not_none
 from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
@@ -24,7 +25,7 @@ from youden.stats.partners import (
     uniform_weights,
 )
 from youden.stats.trials.partner_halves import PartnerSplitHalf, partner_split_half
-from youden.types.pool import Bools, Floats, Ids
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 K, J = 14, 40
 
@@ -51,7 +52,7 @@ def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float
     return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), said)
 
 
-def taken(of: Answers, rows: Bools) -> Answers:
+def taken(of: Answers, rows: Bools | Positions) -> Answers:
     return Answers(of.first[rows], of.second[rows], of.item[rows], of.value[rows])
 
 
@@ -71,7 +72,13 @@ def blocks(of: Answers) -> list[PairChunk]:
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
         PairChunk(
-            one.first, one.second, one.item - np.int32(start), one.value, *np.ones((2, len(one.value))), n_items=J
+            first=one.first,
+            second=one.second,
+            item=one.item - np.int32(start),
+            value=one.value,
+            weight=np.ones(len(one.value)),
+            rate=np.ones(len(one.value)),
+            n_items=J,
         )
         for start, one in parts
     ]
@@ -178,13 +185,13 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
     other = [np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)]
     places = [np.argsort(np.argsort(side)) for side in (one, other)]
     found = halves(dense, seed=1, n_splits=1)
-    assert found.rho == pytest.approx(np.corrcoef(*places)[0, 1])
+    assert found.rho == pytest.approx(np.corrcoef(places[0], places[1])[0, 1])
     assert found.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
 
 
 def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=8, n_items=30, design="cyclic", calls=2000)
-    facts = RunFolder(tmp_path / "run").read_facts().partners
+    facts = not_none(RunFolder(tmp_path / "run").read_facts().partners)
     assert 0 < facts.split_half_rho < 1
     assert 1 <= len(facts.agents) <= 3
     assert [moved for _, moved in facts.agents] == sorted((moved for _, moved in facts.agents), reverse=True)

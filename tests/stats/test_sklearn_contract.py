@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from unittest import SkipTest
 
 import numpy as np
@@ -53,7 +54,7 @@ def into_range(X: object) -> object:
     return X
 
 
-def adapted(estimator: type) -> BaseEstimator:
+def adapted(estimator: Any) -> BaseEstimator:
     class Adapted(estimator, BaseEstimator):
         __init__ = estimator.__init__
 
@@ -61,7 +62,7 @@ def adapted(estimator: type) -> BaseEstimator:
             return super().fit(into_range(X))
 
         def predict(self, X: object) -> Floats:
-            return np.nanmean(super().predict(), axis=1)
+            return np.asarray(np.nanmean(super().predict(), axis=1))
 
         def __sklearn_tags__(self) -> Tags:
             tags = super().__sklearn_tags__()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narrowing import not_none
 from youden.stats import PairChunk
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.types.pool import Floats
@@ -21,12 +23,12 @@ def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float =
     first, item = rng.integers(0, K, n), rng.integers(0, J, n)
     second = (first + rng.integers(1, K, n)) % K
     value = a[first] + a[second] + b[item] + c[first, item] + c[second, item] + noise * rng.standard_normal(n)
-    ids = (column.astype(np.int32) for column in (first, second, item))
-    return PairChunk(*ids, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
+    ids = [column.astype(np.int32) for column in (first, second, item)]
+    return PairChunk(ids[0], ids[1], ids[2], value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
 
 
 def fitted(of: PairChunk, K: int) -> TrialFit:
-    return fit_additive_trials(lambda: [of], n_agents=K, n_items=of.n_items)
+    return not_none(fit_additive_trials(lambda: [of], n_agents=K, n_items=of.n_items))
 
 
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
@@ -68,7 +70,9 @@ def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
     first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
     value = rng.random(len(level))
     of = PairChunk(
-        *(x.astype(np.int32) for x in (np.repeat(first[:, 0], 3), first[:, 1:].ravel(), item)),
+        np.repeat(first[:, 0], 3).astype(np.int32),
+        first[:, 1:].ravel().astype(np.int32),
+        item.astype(np.int32),
         value,
         np.ones(len(level)),
         np.zeros(len(level)),
@@ -98,7 +102,7 @@ def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
     apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
     for first, second, item in (star, apart):
         of = PairChunk(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
-        assert fit_additive_trials(lambda of=of: [of], n_agents=6, n_items=4) is None
+        assert fit_additive_trials(partial(list, [of]), n_agents=6, n_items=4) is None
 
 
 def test_an_agent_without_a_trial_has_no_ability() -> None:
@@ -119,7 +123,7 @@ def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> No
     assert 0.93 <= np.mean(covered) <= 0.99
 
 
-def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_these_items() -> None:
+def test_rounding_does_not_change_the_fpc_if_the_fit_explains_all_answers() -> None:
     K, n = 6, 120
     of, _ = block(K, 8, n, seed=2, noise=0.0)
     order = np.random.default_rng(0).permutation(n)
@@ -129,7 +133,7 @@ def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_thes
     np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
 
 
-def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_the_average() -> None:
+def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() -> None:
     K, J = 8, 30
     item, first, second = (
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
@@ -139,8 +143,9 @@ def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_t
         rng = np.random.default_rng(seed)
         D, asked = rng.random((J, K, K)), rng.permutation(J)[:3]
         kept = ((first != 0) & (second != 0)) | np.isin(item, asked)
-        columns = (column[kept] for column in (first, second, item, D[item, first, second]))
-        found = fitted(PairChunk(*columns, np.ones(kept.sum()), np.zeros(kept.sum()), J), K)
+        value = D[item, first, second][kept]
+        weights = np.ones(kept.sum()), np.zeros(kept.sum())
+        found = fitted(PairChunk(first[kept], second[kept], item[kept], value, *weights, J), K)
         mean = (D * ~np.eye(K, dtype=bool)).sum(axis=0)
         truth = (mean.sum(axis=0) + mean.sum(axis=1)) / (2 * (K - 1) * J)
         half = found.covariance.with_scaled_ability_variances(found.fpc).half_width()
@@ -148,7 +153,7 @@ def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_t
     assert np.mean(covered) > 0.93
 
 
-def test_an_agent_that_met_no_item_twice_is_taken_to_be_as_much_of_its_own_on_items_as_the_others() -> None:
+def test_an_agent_without_repeated_items_gets_the_agent_item_variance_of_the_others() -> None:
     """What it has of its own on an item is settled on these items once each was asked; noise alone would be left."""
     K, J = 6, 40
     of, _ = block(K, J, 1500, seed=4, own=0.6, noise=0.1)

@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
-from pools import answer_with, make_pool
+from narrowing import not_none
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.engines import trial_blocks
 from youden.errors import PlanError, StatisticsError
@@ -41,14 +42,15 @@ def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator)
     s = np.repeat(np.arange(n_blocks), K)
     q = np.tile(np.arange(K), n_blocks)
     shift = shifts[(s + s // math.lcm(J, K - 1)) % (K - 1)]
-    return Drawn(items[s % J], order[q], order[(q + shift) % K], s)
+    columns = (items[s % J], order[q], order[(q + shift) % K], s)
+    return Drawn(*(column.astype(np.int32) for column in columns))
 
 
 def dense_ability(dense: Floats) -> Floats:
     """Mean of all trials with the agent on either side; dense: float[J, K, K], the diagonal ignored."""
     _, K, _ = dense.shape
     off = np.where(np.eye(K, dtype=bool), 0.0, dense)
-    return (off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense))
+    return np.asarray((off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense)))
 
 
 def means_of(drawn: Drawn, answer: Floats, *, K: int, J: int, target: Target = "these-items") -> TrialMeans:
@@ -215,7 +217,7 @@ def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monk
     monkeypatch.setattr(trial_blocks, "MAX_CELLS_PER_CHUNK", 60)
     plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
     result = answer_with(plan, np.random.default_rng(8).random(len(plan)))
-    ranked, model = trial_abilities_from_verdicts(result), estimate_mean_abilities(result)
+    ranked, model = not_none(trial_abilities_from_verdicts(result)), estimate_mean_abilities(result)
     np.testing.assert_array_equal(model.ability, ranked.ability)
     np.testing.assert_array_equal(model.covariance.covariance, ranked.covariance.covariance)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from test_item_contributions import contributions, cyclic
 
+from cyclic_plans import contributions, cyclic
+from narrowing import not_none
 from youden import ClippedLinear
 from youden.errors import StatisticsError
 from youden.stats import CentredCovariance, PairChunk, pairwise_differences, trial_means
@@ -55,7 +56,7 @@ def dense_ability(D: Floats) -> Floats:
     return np.asarray((D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))) / (2 * (K - 1) * len(D)))
 
 
-def test_the_covariance_is_that_of_clusters_shrunk_to_independent_agents_of_the_average_variance() -> None:
+def test_the_covariance_is_the_cluster_covariance_shrunk_to_independent_agents() -> None:
     rng = np.random.default_rng(0)
     U = rng.choice([-0.01, 0.01], (5, 40))
     found = covariance_over_clusters(U, np.full((5, 40), 1 / 40))
@@ -72,7 +73,7 @@ def test_the_covariance_is_that_of_clusters_shrunk_to_independent_agents_of_the_
     np.testing.assert_array_equal(found.df, np.full(5, 45.0))
 
 
-def test_what_the_ridge_of_a_fit_with_gaps_leaves_moves_nobody_and_hides_as_much_as_nothing() -> None:
+def test_standard_errors_stay_large_if_the_ridge_decides_a_fit_with_gaps() -> None:
     rng = np.random.default_rng(0)
     score = np.full((5, 12), -0.9)
     score[rng.random(score.shape) < 0.7] = np.nan
@@ -104,7 +105,7 @@ def test_an_agent_that_was_never_asked_has_no_error_and_one_agent_alone_is_refus
         covariance_over_clusters(U, p[:2])
 
 
-def test_dense_cells_and_a_cyclic_plan_of_every_pair_give_the_same_width_on_the_same_answers() -> None:
+def test_dense_cells_and_a_complete_cyclic_plan_give_equal_half_widths() -> None:
     K, J = 6, 20
     plan = cyclic(K, J, J * (K - 1))
     D = np.clip(dense_answers(K, J, cell=0.1, pair=0.05, noise=0.2, seed=1) * 0.3, -1, 1)
@@ -119,7 +120,7 @@ def test_dense_cells_and_a_cyclic_plan_of_every_pair_give_the_same_width_on_the_
     ("K", "J", "n_blocks", "cell", "pair"),
     [(8, 30, 63, 0.3, 0.0), (8, 30, 63, 0.0, 0.5), pytest.param(12, 20, 9, 0.4, 0.1, id="fewer blocks than shifts")],
 )
-def test_on_these_items_what_balance_makes_no_error_is_taken_out_and_the_rest_still_covers(
+def test_intervals_for_these_items_omit_balanced_variance_and_still_cover(
     K: int, J: int, n_blocks: int, cell: float, pair: float
 ) -> None:
     plan = cyclic(K, J, n_blocks)
@@ -151,7 +152,7 @@ def test_trials_without_a_block_are_refused() -> None:
         covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
 
 
-def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_before_72_items() -> None:
+def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_below_72_items() -> None:
     plan = cyclic(5, 12, 12)
     alike = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
     assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
@@ -167,7 +168,7 @@ def test_agents_that_differ_on_every_item_keep_the_interval_of_the_variance() ->
     assert plain <= found.half_width(0.025) < 1.05 * plain
 
 
-def test_a_gate_at_its_margin_passes_rarely_where_whole_items_fail_and_the_difference_is_covered() -> None:
+def test_a_gate_at_its_margin_rarely_passes_and_covers_the_difference() -> None:
     K, J, rate = 5, 60, 0.05 * 4 / 3
     plan = cyclic(K, J, J)
     passed, covered = 0, 0
@@ -181,10 +182,10 @@ def test_a_gate_at_its_margin_passes_rarely_where_whole_items_fail_and_the_diffe
     assert covered >= 279
 
 
-def test_items_that_decide_are_fewer_the_clearer_the_difference_and_none_are_promised_beyond_a_million() -> None:
+def test_a_clearer_difference_needs_fewer_items_and_forecasts_end_at_a_million() -> None:
     near, far = ConservativeDifference(-0.02, 1e-3, 50, 50.0, 0.0), ConservativeDifference(-0.1, 1e-3, 50, 50.0, 0.0)
-    slow = required_n_items(near, margin=0.05, alpha=0.025)
-    fast = required_n_items(far, margin=0.05, alpha=0.025)
+    slow = not_none(required_n_items(near, margin=0.05, alpha=0.025))
+    fast = not_none(required_n_items(far, margin=0.05, alpha=0.025))
     assert fast < slow
     assert required_n_items(ConservativeDifference(0.0, 10.0, 5, 5.0, 1.0), margin=1e-3, alpha=0.025) is None
     with pytest.raises(StatisticsError, match="decision-error"):
@@ -196,7 +197,7 @@ def covariance(variance: float, K: int, *, correlation: float = 0.0) -> CentredC
     return CentredCovariance(C, np.full(K, 1e6))
 
 
-def test_two_agents_are_told_apart_by_their_difference_where_their_intervals_still_overlap() -> None:
+def test_two_agents_can_differ_significantly_although_their_intervals_overlap() -> None:
     of, ability = covariance(0.01**2, 3), np.array([0.5, 0.47, 0.0])
     half = of.half_width()
     assert ability[0] - half[0] < ability[1] + half[1]
@@ -216,7 +217,7 @@ def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() 
     assert bool(are_equal(ability[:1], ability[1:2])[0])
 
 
-def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyond_its_place_of_all_at_once() -> None:
+def test_the_unique_best_has_rank_one_and_simultaneous_ranks_contain_marginal_ranks() -> None:
     K = 20
     covariance = CentredCovariance(np.eye(K) - 1 / K, np.full(K, 35.0))
     ahead, ends = np.zeros((2, K))
@@ -235,7 +236,7 @@ def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyon
     assert (one_by_one.high <= at_once.high).all()
 
 
-def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_clusters() -> None:
+def test_simultaneous_rank_intervals_are_wider_and_widest_with_few_clusters() -> None:
     ability = np.linspace(0.3, -0.3, 12)
     of = covariance(0.03**2, 12)
     few = CentredCovariance(of.covariance, np.full(12, 4.0))
@@ -245,7 +246,7 @@ def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_c
     assert widths[0] < widths[1] < widths[2]
 
 
-def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_at_once() -> None:
+def test_rank_intervals_of_equal_agents_cover_marginally_and_simultaneously() -> None:
     K, J, one, every = 12, 40, [], []
     plan = cyclic(K, J, 80)
     for seed in range(100):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from narrowing import untyped
 from youden.errors import StatisticsError
 from youden.stats import (
     BASELINES,
@@ -40,24 +42,24 @@ WRONG_SCORES = {
     "scores-shape": np.zeros(3),
     "scores-numeric": [["a"]],
 }
-ESTIMATORS: dict[str, Callable[[], object]] = {name: BASELINES.load(name) for name in BASELINES} | {"rasch": Rasch}
+ESTIMATORS: dict[str, Callable[[], Any]] = {**{name: BASELINES.load(name) for name in BASELINES}, "rasch": Rasch}
 
 CASES: list[tuple[str, Callable[[], object]]] = [
     *((slug, lambda make=make, value=value: make().fit(value))
       for make in ESTIMATORS.values() for slug, value in WRONG_SCORES.items()),
     ("baseline-parameter", lambda: ImputedSVD(rank=0).fit(SCORES)),
-    ("baseline-parameter", lambda: ImputedSVD(fill="median").fit(SCORES)),
+    ("baseline-parameter", lambda: untyped(ImputedSVD)(fill="median").fit(SCORES)),
     ("baseline-parameter", lambda: UVFactorisation(ridge=0.0).fit(SCORES)),
     ("baseline-parameter", lambda: UVFactorisation(n_sweeps=0).fit(SCORES)),
     ("baseline-parameter", lambda: NuclearNorm(penalty=-1.0).fit(SCORES)),
     ("baseline-parameter", lambda: NuclearNorm(n_folds=1).fit(SCORES)),
     ("baseline-parameter", lambda: IsotonicOnTop(n_folds=1).fit(SCORES)),
     ("unknown-link", lambda: Rasch(link="cloglog").fit(SCORES)),
-    ("rasch-method", lambda: Rasch(method="ml").fit(SCORES)),
+    ("rasch-method", lambda: untyped(Rasch)(method="ml").fit(SCORES)),
     ("rasch-method", lambda: Rasch(link="identity", method="quasi").fit(SCORES)),
     ("ridge", lambda: Rasch(ridge=0.0).fit(SCORES)),
     ("scores-range", lambda: compare_links(np.full((2, 2), 1.5))),
-    ("coincident", lambda: median_differences(SCORES, rng=RNG, coincident="both")),
+    ("coincident", lambda: untyped(median_differences)(SCORES, rng=RNG, coincident="both")),
     ("bootstrap-draws", lambda: median_differences(SCORES, rng=RNG, n_draws=3)),
     ("level", lambda: median_differences(SCORES, rng=RNG, level=1.0)),
     ("curl-infinite", lambda: curl_quantiles(np.array([[np.inf, 0.0], [0.0, 0.0]]))),

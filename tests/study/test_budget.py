@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from commands import Youden
-from pools import answer_with, make_pool
+from narrowing import not_none
+from small_pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
 from youden import make_plan
 from youden.cli import youden
@@ -31,17 +33,18 @@ from youden.study.replaying import (
     simulate_from_pilot,
 )
 from youden.types import PAIRED
+from youden.types.results import ScoreKind
 
 
 @pytest.fixture(scope="module")
-def world() -> RecordedAnswers:
+def recorded_8_by_20() -> RecordedAnswers:
     return dense_world()
 
 
-def test_a_dense_replay_gives_the_run_itself(world: RecordedAnswers) -> None:
-    plan = make_plan(world.pool, design="dense", holdout=0)
-    again = replay(plan, world).rates()
-    assert again.digest == world.rates.digest
+def test_a_dense_replay_gives_the_run_itself(recorded_8_by_20: RecordedAnswers) -> None:
+    plan = make_plan(recorded_8_by_20.pool, design="dense", holdout=0)
+    again = replay(plan, recorded_8_by_20).rates()
+    assert again.digest == recorded_8_by_20.rates.digest
 
 
 def test_what_the_run_never_saw_is_missing_not_zero() -> None:
@@ -53,13 +56,13 @@ def test_what_the_run_never_saw_is_missing_not_zero() -> None:
     assert np.isnan(replayed.answer[~replayed.answered]).all()
 
 
-def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: RecordedAnswers) -> None:
-    study = study_budget(world, designs=["cyclic"], calls=["20%"], n_seeds=3)
-    dense = world.rates.training_scores().value.mean(axis=1)
+def test_a_row_is_the_mean_over_plans_drawn_one_by_one(recorded_8_by_20: RecordedAnswers) -> None:
+    study = study_budget(recorded_8_by_20, designs=["cyclic"], calls=["20%"], n_seeds=3)
+    dense = recorded_8_by_20.rates.training_scores().value.mean(axis=1)
     rho, inside, lost = [], [], []
     for seed in range(3):
-        plan = make_plan(world.pool, design="cyclic", calls="20%", holdout=0, seed=seed)
-        means = estimate_mean_abilities(replay(plan, world))
+        plan = make_plan(recorded_8_by_20.pool, design="cyclic", calls="20%", holdout=0, seed=seed)
+        means = estimate_mean_abilities(replay(plan, recorded_8_by_20))
         rho.append(spearman(means.ability, dense).value)
         lost.append(dense.max() - dense[means.ability.argmax()])
         shift = means.ability.mean() - dense.mean()
@@ -75,19 +78,19 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: RecordedAnswers) -
 @pytest.mark.parametrize("target", ["row", "symmetric"])
 @pytest.mark.parametrize("design", ["dense", "cyclic", "row", "column", "hybrid", "nlogn"])
 def test_every_design_reaches_the_dense_ranking_with_every_call(
-    world: RecordedAnswers, design: str, target: str
+    recorded_8_by_20: RecordedAnswers, design: str, target: ScoreKind
 ) -> None:
-    study = study_budget(world, designs=[design], calls=["100%"], n_seeds=2, target=target, top=3)
+    study = study_budget(recorded_8_by_20, designs=[design], calls=["100%"], n_seeds=2, target=target, top=3)
     row = study.designs[design][0]
     assert row.rho_mean == pytest.approx(1.0, abs=0.03)
     assert row.recall == pytest.approx(1.0, abs=0.2)
     assert row.cells == 160
 
 
-def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(world: RecordedAnswers) -> None:
+def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(recorded_8_by_20: RecordedAnswers) -> None:
     with pytest.raises(PlanError, match=r"\[budget-none-fits\]"):
-        study_budget(world, designs=["dense"], calls=["1%"], n_seeds=2)
-    study = study_budget(world, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
+        study_budget(recorded_8_by_20, designs=["dense"], calls=["1%"], n_seeds=2)
+    study = study_budget(recorded_8_by_20, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
     assert study.designs["dense"][0].rho_mean is None
     assert "dense design exceeds the budget" in str(study.designs["dense"][0].infeasible_reason)
 
@@ -95,9 +98,9 @@ def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(worl
 @pytest.mark.parametrize(
     ("arguments", "slug"), [({"n_seeds": 0}, "study-seeds"), ({"top": 8}, "budget-top"), ({"top": 0}, "budget-top")]
 )
-def test_bad_arguments_are_refused(world: RecordedAnswers, arguments: dict[str, int], slug: str) -> None:
+def test_bad_arguments_are_refused(recorded_8_by_20: RecordedAnswers, arguments: dict[str, Any], slug: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-        study_budget(world, **arguments)
+        study_budget(recorded_8_by_20, **arguments)
 
 
 def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
@@ -218,13 +221,15 @@ def test_recall_by_hand() -> None:
     assert [top_recall(found, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
 
 
-def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(world: RecordedAnswers) -> None:
-    study = study_budget(world, designs=["cyclic"], calls=["20%"], n_seeds=3)
+def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(
+    recorded_8_by_20: RecordedAnswers,
+) -> None:
+    study = study_budget(recorded_8_by_20, designs=["cyclic"], calls=["20%"], n_seeds=3)
     row = study.designs["cyclic"][0]
     assert set(row.recalls or {}) == {1, 3, 5}
     assert row.recall == (row.recalls or {})[5]
     words = " ".join(describe_budget(study, parse_goal("0.5")))
-    assert f"{row.recalls[5]:.2f} of the top 5 ({study.halves.recalls[5]:.2f})" in words
+    assert f"{not_none(row.recalls)[5]:.2f} of the top 5 ({not_none(study.halves.recalls)[5]:.2f})" in words
     assert study_budget(dense_world(4, 20), designs=["cyclic"], calls=["50%"], n_seeds=1).tops == (1, 3)
 
 

@@ -6,13 +6,14 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from test_peer_prediction import write_results
 
-from commands import write_config, write_pool
+from commands import write_config, write_pool_table
+from peer_results import write_results
 from youden.cli import youden
 
 pytestmark = pytest.mark.slow
@@ -50,10 +51,10 @@ def done(*words: object) -> Result:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def studied_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of runs by the names in RUNS, judged by the lexical judge."""
     here = tmp_path_factory.mktemp("runs")
-    write_pool(here / "all.csv", n_agents=8, n_items=12)
+    write_pool_table(here / "all.csv", n_agents=8, n_items=12)
     with (here / "all.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     gap = np.random.default_rng(0).random(len(rows)) < 0.2
@@ -76,7 +77,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done("run", config)
         return here / name
 
-    pooled = {"independent": "pooled:20"}
+    pooled: dict[str, Any] = {"independent": "pooled:20"}
     run("dense", design="dense")
     run("cyclic", calls="30%", **pooled)
     run("adaptive", design="adaptive", calls="60%", **pooled)
@@ -109,8 +110,8 @@ def example(n: int, n_agents: int = 6) -> dict[str, object]:
 
 @pytest.mark.parametrize("study", STUDIES)
 @pytest.mark.parametrize("name", RUNS)
-def test_a_study_answers_or_refuses_by_name(runs: Path, name: str, study: str) -> None:
-    ended = CliRunner().invoke(youden, ["study", study, str(runs / name), *STUDIES[study], "--json"])
+def test_a_study_answers_or_refuses_by_name(studied_runs: Path, name: str, study: str) -> None:
+    ended = CliRunner().invoke(youden, ["study", study, str(studied_runs / name), *STUDIES[study], "--json"])
     expected = None
     if study in NEEDS_DENSE and RUNS[name] == SPARSE:
         expected = "replay-pilot"
@@ -124,16 +125,18 @@ def test_a_study_answers_or_refuses_by_name(runs: Path, name: str, study: str) -
 
 
 @pytest.mark.parametrize("name", ["joined", "imported"])
-def test_judges_are_compared_where_a_run_was_judged_again_and_else_refused(runs: Path, name: str) -> None:
-    ended = CliRunner().invoke(youden, ["study", "judges", str(runs / name), str(runs / "rejudged"), "--json"])
+def test_judges_are_compared_where_a_run_was_judged_again_and_else_refused(studied_runs: Path, name: str) -> None:
+    ended = CliRunner().invoke(
+        youden, ["study", "judges", str(studied_runs / name), str(studied_runs / "rejudged"), "--json"]
+    )
     if name == "joined":
         assert ended.exit_code == 0, repr(ended.exception)
     else:
         assert getattr(ended.exception, "slug", None), repr(ended.exception)
 
 
-def test_by_default_every_design_of_a_small_run_has_budgets_that_can_be_drawn(runs: Path) -> None:
-    budget = json.loads(done("study", "budget", runs / "dense", "--n-seeds", 2, "--json").stdout)["budget"]
+def test_by_default_every_design_of_a_small_run_has_budgets_that_can_be_drawn(studied_runs: Path) -> None:
+    budget = json.loads(done("study", "budget", studied_runs / "dense", "--n-seeds", 2, "--json").stdout)["budget"]
     for rows in budget["designs"].values():
         assert [row["infeasible_reason"] for row in rows] == [None] * len(rows)
         assert all({"top1_recall", "top3_recall", "top5_recall"} <= set(row) for row in rows)

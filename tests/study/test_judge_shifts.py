@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
+from narrowing import not_none
 from report_runs import with_values
+from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
@@ -56,7 +57,7 @@ def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relat
     assert own.favoured_by == ("B",)
     assert own.judges == ("B",)
     assert own.n_agents == 4
-    assert own.low > 0
+    assert not_none(own.low) > 0
     assert "B favours agents of its own family Own (4)" in words(found)
     assert "Run a third judge to decide" in words(found)
     assert "A's own family is unknown" in words(found)
@@ -75,8 +76,8 @@ def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
     plan = plan_of()
     found = JudgeShifts(AlignedRuns([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
-    assert own.low < -0.003
-    assert own.high > 0.003
+    assert not_none(own.low) < -0.003
+    assert not_none(own.high) > 0.003
     assert min(agent.high - agent.low for agent in found.agents) > 0.02
     assert "ρ = 1.00 (no interval: the shared answers allow no other order)." in words(found)
 
@@ -86,7 +87,7 @@ def test_without_a_preference_none_is_claimed() -> None:
     assert all(row.favoured_by == () for row in found.families)
     assert "No self-preference of B is shown" in words(found)
     assert "No agent shifts significantly" in words(found)
-    assert found.rho.low <= found.rho.rho <= found.rho.high <= 1
+    assert not_none(found.rho).low <= not_none(found.rho).rho <= not_none(found.rho).high <= 1
 
 
 def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() -> None:
@@ -94,7 +95,7 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     found = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert not own.identifiable
-    assert own.curve_share > 0.25
+    assert not_none(own.curve_share) > 0.25
     assert own.favoured_by == ()
     assert "cannot be distinguished from a nonlinear relation" in words(found)
 

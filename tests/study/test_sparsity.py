@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from narrowing import not_none
 from worlds import dense_world, write_run
 from youden import ClippedLinear
 from youden.cli import youden
@@ -30,36 +32,37 @@ from youden.study.sparsity import PAPER_REGIMES, Regime, describe_sparsity, stud
 
 
 @pytest.fixture(scope="module")
-def world() -> RecordedAnswers:
+def recorded_10_by_24() -> RecordedAnswers:
     return dense_world(10, 24)
 
 
 @pytest.mark.parametrize("rule", ["strict", "paper"])
 def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(
-    world: RecordedAnswers, rule: SplitRule
+    recorded_10_by_24: RecordedAnswers, rule: SplitRule
 ) -> None:
-    study = study_sparsity(world, regimes=[], n_seeds=1, rule=rule)
-    split = draw_split(world.pool.present, fraction=0.2, rule=rule, seed=0)
-    rates = replace(world.rates, split=split)
+    study = study_sparsity(recorded_10_by_24, regimes=[], n_seeds=1, rule=rule)
+    split = draw_split(recorded_10_by_24.pool.present, fraction=0.2, rule=rule, seed=0)
+    rates = replace(recorded_10_by_24.rates, split=split)
     fit = ClippedLinear().fit(rates.training_scores(kind="row").value)
     held = rates.holdout_scores(kind="row").value
-    assert study.dense.rmse.mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
-    assert study.dense.of_train.mean == 1
+    assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
+    assert not_none(study.dense.of_train).mean == 1
 
 
-def test_more_cells_cost_more_and_rank_better(world: RecordedAnswers) -> None:
+def test_more_cells_cost_more_and_rank_better(recorded_10_by_24: RecordedAnswers) -> None:
     regimes = [Regime("nlogn", {"c": c}) for c in (0.7, 1.2, 50.0)]
-    study = study_sparsity(world, regimes=regimes, n_seeds=4)
+    study = study_sparsity(recorded_10_by_24, regimes=regimes, n_seeds=4)
     rows = [row for row in study.rows if row.rho and row.calls and row.calls_unordered]
     assert len(rows) == 3
-    assert rows[0].rho.mean < rows[2].rho.mean == pytest.approx(1.0)
-    assert rows[0].calls.mean < rows[1].calls.mean < rows[2].calls.mean
-    assert rows[2].calls.mean == pytest.approx(2 * rows[2].calls_unordered.mean)
+    assert not_none(rows[0].rho).mean < not_none(rows[2].rho).mean == pytest.approx(1.0)
+    few, more, most = (not_none(row.calls).mean for row in rows)
+    assert few < more < most
+    assert most == pytest.approx(2 * not_none(rows[2].calls_unordered).mean)
 
 
-def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(world: RecordedAnswers) -> None:
+def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(recorded_10_by_24: RecordedAnswers) -> None:
     groups = Contrast(np.arange(10) < 3, np.arange(10) > 5)
-    study = study_sparsity(world, n_seeds=2, groups=groups)
+    study = study_sparsity(recorded_10_by_24, n_seeds=2, groups=groups)
     assert [row.label for row in study.rows] == [regime.label for regime in PAPER_REGIMES]
     assert all((row.rmse is None) == (row.infeasible_reason is not None) for row in study.rows)
     assert all(row.auc is not None for row in study.rows if row.infeasible_reason is None)
@@ -83,19 +86,19 @@ def test_a_row_has_its_figures_at_every_seed_or_why_one_of_them_could_not_be_dra
     ]
 
 
-def test_bad_arguments_are_refused(world: RecordedAnswers) -> None:
+def test_bad_arguments_are_refused(recorded_10_by_24: RecordedAnswers) -> None:
     with pytest.raises(StatisticsError, match="seeds"):
-        study_sparsity(world, n_seeds=0)
+        study_sparsity(recorded_10_by_24, n_seeds=0)
     with pytest.raises(StatisticsError, match="seeds"):
-        study_baselines(world, n_seeds=0)
+        study_baselines(recorded_10_by_24, n_seeds=0)
     with pytest.raises(ConfigError, match="no baseline"):
-        study_baselines(world, names=["best"])
+        study_baselines(recorded_10_by_24, names=["best"])
     with pytest.raises(PlanError, match="does not have this option"):
-        study_sparsity(world, regimes=[Regime("row", {"c": 1})])
+        study_sparsity(recorded_10_by_24, regimes=[Regime("row", {"c": 1})])
 
 
-def test_baselines_are_compared_on_the_same_cells(world: RecordedAnswers) -> None:
-    study = study_baselines(world, names=["svd", "clipped-linear"], n_seeds=3)
+def test_baselines_are_compared_on_the_same_cells(recorded_10_by_24: RecordedAnswers) -> None:
+    study = study_baselines(recorded_10_by_24, names=["svd", "clipped-linear"], n_seeds=3)
     assert [row.name for row in study.rows] == ["clipped-linear", "svd"]
     assert study.rows[0].behind.mean == study.rows[0].behind.sd == 0
     svd = study.rows[1]
@@ -103,8 +106,10 @@ def test_baselines_are_compared_on_the_same_cells(world: RecordedAnswers) -> Non
     assert "paired over 3 seeds" in describe_baselines(study)[0]
 
 
-def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(world: RecordedAnswers) -> None:
-    one = study_baselines(world, names=["uv-paper"], n_seeds=1, c=0.9)
+def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(
+    recorded_10_by_24: RecordedAnswers,
+) -> None:
+    one = study_baselines(recorded_10_by_24, names=["uv-paper"], n_seeds=1, c=0.9)
     assert one.rows[1].se_seeds is None
     assert one.rows[1].se_items > 0
     words = " ".join(describe_baselines(one))
@@ -113,7 +118,7 @@ def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means
     assert "On this one holdout, worse than clipped-linear: uv-paper" in words
 
 
-def test_the_compute_item_std_error_is_that_of_the_mean_difference_resampled_one_by_one() -> None:
+def test_compute_item_std_error_equals_the_bootstrap_of_the_mean_difference() -> None:
     rng = np.random.default_rng(4)
     counts = rng.integers(1, 4, (3, 2, 9)).astype(float)
     squares = counts * rng.uniform(0, 0.1, counts.shape)
@@ -128,9 +133,9 @@ def test_the_compute_item_std_error_is_that_of_the_mean_difference_resampled_one
     assert found[1] == pytest.approx(np.std(slow, ddof=1))
 
 
-def test_more_seeds_do_not_make_items_more_numerous(world: RecordedAnswers) -> None:
-    few, many = (study_baselines(world, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
-    assert many.se_seeds < 0.8 * few.se_seeds
+def test_more_seeds_do_not_make_items_more_numerous(recorded_10_by_24: RecordedAnswers) -> None:
+    few, many = (study_baselines(recorded_10_by_24, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
+    assert not_none(many.se_seeds) < 0.8 * not_none(few.se_seeds)
     assert many.se_items > 0.6 * few.se_items
 
 
@@ -145,7 +150,7 @@ def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_
 def test_the_contrast_is_the_papers_where_its_groups_are_there() -> None:
     plain = dense_world(6, 4)
     assert find_contrast(plain) is None
-    found = find_contrast(plain, above=["even"], below=["odd"])
+    found = not_none(find_contrast(plain, above=["even"], below=["odd"]))
     assert found.positive.tolist() == [True, False] * 3
     with pytest.raises(ConfigError, match="even, odd"):
         find_contrast(plain, above=["good"], below=["odd"])
@@ -165,15 +170,15 @@ def test_all_equal_scores_support_no_design() -> None:
     assert "no design" in describe_additivity(compare_links(np.full((4, 5), 0.3)))[0]
 
 
-def test_the_links_study_carries_its_bootstrap_and_distribution(world: RecordedAnswers) -> None:
-    scores = world.rates.training_scores(kind="row")
+def test_the_links_study_carries_its_bootstrap_and_distribution(recorded_10_by_24: RecordedAnswers) -> None:
+    scores = recorded_10_by_24.rates.training_scores(kind="row")
     study = LinksStudy(scores, n_draws=30)
     assert [(row.first, row.second) for row in study.differences] == [
         ("identity", "probit"),
         ("identity", "logit"),
         ("probit", "logit"),
     ]
-    curve = study.ecdf["identity"]
+    curve: Any = study.ecdf["identity"]
     assert list(curve["share"]) == sorted(curve["share"])
     assert curve["share"][-1] >= 0.99
     assert LinksStudy(scores).differences == ()
@@ -201,10 +206,10 @@ def test_pubmed_predicts_held_out_cells_as_the_statistics_page_says(
     pubmed = make_recorded_answers(rates, difference_only=True)
     study = study_sparsity(pubmed, regimes=[Regime("nlogn", {"c": 1.6})], n_seeds=3, rule=rule)
     row = study.rows[0]
-    assert study.dense.rmse.mean == pytest.approx(dense, abs=0.005)
-    assert row.rmse.mean == pytest.approx(sparse, abs=0.005)
-    assert row.rho.mean == pytest.approx(0.98, abs=0.012)
-    assert row.of_all.mean == pytest.approx(0.3335)
+    assert not_none(study.dense.rmse).mean == pytest.approx(dense, abs=0.005)
+    assert not_none(row.rmse).mean == pytest.approx(sparse, abs=0.005)
+    assert not_none(row.rho).mean == pytest.approx(0.98, abs=0.012)
+    assert not_none(row.of_all).mean == pytest.approx(0.3335)
 
 
 def test_domains_are_recognised_by_the_folder_they_came_from() -> None:
@@ -235,7 +240,7 @@ def test_every_figure_of_a_domain_has_its_row_and_the_rest_is_said_to_be_missing
     assert any("Llama3-70b" in line for line in study.missing)
     assert any("29 agents × 100 items" in line for line in study.disagreements)
     row = next(row for row in study.rows if row.sds is not None and row.paper is not None and row.sd)
-    assert row.sds == pytest.approx((row.ours - row.paper) / row.sd)
+    assert row.sds == pytest.approx((row.ours - not_none(row.paper)) / not_none(row.sd))
 
 
 @pytest.mark.slow

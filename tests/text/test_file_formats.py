@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -19,6 +20,7 @@ from youden.judging.question.prompts import load_prompt
 from youden.pools.generation.agents import load_agents, load_instruction
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.text.yaml_text import YamlError, parse_yaml, split_front_matter
+from youden.types.pool import Json
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -80,7 +82,7 @@ def test_front_matter_is_counted_from_the_top_of_its_file() -> None:
 PROMPT = (
     '---\nlabels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nyes_threshold: 0.5\nparser: label/1\n---\n{{first}}{{second}}'
 )
-FILES = {
+FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "judge.yaml": ("backend: openai\nmodel: m\nprice_in: 1\nprice_in: 99\n", "price_in", load_judge_config),
     "run.yaml": ("pool: p\nseed: 1\n# why\nseed: 2\n", "seed", load_run_config),
     "agents.yaml": ("agents:\n- id: a\n  based_on: source\n  based_on: a\n", "based_on", load_agents),
@@ -111,13 +113,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_python_writes_is_parsed_into_text_that_utf8_can_encode(value):
+def test_whatever_python_writes_is_parsed_into_text_that_utf8_can_encode(value: Json) -> None:
     parsed = parse_json(json.dumps(value))
     orjson.dumps(parsed.value)
     assert (parsed.n_nonfinite > 0) == any(word in json.dumps(_without_texts(value)) for word in ("NaN", "Infinity"))
 
 
-def _without_texts(value):
+def _without_texts(value: Json) -> Json:
     if isinstance(value, dict):
         return [_without_texts(item) for item in value.values()]
     return (
@@ -125,18 +127,18 @@ def _without_texts(value):
     )
 
 
-def test_surrogates_become_one_replacement_character_each_and_pairs_stay():
+def test_surrogates_become_one_replacement_character_each_and_pairs_stay() -> None:
     assert parse_json(r'["\ud83d", "\ud83d\ude00", "a\udc00b"]') == (["\ufffd", "\U0001f600", "a\ufffdb"], 0, 2)
     assert parse_json(r'{"k\ud83d": NaN, "l": 1}').value.keys() == {"k\ufffd", "l"}
 
 
-def test_bytes_with_a_byte_order_mark_or_an_invalid_byte_are_parsed():
+def test_bytes_with_a_byte_order_mark_or_an_invalid_byte_are_parsed() -> None:
     assert parse_json(b'\xef\xbb\xbf{"a": -Infinity}') == ({"a": -math.inf}, 1, 0)
     assert parse_json(b'["\xff", "\xc3\xa9", 1]') == (["\ufffd", "\u00e9", 1], 0, 1)
 
 
 @given(st.integers(-(10**30), 10**30) | st.sampled_from([2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1]))
-def test_an_integer_is_what_orjson_makes_of_it(number):
+def test_an_integer_is_what_orjson_makes_of_it(number: int) -> None:
     (parsed, _), n_nonfinite, _ = parse_json(f"[{number}, NaN]")
     strict = orjson.loads(str(number))
     assert n_nonfinite == 1
@@ -146,17 +148,17 @@ def test_an_integer_is_what_orjson_makes_of_it(number):
 @pytest.mark.parametrize(
     "text", ["", "{", "[1,]", "nan", "[" * 5000 + "]" * 5000, '{"a": NaN} x', "[" + "9" * 9999 + "x]"]
 )
-def test_what_is_not_json_raises_one_error(text):
+def test_what_is_not_json_raises_one_error(text: str) -> None:
     with pytest.raises(JSONDecodeError):
         parse_json(text)
 
 
-def test_nesting_has_a_limit_whether_the_text_is_strict_or_not():
+def test_nesting_has_a_limit_whether_the_text_is_strict_or_not() -> None:
     for inner in ("1", "NaN"):
         parse_json("[" * 150 + inner + "]" * 150)
         with pytest.raises(JSONDecodeError):
             parse_json("[" * 1100 + inner + "]" * 1100)
 
 
-def test_a_control_character_inside_a_string_is_kept():
+def test_a_control_character_inside_a_string_is_kept() -> None:
     assert parse_json(b'{"a": "one\ntwo\t"}').value == {"a": "one\ntwo\t"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,15 @@ from youden.errors import ConfigError
 from youden.text.sentences import split_pieces, split_sentences, take_pieces
 from youden.text.transforms import TRANSFORMS, Step, _central_first, apply_steps
 from youden.text.words import find_synonyms, split_words
+from youden.types.pool import Json
 
 TEXT = (
     "The river rose in 1953. Two bridges fell at night! Nobody was hurt. The town built new houses, quickly and well."
 )
 
 
-def made(name: str, text: str = TEXT, seed: int = 0, **options: object) -> str:
-    return Step(name, options)(text, np.random.default_rng(seed))  # type: ignore[arg-type]
+def made(name: str, text: str = TEXT, seed: int = 0, **options: Json) -> str:
+    return Step(name, options)(text, np.random.default_rng(seed))
 
 
 def seen(text: str) -> str:
@@ -30,7 +32,7 @@ def seen(text: str) -> str:
 @pytest.mark.parametrize("name", list(TRANSFORMS))
 @given(text=st.text(max_size=60), seed=st.integers(0, 9))
 @settings(max_examples=12, deadline=None)
-def test_a_transform_repeats_itself_by_seed_and_is_never_empty_unless_that_is_its_work(
+def test_a_transform_is_deterministic_given_a_seed_and_never_empty_except_by_design(
     name: str, text: str, seed: int
 ) -> None:
     result = made(name, text, seed)
@@ -139,6 +141,6 @@ def test_steps_are_applied_in_turn() -> None:
         ("truncate", {"words": "three"}, "transform-option"),
     ],
 )
-def test_a_step_that_does_not_fit_is_refused(name: str, options: dict[str, object], slug: str) -> None:
+def test_a_step_that_does_not_fit_is_refused(name: str, options: dict[str, Any], slug: str) -> None:
     with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
         made(name, **options)

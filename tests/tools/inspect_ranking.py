@@ -11,9 +11,18 @@ import sys
 
 from inspect_ai import Task, eval_set
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
 from inspect_ai.scorer import includes
-from inspect_ai.solver import solver
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import ToolChoice, ToolInfo
 
 from youden.inspect import keep_response, rank_logs, rank_logs_async
 
@@ -41,7 +50,9 @@ def says(name: str, topic: str) -> str:
     return " ".join([*own, *(f"filler{number}" for number in range(6 - len(own)))])
 
 
-def answer(messages, tools, tool_choice, config):
+def answer(
+    messages: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+) -> ModelOutput:
     del tools, tool_choice, config
     name, topic = messages[0].text, messages[1].text
     output = ModelOutput.from_content("mock", "Done." if len(messages) > 2 else says(name, topic))
@@ -50,8 +61,8 @@ def answer(messages, tools, tool_choice, config):
 
 
 @solver
-def two_turns():
-    async def solve(state, generate):
+def two_turns() -> Solver:
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
         state.messages.insert(0, ChatMessageSystem(content=state.model.name))
         state = await generate(state)
         state.messages.append(ChatMessageUser(content="Are you done?"))

@@ -8,8 +8,8 @@ from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import includes
-from inspect_ai.solver import generate, solver, system_message, use_tools
-from inspect_ai.tool import ToolError, tool
+from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, system_message, use_tools
+from inspect_ai.tool import Tool, ToolError, tool
 
 TOPICS = ("rivers", "bridges", "bread")
 
@@ -28,8 +28,8 @@ def said(name: str, texts: list[str]) -> list[ModelOutput]:
 
 
 @solver
-def breaks_on_bread():
-    async def solve(state, generate):
+def breaks_on_bread() -> Solver:
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
         if "bread" in state.input_text:
             raise RuntimeError("as told")
         return await generate(state)
@@ -49,8 +49,8 @@ eval(task, model=model, log_dir="logs-failed", log_format="eval", display="none"
 
 
 @tool
-def add():
-    async def execute(x: int, y: int):
+def add() -> Tool:
+    async def execute(x: int, y: int) -> int:
         """Add two numbers.
 
         Args:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from lm_eval.__main__ import cli_evaluate
+from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
 from lm_eval.models.dummy import DummyLM
 
@@ -26,7 +27,7 @@ metric_list: [{metric: exact_match}]
 class Counting(DummyLM):
     """Another answer every time."""
 
-    def generate_until(self, requests, disable_tqdm=False):
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         return [f"answer {n}" for n, _ in enumerate(requests)]
 
 

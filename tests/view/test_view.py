@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,8 +18,8 @@ import numpy as np
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
 from report_runs import judged
+from small_pools import make_pool
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -326,6 +327,10 @@ def test_a_judge_without_calls_cannot_be_followed(tmp_path: Path, monkeypatch: p
         LiveRun(planned(tmp_path, "lexical").folder)
 
 
+def list_member(member: Member, _now: float, _rows: object) -> list[Member]:
+    return [member]
+
+
 def test_a_run_is_in_progress_as_long_as_its_process_sends_heartbeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +347,7 @@ def test_a_run_is_in_progress_as_long_as_its_process_sends_heartbeats(
         now, _ = opened.backend.read_members("r")
         for expires, state in ((now + LEASE_SECONDS, "in progress"), (now - 1, "unfinished")):
             member = Member("elsewhere 1 x", True, 0, 0, 0, expires)
-            opened.backend.members(get_run_name(run.folder, run.plan), lambda _now, _rows, row=member: [row])
+            opened.backend.members(get_run_name(run.folder, run.plan), partial(list_member, member))
             assert get_state(run.folder) == state
 
     # the process of this machine that has ended

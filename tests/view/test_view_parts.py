@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from browsers import chromium, complaints, drawn, serious, until
-from pools import make_pool
 from report_runs import judged
+from small_pools import make_pool
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import VerdictChunk
@@ -34,7 +34,7 @@ def answers(plan: Plan) -> Floats:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def wide_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trial_tables, "ROWS_PER_GROUP", 60)
         return judged(
@@ -48,14 +48,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 @pytest.fixture(scope="module")
-def in_memory(run: RunFolder) -> TrialRows:
-    book = TrialBook(run.read_verdicts(run.read_plan()))
+def in_memory(wide_run: RunFolder) -> TrialRows:
+    book = TrialBook(wide_run.read_verdicts(wide_run.read_plan()))
     return TrialRows(book.columns, book.plan)
 
 
 @pytest.fixture(scope="module")
-def all_lines(run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
-    return [in_memory.line(row) for row in range(len(run.read_plan()))]
+def all_lines(wide_run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
+    return [in_memory.line(row) for row in range(len(wide_run.read_plan()))]
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(VerdictChunk, "_read", once)
 
 
-def test_the_run_has_many_row_groups(run: RunFolder) -> None:
-    assert len(list(run.open_judged_files().verdicts.row_groups())) > 5
+def test_the_run_has_many_row_groups(wide_run: RunFolder) -> None:
+    assert len(list(wide_run.open_judged_files().verdicts.row_groups())) > 5
 
 
 @pytest.mark.usefixtures("read_once")
@@ -88,9 +88,9 @@ def test_the_run_has_many_row_groups(run: RunFolder) -> None:
     + [("item", True), ("answer", True)],
 )
 def test_pages_are_those_of_all_trials_sorted_in_memory(
-    run: RunFolder, in_memory: TrialRows, all_lines: list[TrialLine], by: Any, descending: bool
+    wide_run: RunFolder, in_memory: TrialRows, all_lines: list[TrialLine], by: Any, descending: bool
 ) -> None:
-    parts = TrialsOnDisk(run)
+    parts = TrialsOnDisk(wide_run)
     cells = np.random.default_rng(1).random((K, J)) < 0.1
     for chosen in (
         TrialFilter(),
@@ -112,8 +112,8 @@ def test_pages_are_those_of_all_trials_sorted_in_memory(
         assert lines == [all_lines[row] for row in expected]
 
 
-def test_a_page_reads_only_the_row_groups_of_its_trials(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = TrialsOnDisk(run)
+def test_a_page_reads_only_the_row_groups_of_its_trials(wide_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = TrialsOnDisk(wide_run)
     groups: set[int] = set()
     read = VerdictChunk._read
 
@@ -128,10 +128,10 @@ def test_a_page_reads_only_the_row_groups_of_its_trials(run: RunFolder, monkeypa
 
 
 @pytest.fixture(scope="module")
-def url(run: RunFolder) -> Iterator[str]:
+def url(wide_run: RunFolder) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(app, "TRIALS_IN_MEMORY", 60)
-        yield from serve(run)
+        yield from serve(wide_run)
 
 
 def serve(run: RunFolder) -> Iterator[str]:
@@ -146,7 +146,7 @@ def serve(run: RunFolder) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def client(url: str) -> Iterator[httpx.Client]:
+def parts_client(url: str) -> Iterator[httpx.Client]:
     with httpx.Client(
         base_url=url.split("/?", maxsplit=1)[0], trust_env=False, follow_redirects=True, timeout=300
     ) as client:
@@ -155,41 +155,41 @@ def client(url: str) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.slow
-def test_every_trial_is_reached_by_paging_and_named(run: RunFolder, client: httpx.Client) -> None:
-    plan = run.read_plan()
+def test_every_trial_is_reached_by_paging_and_named(wide_run: RunFolder, parts_client: httpx.Client) -> None:
+    plan = wide_run.read_plan()
     rows = []
     for page in itertools.count():
-        said = client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
+        said = parts_client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
         rows += [line["row"] for line in said["lines"]]
         assert all(said["items"][str(line["item"])] == plan.item_ids[line["item"]] for line in said["lines"])
         if not said["lines"]:
             break
     assert sorted(rows) == list(range(len(plan)))
-    last = client.get(f"/run/wide/trials/{len(plan) - 1}").json()
+    last = parts_client.get(f"/run/wide/trials/{len(plan) - 1}").json()
     assert last["line"]["kind"] in KINDS
     assert last["first"].startswith("agent ")
     assert set(last["agents"].values()) == {plan.agent_ids[last["line"][side]] for side in ("first", "second")}
 
 
-def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(client: httpx.Client) -> None:
-    page = client.get("/run/wide").text
+def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(parts_client: httpx.Client) -> None:
+    page = parts_client.get("/run/wide").text
     assert page.count("<option") < 20
-    offered = client.get("/run/wide/names", params={"of": "item", "like": "3"}).json()
+    offered = parts_client.get("/run/wide/names", params={"of": "item", "like": "3"}).json()
     assert len(offered) == 13
     assert all("3" in name for name in offered)
-    assert len(client.get("/run/wide/names", params={"of": "item"}).json()) == 20
-    assert client.get("/run/wide/names", params={"of": "judge"}).status_code == 400
-    assert client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
+    assert len(parts_client.get("/run/wide/names", params={"of": "item"}).json()) == 20
+    assert parts_client.get("/run/wide/names", params={"of": "judge"}).status_code == 400
+    assert parts_client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
 
 
-def test_what_no_part_alone_can_tell_is_refused_and_not_called_none(client: httpx.Client) -> None:
-    refused = client.get("/run/wide/trials", params={"kind": "answers differ"})
+def test_what_no_part_alone_can_tell_is_refused_and_not_called_none(parts_client: httpx.Client) -> None:
+    refused = parts_client.get("/run/wide/trials", params={"kind": "answers differ"})
     assert (refused.status_code, "more than 4 million comparisons" in refused.text) == (400, True)
 
 
-def test_an_agent_is_found_by_its_name_or_a_part_of_it(client: httpx.Client) -> None:
+def test_an_agent_is_found_by_its_name_or_a_part_of_it(parts_client: httpx.Client) -> None:
     def total(**asked: str) -> int:
-        return int(client.get("/run/wide/trials", params=asked).json()["total"])
+        return int(parts_client.get("/run/wide/trials", params=asked).json()["total"])
 
     assert 0 < total(agent="A2") < total(agent="a") == total()
     assert total(agent="nobody") == 0
@@ -197,18 +197,18 @@ def test_an_agent_is_found_by_its_name_or_a_part_of_it(client: httpx.Client) -> 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-def test_a_run_in_parts_is_searched_with_the_keyboard_alone(run: RunFolder, url: str) -> None:
+def test_a_run_in_parts_is_searched_with_the_keyboard_alone(wide_run: RunFolder, url: str) -> None:
     from selenium.webdriver.common.keys import Keys
 
     def where() -> str:
         return str(browser.find_element("id", "trials-where").text)
 
-    item = run.read_plan().item_ids[33]
+    item = wide_run.read_plan().item_ids[33]
     with chromium() as browser:
         browser.get(url)
         browser.get(url.split("/?", maxsplit=1)[0] + "/run/wide")
         drawn(browser)
-        total = len(run.read_plan())
+        total = len(wide_run.read_plan())
         until(lambda: where() == f"1–10 of {total:,}")
         field = browser.find_element("css selector", "#trial-filters [name=item]")
         field.send_keys(item[:-1])

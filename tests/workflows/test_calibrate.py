@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import binom
 
 from commands import Youden, write_config
-from pools import make_pool
+from narrowing import not_none
+from small_pools import make_pool
 from wire_server import Reply, WireServer
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
@@ -38,7 +39,7 @@ def measured(known: CalibrationTrials, answer: Floats) -> Measures:
 
 
 def truth(known: CalibrationTrials) -> Floats:
-    answer = (known.plan.trial_type == PAIRED).astype(float)
+    answer = np.where(known.plan.trial_type == PAIRED, 1.0, 0.0)
     answer[known.rows("template")] = 0
     return answer
 
@@ -113,9 +114,9 @@ def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTria
     answer[known.rows("independent")[:6]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
     assert verdict.outcome == "not sure"
-    n = round(30 * verdict.calls / 150)
+    n = round(30 * not_none(verdict.calls) / 150)
     settled = [k for k in range(n + 1) if proportion(k, n).high < 0.3]
-    assert binom.pmf(settled, n, 0.2).sum() == pytest.approx(0.8, abs=0.06)
+    assert np.sum(binom.pmf(settled, n, 0.2)) == pytest.approx(0.8, abs=0.06)
 
 
 def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
@@ -132,7 +133,7 @@ def same_source(_n: int, body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer) -> Path:
+def calibration_folder(tmp_path: Path, server: WireServer) -> Path:
     """A pool, a free judge, a dear one and a config of a run."""
     write_pool(make_pool(6, 20), tmp_path / "notes")
     server.behave = same_source
@@ -144,28 +145,30 @@ def here(tmp_path: Path, server: WireServer) -> Path:
 
 
 @pytest.mark.slow
-def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
+def test_answers_of_a_calibration_count_towards_the_run(
+    youden: Youden, calibration_folder: Path, server: WireServer
+) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
     assert "the run 'notes' (seed 0) has 110 of them too" in ended.err
     assert "free: GO. J 1.00" in ended.out
     assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
     assert server.n_requests == 150
-    assert not (here / "runs/notes").exists()
+    assert not (calibration_folder / "runs/notes").exists()
     n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
     assert youden("run", "notes-run.yaml").code == 0
     assert server.n_requests == 150 + n_calls - 110
-    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 110
-    page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
+    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 110
+    page = (calibration_folder / "runs/notes/report.html").read_text(encoding="utf-8")
     assert "110 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
     assert "110 answers were requested before this run; they cost $0.0000" in youden(
         "report", "runs/notes", "--format", "md"
     ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
-    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 110
+    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 110
 
 
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: Reply("YES" if n % 3 else "NO")
     first = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
@@ -177,14 +180,16 @@ def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
     assert server.n_requests == more["costs"]["free"]["calls"] == 179
 
 
-def test_a_replay_and_a_cassette_answer_without_a_server(youden: Youden, here: Path, server: WireServer) -> None:
-    with use_cassette(CassetteRecorder(here / "notes.jsonl", mode="once")) as tape:
+def test_a_replay_and_a_cassette_answer_without_a_server(
+    youden: Youden, calibration_folder: Path, server: WireServer
+) -> None:
+    with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="once")) as tape:
         asked = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
     assert tape.n_recorded == server.n_requests > 0
     server.behave = lambda _n, _body: Reply(status=500)
-    write_config(here / "replay.yaml", backend="replay")
+    write_config(calibration_folder / "replay.yaml", backend="replay")
     replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
-    with use_cassette(CassetteRecorder(here / "notes.jsonl", mode="none")):
+    with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="none")):
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
     found = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
     assert found[0]["measures"] == found[1]["measures"] == found[2]["measures"]
@@ -192,18 +197,18 @@ def test_a_replay_and_a_cassette_answer_without_a_server(youden: Youden, here: P
 
 
 def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
-    before = set(here.iterdir())
+    before = set(calibration_folder.iterdir())
     said = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
     assert {name: cost["calls"] for name, cost in said["costs"].items()} == {"free": 150, "dear": 150}
     assert said["costs"]["free"]["usd"] == 0 < said["costs"]["dear"]["usd"]
     assert said["trials"]["paired"] == {"n": 36, "in_run": 36, "means": said["trials"]["paired"]["means"]}
     assert server.n_requests == 0
-    assert set(here.iterdir()) == before
+    assert set(calibration_folder.iterdir()) == before
 
 
-def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, here: Path, server: WireServer) -> None:
+def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, calibration_folder: Path, server: WireServer) -> None:
     said = youden(
         "calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json"
     ).said
@@ -215,8 +220,8 @@ def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, here: Path, se
     assert free["bill"]["usd_per_1000"] == 0
 
 
-def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden, here: Path) -> None:
-    write_config(here / "jury.yaml", backend="jury", judges=["free.yaml", "dear.yaml"], vote="mean")
+def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden, calibration_folder: Path) -> None:
+    write_config(calibration_folder / "jury.yaml", backend="jury", judges=["free.yaml", "dear.yaml"], vote="mean")
     bills = []
     for _ in range(2):
         ended = youden("calibrate", "notes", "--judge", "jury.yaml", "--max-cost", "1", "--json").well()
@@ -227,7 +232,7 @@ def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden,
 
 
 def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     short = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "0.005")
     assert short.code == 1
@@ -238,7 +243,9 @@ def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
     assert server.n_requests == 150
 
 
-def test_a_judge_that_says_yes_to_everything_is_a_no_go(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_judge_that_says_yes_to_everything_is_a_no_go(
+    youden: Youden, calibration_folder: Path, server: WireServer
+) -> None:
     server.behave = lambda _n, _body: Reply("YES")
     ended = youden("calibrate", "notes", "--judge", "free.yaml")
     assert ended.code == 1
@@ -249,7 +256,7 @@ def test_a_judge_that_says_yes_to_everything_is_a_no_go(youden: Youden, here: Pa
 
 
 def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("perhaps")
     ended = youden("calibrate", "notes", "--judge", "free.yaml")
@@ -273,7 +280,9 @@ def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
     assert said["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
 
 
-def test_order_and_names_of_judges_are_shown_as_text(youden: Youden, here: Path, server: WireServer) -> None:
+def test_order_and_names_of_judges_are_shown_as_text(
+    youden: Youden, calibration_folder: Path, server: WireServer
+) -> None:
     """A judge that says yes to paired texts only where agent 0, 1 or 2 comes first, with a name that means to paint."""
 
     def behave(n: int, body: Mapping[str, Any]) -> Reply:
@@ -281,8 +290,8 @@ def test_order_and_names_of_judges_are_shown_as_text(youden: Youden, here: Path,
         return same_source(n, body) if len(agents) < 2 or agents[0] <= agents[1] else Reply("NO")
 
     server.behave = behave
-    config = (here / "free.yaml").read_text(encoding="utf-8") + 'name: "[red]x\\e[31m"\n'
-    (here / "odd.yaml").write_text(config, encoding="utf-8")
+    config = (calibration_folder / "free.yaml").read_text(encoding="utf-8") + 'name: "[red]x\\e[31m"\n'
+    (calibration_folder / "odd.yaml").write_text(config, encoding="utf-8")
     ended = youden("calibrate", "notes", "--judge", "odd.yaml")
     assert "[red]x" in ended.out
     assert "\x1b" not in ended.out + ended.err
@@ -302,23 +311,25 @@ def test_order_and_names_of_judges_are_shown_as_text(youden: Youden, here: Path,
     ],
 )
 def test_bad_input_ends_with_2_before_anything_is_asked(
-    youden: Youden, here: Path, server: WireServer, words: tuple[str, ...], slug: str
+    youden: Youden, calibration_folder: Path, server: WireServer, words: tuple[str, ...], slug: str
 ) -> None:
-    (here / "small.csv").write_text(
+    (calibration_folder / "small.csv").write_text(
         "agent,item,text\n" + "".join(f"a{i},i{j},text {i} {j}\n" for i in range(3) for j in range(2)), encoding="utf-8"
     )
-    write_config(here / "unpriced.yaml", backend="wire", model="o", base_url=server.url, api_key_env=None)
+    write_config(calibration_folder / "unpriced.yaml", backend="wire", model="o", base_url=server.url, api_key_env=None)
     assert youden("calibrate", *words).refuses(slug)
     assert server.n_requests == 0
 
 
-def test_little_gain_is_a_no_in_every_hard_measure(youden: Youden, here: Path, server: WireServer) -> None:
+def test_little_gain_is_a_no_in_every_hard_measure(
+    youden: Youden, calibration_folder: Path, server: WireServer
+) -> None:
     """Under the threshold ¼ the FPR of this judge was 1."""
     knows = server.behave
     grades = {"YES": "SIGNIFICANT GAIN", "NO": "LITTLE GAIN"}
     server.behave = lambda n, body: Reply(grades[str(knows(n, body).text)])
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
-    write_config(here / "graded.yaml", **judge, price=0, prompt="information-gain")
+    write_config(calibration_folder / "graded.yaml", **judge, price=0, prompt="information-gain")
     ended = youden("calibrate", "notes", "--judge", "graded.yaml", "--json")
     assert ended.code == 0, ended.err
     measures = json.loads(ended.out)["judges"][0]["measures"]

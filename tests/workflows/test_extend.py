@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
-from pools import make_pool, part_of
-from wire_server import Reply, WireServer, same_item, well_behaved
+from narrowing import not_none
+from small_pools import make_pool, part_of
+from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.store.worker_group import coordinate_run
@@ -30,21 +31,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def server(one_server: WireServer) -> WireServer:
-    one_server.behave, one_server.n_requests = well_behaved, 0
-    return one_server
-
-
-@pytest.fixture
-def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+def extension_folder(tmp_path: Path, reset_server: WireServer, youden: Youden, begun: Path) -> Path:
     if begun.exists():
         shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
-        server.n_requests = CALLS
+        reset_server.n_requests = CALLS
         return tmp_path
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
-    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, independent="pooled:20", judge=wire_judge(server.url))
+    write_config(
+        tmp_path / "r.yaml", pool="old", calls=CALLS, independent="pooled:20", judge=wire_judge(reset_server.url)
+    )
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
     shutil.copytree(tmp_path, begun)
@@ -52,33 +49,35 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
 
 
 def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
-    before = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
-    asked = server.n_requests
+    before = {row.agent: row for row in RunFolder(extension_folder / "runs/r").read_ranking()}
+    asked = reset_server.n_requests
     said = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--json").said
-    assert server.n_requests - asked == said["cost"]["calls"] <= 60
+    assert reset_server.n_requests - asked == said["cost"]["calls"] <= 60
     assert said["joined"] == ["a5", "a6"]
-    after = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
+    after = {row.agent: row for row in RunFolder(extension_folder / "runs/r").read_ranking()}
     for agent, row in before.items():
         assert (row.ability, row.low, row.high) == (after[agent].ability, after[agent].low, after[agent].high)
     assert after["a5"].n_trials > 0
     assert "No ability of the 5 earlier agents changed." in said["extension"]["summary"]
-    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    page = (extension_folder / "runs/r/report.html").read_text(encoding="utf-8")
     assert "What changed?" in page
     assert "2 agents joined: a5, a6." in page
 
 
-def test_the_terminal_shows_only_agents_that_moved(youden: Youden, here: Path, server: WireServer) -> None:
+def test_the_terminal_shows_only_agents_that_moved(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
+) -> None:
     joined = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--verbose").well()
     assert "What changed" not in joined.out, "places that newcomers changed are no move"
-    server.behave = lambda _n, _body: Reply("NO")
+    reset_server.behave = lambda _n, _body: Reply("NO")
     focused = youden("extend", "calls", "runs/r", "20", "--focus", "a1", "--verbose").well()
     table = focused.out.split("What changed")[1]
     assert re.findall(r"^(a\d) +\d", table, re.MULTILINE) == ["a1"]
 
 
-def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, here: Path) -> None:
+def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, extension_folder: Path) -> None:
     ended = youden("extend", "agents", "runs/r", "new", "--calls", "60").well()
     said = [line for line in ended.err.splitlines() if not line.startswith("r:")]
     assert said[0].startswith("plan: cyclic, ")
@@ -93,7 +92,7 @@ def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, her
 
 @pytest.mark.parametrize(("budget", "n_calls"), [("4/agent", 10), ("20%", 60), ("30", 30)])
 def test_more_calls_are_a_number_a_percentage_or_trials_per_agent(
-    youden: Youden, here: Path, budget: str, n_calls: int
+    youden: Youden, extension_folder: Path, budget: str, n_calls: int
 ) -> None:
     said = youden("extend", "calls", "runs/r", budget, "--dry-run", "--json").said
     assert said["cost"]["calls"] == n_calls
@@ -102,24 +101,26 @@ def test_more_calls_are_a_number_a_percentage_or_trials_per_agent(
     assert focused.refuses("calls-invalid")
 
 
-def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:
-    before, asked = contents(here / "runs/r"), server.n_requests
+def test_a_dry_run_asks_nothing_and_changes_nothing(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
+) -> None:
+    before, asked = contents(extension_folder / "runs/r"), reset_server.n_requests
     said = youden("extend", "agents", "runs/r", "new", "--dry-run", "--json").said
     assert said["dry_run"] is True
     assert said["cost"]["calls"] > 0
     assert said["half_width"] is not None
-    assert server.n_requests == asked
-    assert contents(here / "runs/r") == before
+    assert reset_server.n_requests == asked
+    assert contents(extension_folder / "runs/r") == before
 
 
-def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_them_alone(
-    youden: Youden, here: Path, server: WireServer
+def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     old = part_of(WHOLE, slice(K), slice(J))
     again = np.array([[f"{text} Said again." for text in row] for row in old.texts], dtype=object)
-    write_pool(Pool.from_repeats(old.agents, old.items, [old.texts, again], "old"), here / "old")
-    folder, asked = RunFolder(here / "runs/r"), server.n_requests
-    keys = folder.read_verdicts(folder.read_plan()).request_hash
+    write_pool(Pool.from_repeats(old.agents, old.items, [old.texts, again], "old"), extension_folder / "old")
+    folder, asked = RunFolder(extension_folder / "runs/r"), reset_server.n_requests
+    keys = not_none(folder.read_verdicts(folder.read_plan()).request_hash)
     assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
     ended = youden("run", "r.yaml")
     assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
@@ -128,36 +129,38 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
     ended = youden(*command[1:], "--json").well()
     said, now = json.loads(ended.out), folder.read_verdicts(folder.read_plan())
     n_new = said["cost"]["calls"]
-    assert server.n_requests - asked == n_new == len(now.plan) - CALLS
-    assert now.request_hash[:CALLS].tolist() == keys.tolist()
+    assert reset_server.n_requests - asked == n_new == len(now.plan) - CALLS
+    assert not_none(now.request_hash)[:CALLS].tolist() == keys.tolist()
     shown = [now.plan.trials.columns()[name][CALLS:] for name in ("first_repeat", "second_repeat")]
     assert (np.concatenate(shown) == 2).mean() > 0.9
     assert said["extension"]["kind"] == "repeats"
     assert {move["p_holm"] for move in said["extension"]["agent_changes"]} == {None}, "other responses are no drift"
     assert youden("run", "runs/r/config.yaml").code == 0
-    assert server.n_requests - asked == n_new
+    assert reset_server.n_requests - asked == n_new
     assert youden("extend", "repeats", "runs/r", "old").refuses("join-none")
 
 
-def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(
-    youden: Youden, here: Path, server: WireServer
+def test_an_interrupted_extension_changes_nothing_and_resumes_by_the_same_command(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
-    before, asked = contents(here / "runs/r"), server.n_requests
-    well = server.behave
-    server.behave = lambda n, body: Reply(same_item(body)) if n < asked + 25 else Reply("", status=401)
+    before, asked = contents(extension_folder / "runs/r"), reset_server.n_requests
+    well = reset_server.behave
+    reset_server.behave = lambda n, body: Reply(same_item(body)) if n < asked + 25 else Reply("", status=401)
     ended = youden("extend", "agents", "runs/r", "new", "--calls", "60")
     assert ended.code == 2
-    after = contents(here / "runs/r")
+    after = contents(extension_folder / "runs/r")
     assert {name for name in after if before.get(name) != after[name]} == {"config.yaml"}
     assert b"unfinished:" in after["config.yaml"]
-    answered = server.n_requests
-    server.behave = well
+    answered = reset_server.n_requests
+    reset_server.behave = well
     ended = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--json").well()
-    assert server.n_requests - answered < json.loads(ended.out)["cost"]["calls"]
+    assert reset_server.n_requests - answered < json.loads(ended.out)["cost"]["calls"]
 
 
 @pytest.mark.slow
-def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, here: Path, server: WireServer) -> None:
+def test_the_config_makes_the_whole_run_again_without_a_call(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
+) -> None:
     for step in (
         ["agents", "runs/r", "new", "--calls", "60"],
         ["items", "runs/r", "items"],
@@ -165,15 +168,15 @@ def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, her
         ["calls", "runs/r", "12", "--focus", "a5"],
     ):
         assert youden("extend", *step).code == 0
-    folder = RunFolder(here / "runs/r")
+    folder = RunFolder(extension_folder / "runs/r")
     assert [set(step) for step in yaml.safe_load(folder.file("config.yaml").read_text())["extensions"]] == [
         {"agents", "calls"},
         {"items"},
         {"calls"},
         {"calls", "focus"},
     ]
-    ranking, asked = folder.file("ranking.csv").read_bytes(), server.n_requests
-    usd = folder.read_facts().calls
+    ranking, asked = folder.file("ranking.csv").read_bytes(), reset_server.n_requests
+    usd = not_none(folder.read_facts().calls)
     assert usd.tokens_in == 100 * asked
     assert youden("run", "runs/r/config.yaml").code == 0
     ended = youden("run", "runs/r/config.yaml", "--judge", "replay", "--out", "runs/again")
@@ -181,17 +184,25 @@ def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, her
     config = yaml.safe_load(folder.file("config.yaml").read_text()) | {"judge": {"backend": "replay"}, "out": "again"}
     folder.file("again.yaml").write_text(yaml.safe_dump(config))
     assert youden("run", "runs/r/again.yaml").code == 0
-    assert server.n_requests == asked
+    assert reset_server.n_requests == asked
     assert folder.file("ranking.csv").read_bytes() == ranking
-    assert (here / "runs/r/again/ranking.csv").read_bytes() == ranking
+    assert (extension_folder / "runs/r/again/ranking.csv").read_bytes() == ranking
 
 
-def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_width_buys_as_many_calls_as_it_takes(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
+) -> None:
     write_config(
-        here / "noisy.yaml", pool="old", calls=110, independent="pooled:20", judge=wire_judge(server.url, model="n")
+        extension_folder / "noisy.yaml",
+        pool="old",
+        calls=110,
+        independent="pooled:20",
+        judge=wire_judge(reset_server.url, model="n"),
     )
     # the answer depends on the request and not on its number, because concurrent requests arrive in any order
-    server.behave = lambda _n, body: Reply("NO" if zlib.crc32(json.dumps(body["messages"]).encode()) % 3 else "YES")
+    reset_server.behave = lambda _n, body: Reply(
+        "NO" if zlib.crc32(json.dumps(body["messages"]).encode()) % 3 else "YES"
+    )
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
         json.loads(youden("extend", "agents", "runs/noisy", "new", "--half-width", width, "--dry-run", "--json").out)
@@ -201,9 +212,11 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
     assert narrow["half_width"] == pytest.approx(0.38, abs=0.02)
 
 
-def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:
-    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
-    (here / "paid.yaml").write_text(yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"}))
+def test_a_cap_holds_and_is_needed(youden: Youden, extension_folder: Path, reset_server: WireServer) -> None:
+    judge = {"backend": "wire", "model": "m", "base_url": reset_server.url, "api_key_env": None}
+    (extension_folder / "paid.yaml").write_text(
+        yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"})
+    )
     assert youden("extend", "agents", "runs/r", "new", "--judge", "paid.yaml").refuses("max-cost-needed")
     ended = youden("extend", "agents", "runs/r", "new", "--judge", "paid.yaml", "--max-cost", "0.0")
     assert (ended.code, "[budget" in ended.err) == (1, True), ended.err
@@ -226,31 +239,33 @@ def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServe
     ],
 )
 def test_what_cannot_be_added_says_why_and_the_run_stays(
-    youden: Youden, here: Path, kind: str, words: list[str], slug: str
+    youden: Youden, extension_folder: Path, kind: str, words: list[str], slug: str
 ) -> None:
     gappy = part_of(WHOLE, slice(K, K + 2), slice(J))
     texts = gappy.texts.copy()
     texts[0, 3] = None
-    write_pool(replace(gappy, texts=texts), here / "gappy")
+    write_pool(replace(gappy, texts=texts), extension_folder / "gappy")
     items = tuple(replace(item, prompt=f"another {item.id}") for item in gappy.items)
-    write_pool(replace(gappy, items=items), here / "other")
+    write_pool(replace(gappy, items=items), extension_folder / "other")
     both = part_of(WHOLE, slice(K + 1), slice(J))
     texts = both.texts.copy()
     texts[2, 2] = "something else"
-    write_pool(replace(both, texts=texts), here / "changed")
-    write_pool(part_of(WHOLE, slice(2), slice(J, J + 2)), here / "few")
-    before = contents(here / "runs/r")
+    write_pool(replace(both, texts=texts), extension_folder / "changed")
+    write_pool(part_of(WHOLE, slice(2), slice(J, J + 2)), extension_folder / "few")
+    before = contents(extension_folder / "runs/r")
     ended = youden("extend", kind, "runs/r", *words)
     assert ended.refuses(slug)
     assert "Traceback" not in ended.err
-    assert contents(here / "runs/r") == before
+    assert contents(extension_folder / "runs/r") == before
 
 
-def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youden: Youden, here: Path) -> None:
-    write_config(here / "plan.yaml", pool="old", calls=110, independent="pooled:20")
+def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(
+    youden: Youden, extension_folder: Path
+) -> None:
+    write_config(extension_folder / "plan.yaml", pool="old", calls=110, independent="pooled:20")
     assert youden("plan", "plan.yaml").code == 0
     assert youden("extend", "agents", "runs/plan", "new").refuses("run-unjudged")
-    write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
+    write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), extension_folder / "old")
     assert youden("extend", "agents", "runs/r", "new").refuses("run-mismatch")
     ended = youden("extend", "agents", "nowhere", "new")
     assert ended.code == 2
@@ -259,10 +274,10 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youde
 
 @pytest.mark.slow
 def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
-    write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
+    write_config(extension_folder / "b.yaml", **wire_judge(reset_server.url, model="b", name="b"))
     ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json").well()
     assert "An extended run is ranked here by the additive fit" in ended.out
     assert youden("extend", "calls", "runs/r-by-b", "60").refuses("extend-part")
@@ -276,8 +291,8 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
         pytest.param("write_rate_chunks", marks=pytest.mark.slow),
     ],
 )
-def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(
-    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, dies: str
+def test_an_extension_killed_between_files_resumes_without_paying_twice(
+    youden: Youden, extension_folder: Path, reset_server: WireServer, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
     words = ("extend", "calls", "runs/r", "30")
 
@@ -287,19 +302,19 @@ def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, dies, die)
         assert youden(*words).code == 130
-    asked = server.n_requests
+    asked = reset_server.n_requests
     assert youden(*words).code == 0
-    assert server.n_requests == asked
-    config = yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    assert reset_server.n_requests == asked
+    config = yaml.safe_load((extension_folder / "runs/r/config.yaml").read_text())
     assert config["extensions"] == [{"calls": 30}]
     assert youden("fit", "runs/r").code == 0
 
 
-def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_for_once_stays_in_none(
-    youden: Youden, here: Path
+def test_the_first_config_of_an_extended_run_names_the_next_step_and_keeps_no_cap(
+    youden: Youden, extension_folder: Path
 ) -> None:
     assert youden("extend", "calls", "runs/r", "30", "--max-cost", "0.5").code == 0
-    assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    assert "max_cost" not in yaml.safe_load((extension_folder / "runs/r/config.yaml").read_text())
     ended = youden("run", "r.yaml")
     assert ended.refuses("run-extended")
     assert "runs/r/config.yaml" in ended.err
@@ -307,11 +322,11 @@ def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_fo
 
 @pytest.mark.slow
 def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
-    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
+    judge = {"backend": "wire", "model": "m", "base_url": reset_server.url, "api_key_env": None}
     write_config(
-        here / "adaptive.yaml",
+        extension_folder / "adaptive.yaml",
         pool="old",
         design="adaptive",
         calls=180,
@@ -320,26 +335,26 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
         max_cost=100.0,
     )
     assert youden("run", "adaptive.yaml").code == 0
-    spent = RunFolder(here / "runs/adaptive").read_facts().calls
+    spent = not_none(RunFolder(extension_folder / "runs/adaptive").read_facts().calls)
     assert spent.usd
     assert youden("plan", "adaptive.yaml").code == 0
     assert youden("fit", "runs/adaptive").code == 0
     assert youden("run", "adaptive.yaml").code == 0
-    again = RunFolder(here / "runs/adaptive").read_facts().calls
+    again = not_none(RunFolder(extension_folder / "runs/adaptive").read_facts().calls)
     assert again.usd == pytest.approx(spent.usd)
 
 
 def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
-    drawn = RunFolder(here / "runs/r").read_config().resolved
-    with coordinate_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
-        asked = server.n_requests
+    drawn = not_none(RunFolder(extension_folder / "runs/r").read_config().resolved)
+    with coordinate_run(extension_folder / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
+        asked = reset_server.n_requests
         assert youden("extend", "calls", "runs/r", "30").refuses("run-busy")
-        assert server.n_requests == asked
+        assert reset_server.n_requests == asked
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
-def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, here: Path) -> None:
+def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, extension_folder: Path) -> None:
     ended = youden("extend", "calls", "runs/r", "10000", "--dry-run")
     assert "no more are left" in ended.err

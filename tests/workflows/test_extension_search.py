@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -12,7 +14,8 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
-from pools import make_pool, part_of
+from narrowing import not_none
+from small_pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -21,12 +24,12 @@ K, J = 6, 12
 
 
 @pytest.fixture
-def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
+def search_folder(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
     """A judged run that two agents joined; the judge says yes on the same item, more often if the agents have small numbers."""
     whole = make_pool(K + 2, J)
     strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
 
-    def behave(_n: int, body: dict[str, object]) -> Reply:
+    def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         said = json.dumps(body)
         agents = sorted(agent for text, agent in strength.items() if json.dumps(text)[1:-1] in said)
         return Reply("YES" if same_item(body) == "YES" and crc32(said.encode()) % 20 + sum(agents) < 16 else "NO")
@@ -46,21 +49,21 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) ->
 
 
 def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
-    youden: Youden, here: Path, one_server: WireServer
+    youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
-    folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
+    folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
     dry = youden("extend", "best", "runs/r", "--top", "1", "--calls", "120", "--dry-run")
     assert (dry.code, one_server.n_requests) == (0, asked), dry.err
     ended = youden("extend", "best", "runs/r", "--top", "1", "--calls", "120").well()
     n = one_server.n_requests - asked
     assert f"search: 5 rounds, {n} calls; the calls are spent" in ended.err
     assert 100 <= n <= 120
-    steps = yaml.safe_load((here / "runs/r/config.yaml").read_text(encoding="utf-8"))["extensions"]
+    steps = yaml.safe_load((search_folder / "runs/r/config.yaml").read_text(encoding="utf-8"))["extensions"]
     assert [len(step["focus"]) for step in steps[1:]] == sorted(
         (len(step["focus"]) for step in steps[1:]), reverse=True
     )
     assert {step["top"] for step in steps[1:]} == {1}
-    choice, plan = folder.read_facts().choice, folder.read_plan()
+    choice, plan = not_none(folder.read_facts().choice), folder.read_plan()
     assert len(choice.agents) == 1
     assert youden("run", "runs/r/config.yaml").code == 0
     assert one_server.n_requests - asked == n
@@ -69,14 +72,14 @@ def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
 
 
 def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
-    youden: Youden, here: Path, one_server: WireServer
+    youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
-    folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
-    before = folder.read_facts().choice
+    folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
+    before = not_none(folder.read_facts().choice)
     max_regret = f"{before.regret_bound * 0.8:.3f}"
     ended = youden("extend", "best", "runs/r", "--max-regret", max_regret).well()
     assert one_server.n_requests > asked
-    after, asked = folder.read_facts().choice, one_server.n_requests
+    after, asked = not_none(folder.read_facts().choice), one_server.n_requests
     assert ("regret bound is met" in ended.err) == (after.regret_bound <= float(max_regret))
     assert "regret bound is met" in ended.err or "all comparisons of the candidates" in ended.err
     again = youden("extend", "best", "runs/r", "--max-regret", max_regret)
@@ -93,7 +96,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_a_call(
-    youden: Youden, here: Path, one_server: WireServer, options: list[str], said: str
+    youden: Youden, search_folder: Path, one_server: WireServer, options: list[str], said: str
 ) -> None:
     asked = one_server.n_requests
     ended = youden("extend", "best", "runs/r", *options)

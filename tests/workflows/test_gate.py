@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import Youden, write_config
-from commands import write_pool as write_table
-from pools import answer_with, make_pool
+from commands import Youden, write_config, write_pool_table
+from narrowing import not_none
+from plan_options import PlanOptions
+from small_pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
@@ -25,6 +27,7 @@ from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
 from youden.report.pages.gate_output import gate_markdown as render_markdown
 from youden.report.pages.gate_output import render_junit
+from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import printable
 from youden.text.sentences import format_recognition_difference
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
@@ -57,8 +60,8 @@ def answered(plan: Plan, dense: Floats) -> Verdicts:
     return answer_with(plan, np.where(plan.trial_type == PAIRED, dense[plan.item, plan.first, plan.second], 0.0))
 
 
-def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: object) -> RunFolder:
-    return fitted(folder, answered(make_plan(pool, **{"seed": 0, **plan}), dense), pool=pool)
+def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: Unpack[PlanOptions]) -> RunFolder:
+    return fitted(folder, answered(make_plan(pool, seed=0, **plan), dense), pool=pool)
 
 
 def fitted(folder: Path, result: Verdicts, *, pool: Pool = POOL) -> RunFolder:
@@ -94,23 +97,23 @@ def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> N
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a3", "a2"], baseline="a1")
     for row in found.agents:
-        assert row.difference == pytest.approx(ability[row.agent] - ability["a1"], abs=1e-9)
+        assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a1"]), abs=1e-9)
 
 
 @pytest.mark.parametrize(
     "plan", [{"design": "nlogn"}, {"design": "cyclic", "calls": 1500, "holdout": 0.2}, {"design": "dense"}]
 )
-def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: dict[str, object]) -> None:
+def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: PlanOptions) -> None:
     run = write(tmp_path / "run", world(gap=0.4), **plan)
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7").agents[0]
-    assert found.difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-6)
+    assert found.difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-6)
     assert found.outcome == "better"
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
-def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_items_enough(
-    youden: Youden, tmp_path: Path, plan: dict[str, object]
+def test_agents_without_observed_differences_are_undecided_until_items_suffice(
+    youden: Youden, tmp_path: Path, plan: PlanOptions
 ) -> None:
     write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
     ended = youden("gate", "few", "--agent", "a0", "--baseline", "a1", "--json")
@@ -137,13 +140,17 @@ def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Y
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
-def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: dict[str, object]) -> None:
+def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: PlanOptions) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
     kind = gate_run(run, ["a0"], baseline="a1").agents[0]
     these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
     assert these.agents[0].difference == kind.difference
     assert None not in (kind.low, kind.high, these.agents[0].low, these.agents[0].high)
-    assert 0 < these.agents[0].high - these.agents[0].low < 0.9 * (kind.high - kind.low)
+    assert (
+        0
+        < not_none(these.agents[0].high) - not_none(these.agents[0].low)
+        < 0.9 * (not_none(kind.high) - not_none(kind.low))
+    )
     about = ("--target", "these-items", "--ledger", "these.json")
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
     assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
@@ -161,13 +168,13 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     run = fitted(tmp_path / "run", run_rounds(plan, partial(answered, dense=world(gap=0.4))))
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7")
-    assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
+    assert found.agents[0].difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-9)
     assert found.agents[0].outcome == "better"
     assert not found.extendable
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
-def test_looking_again_is_the_same_look_and_more_calls_are_the_next_at_half_the_error(tmp_path: Path) -> None:
+def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_alpha(tmp_path: Path) -> None:
     dense = world()
     first = gate_run(write(tmp_path / "run", dense, calls=800), ["a0"], baseline="a1")
     assert (first.agents[0].analysis, first.agents[0].level) == (1, 0.95)
@@ -189,14 +196,14 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
     assert [row.agent for row in three] == ["a0", "a2", "a3"]
     assert {row.level for row in three} == {1 - 0.05 / 3}
     assert three[0].difference == alone.difference
-    assert three[0].high > alone.high
+    assert not_none(three[0].high) > not_none(alone.high)
 
 
 def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
-    def row(verdict: str) -> GateResult:
+    def row(verdict: GateOutcome) -> GateResult:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
-    def of(*verdicts: str) -> str:
+    def of(*verdicts: GateOutcome) -> str:
         return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).outcome
 
     assert of("better", "undecided", "worse") == "worse"
@@ -245,18 +252,18 @@ def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rate
     assert result.outcome == "undecided"
     assert result.required is not None
     assert (result.required.items is not None) == (independent == "pooled")
-    assert (result.required.conditional_power > 0.1) == (independent == "pooled")
+    assert (not_none(result.required.conditional_power) > 0.1) == (independent == "pooled")
 
 
 def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
     found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
     assert found.agents[0].outcome == "undecided"
-    needed = found.agents[0].required
+    needed = not_none(found.agents[0].required)
     assert needed.calls is None
-    assert needed.items > 60
+    assert not_none(needed.items) > 60
     assert format_next_command(found) is None
-    assert needed.conditional_power < 0.9
+    assert not_none(needed.conditional_power) < 0.9
     text = render_markdown(found)
     assert (
         f"power of {needed.conditional_power:.0%} in the least favourable case; for 90 %, about {needed.items:,} items"
@@ -273,7 +280,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["analyses"] == []
 
 
-def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was_seen_on(tmp_path: Path) -> None:
+def test_an_agent_with_few_items_is_undecided_however_many_its_baseline_has(tmp_path: Path) -> None:
     texts = POOL.texts.copy()
     texts[0, 1:] = None
     run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
@@ -326,7 +333,7 @@ def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
 
 
 def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youden: Youden, tmp_path: Path) -> None:
-    write_table(tmp_path / "mine.csv")
+    write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     words = ("--agent", "a0", "--baseline", "a1")
     assert "youden run CONFIG" in youden("gate", "nowhere", *words).err
@@ -374,14 +381,14 @@ def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Pat
 EVIL = 'x" & <b>|a`\n## @all</testcase>\x00\x1b[31m\ud800\ufffe'
 
 
-def gate_of(agent: str, verdict: str = "undecided") -> Gate:
+def gate_of(agent: str, verdict: GateOutcome = "undecided") -> Gate:
     row = GateResult(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, RequiredCalls(calls=1200, usd=0.5))
     return Gate("runs/my run", agent + "2", 0.05, "means", 800, True, f"sha|{agent}", (row,))
 
 
 @given(st.one_of(st.just(EVIL), st.text(min_size=1)), st.sampled_from(["better", "no worse", "worse", "undecided"]))
 @settings(max_examples=40, deadline=None)
-def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
+def test_no_name_breaks_xml_or_markdown(agent: str, verdict: GateOutcome) -> None:
     gate = gate_of(agent, verdict)
     root = ET.fromstring(render_junit(gate).encode())
     (case,) = root.iter("testcase")
@@ -397,15 +404,15 @@ def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
 def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
     gate = gate_of("n")
     gate = replace(gate, agents=(*gate.agents, *gate_of("m", "worse").agents, *gate_of("o", "better").agents))
-    suite = ET.fromstring(render_junit(gate).encode()).find("testsuite")
+    suite = not_none(ET.fromstring(render_junit(gate).encode()).find("testsuite"))
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
     assert [[child.tag for child in case] for case in suite.iter("testcase")] == [
         ["error", "system-out"],
         ["failure", "system-out"],
         ["system-out"],
     ]
-    error = suite.find(".//error")
-    command, comment = error.text.split("  # ")
+    error = not_none(suite.find(".//error"))
+    command, comment = not_none(error.text).split("  # ")
     assert command == "youden extend calls 'runs/my run' 1200 --focus n --focus n2"
     assert comment == "about $0.50; 2,000 calls in all; then run the gate again"
 
@@ -423,12 +430,10 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
-def test_the_page_says_which_agent_of_the_whole_run_to_take_or_that_the_run_names_nobody(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_the_page_states_the_candidates_of_the_run_or_that_it_recommends_none(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
-    choice = run.read_facts().choice
+    choice = not_none(run.read_facts().choice)
     page = youden(*words, "--markdown", "-").out
     (line,) = (line for line in page.splitlines() if line.startswith("Among all agents of the run"))
     assert f"this gate: Candidates: {choice.agents[0]}" in line
@@ -440,7 +445,7 @@ def test_the_page_says_which_agent_of_the_whole_run_to_take_or_that_the_run_name
 
 
 def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
-    write_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
+    write_pool_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)
     assert youden("run", "mine.yaml").code == 0
     words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 80
@@ -466,5 +471,5 @@ def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: P
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a6", "a1"], baseline="a0")
     for row in found.agents:
-        assert row.difference == pytest.approx(ability[row.agent] - ability["a0"], abs=1e-9)
+        assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a0"]), abs=1e-9)
     assert found.agents[0].outcome == "worse"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pools import make_pool
+from small_pools import make_pool
 from youden import make_plan, read_pool
 from youden.errors import PlanError
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool
@@ -31,49 +31,49 @@ def plan(pool: Pool) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def known(plan: Plan, pool: Pool) -> CalibrationTrials:
+def known_trials(plan: Plan, pool: Pool) -> CalibrationTrials:
     return draw_calibration_trials(plan, calls=150, seed=3)
 
 
-def test_150_calls_are_split_as_stated(known: CalibrationTrials) -> None:
-    assert {kind: len(known.rows(kind)) for kind in KINDS} == {
+def test_150_calls_are_split_as_stated(known_trials: CalibrationTrials) -> None:
+    assert {kind: len(known_trials.rows(kind)) for kind in KINDS} == {
         kind: details.per_150_calls for kind, details in KIND_DETAILS.items()
     }
-    assert len(known.plan) == 150
-    assert len(set(trials(known.plan))) == 150
+    assert len(known_trials.plan) == 150
+    assert len(set(trials(known_trials.plan))) == 150
 
 
-def test_more_than_half_of_the_trials_are_the_runs_own(known: CalibrationTrials, plan: Plan) -> None:
+def test_more_than_half_of_the_trials_are_the_runs_own(known_trials: CalibrationTrials, plan: Plan) -> None:
     planned = set(trials(plan))
-    assert [trial in planned for trial in trials(known.plan)] == known.in_run.tolist()
-    assert known.in_run[known.rows("paired", "independent", "unbalanced", "balanced")].all()
-    assert not known.in_run[known.rows("retest", "identical", "clone", "template")].any()
+    assert [trial in planned for trial in trials(known_trials.plan)] == known_trials.in_run.tolist()
+    assert known_trials.in_run[known_trials.rows("paired", "independent", "unbalanced", "balanced")].all()
+    assert not known_trials.in_run[known_trials.rows("retest", "identical", "clone", "template")].any()
 
 
-def test_random_trials_hold_no_probe_and_no_pair_twice(known: CalibrationTrials, plan: Plan) -> None:
+def test_random_trials_hold_no_probe_and_no_pair_twice(known_trials: CalibrationTrials, plan: Plan) -> None:
     probes = {trial for trial, probe in zip(trials(plan), plan.role == PROBE, strict=True) if probe}
-    asked = trials(known.plan)
-    assert not probes & {asked[row] for row in known.rows("independent", "balanced")}
-    pairs = [(asked[row][0], frozenset(asked[row][1:3])) for row in known.rows("paired", "unbalanced")]
+    asked = trials(known_trials.plan)
+    assert not probes & {asked[row] for row in known_trials.rows("independent", "balanced")}
+    pairs = [(asked[row][0], frozenset(asked[row][1:3])) for row in known_trials.rows("paired", "unbalanced")]
     assert len(set(pairs)) == len(pairs)
 
 
-def test_repeated_trials_name_what_they_repeat(known: CalibrationTrials) -> None:
-    asked = trials(known.plan)
-    for row in known.rows("reversed"):
-        item, first, second, *_ = asked[known.original[row]]
+def test_repeated_trials_name_what_they_repeat(known_trials: CalibrationTrials) -> None:
+    asked = trials(known_trials.plan)
+    for row in known_trials.rows("reversed"):
+        item, first, second, *_ = asked[known_trials.original[row]]
         assert asked[row] == (item, second, first, -1, 0)
-    for row in known.rows("retest"):
-        assert asked[row] == (*asked[known.original[row]][:4], 1)
-    assert set(known.original[known.rows("paired", "independent", "identical")]) == {-1}
+    for row in known_trials.rows("retest"):
+        assert asked[row] == (*asked[known_trials.original[row]][:4], 1)
+    assert set(known_trials.original[known_trials.rows("paired", "independent", "identical")]) == {-1}
 
 
-def test_planted_texts_are_what_they_are_called(known: CalibrationTrials, pool: Pool) -> None:
-    plan, texts = known.plan, known.pool.texts
-    assert known.pool.agents[: pool.n_agents] == pool.agents
+def test_planted_texts_are_what_they_are_called(known_trials: CalibrationTrials, pool: Pool) -> None:
+    plan, texts = known_trials.plan, known_trials.pool.texts
+    assert known_trials.pool.agents[: pool.n_agents] == pool.agents
     templates = set()
     for kind in ("identical", "clone", "template"):
-        for row in known.rows(kind):
+        for row in known_trials.rows(kind):
             first, second = texts[plan.first[row], plan.item[row]], texts[plan.second[row], plan.item[row]]
             assert first == pool.texts[plan.first[row], plan.item[row]]
             if kind == "identical":
@@ -87,13 +87,13 @@ def test_planted_texts_are_what_they_are_called(known: CalibrationTrials, pool: 
     assert not any(item.id in text for item in pool.items for text in templates)
 
 
-def test_length_speaks_against_the_truth_where_it_is_said_to(known: CalibrationTrials) -> None:
-    plan = known.plan
-    length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
+def test_length_speaks_against_the_truth_where_it_is_said_to(known_trials: CalibrationTrials) -> None:
+    plan = known_trials.plan
+    length = np.array([[len(text or "") for text in row] for row in known_trials.pool.texts])
     other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     ratio = np.abs(np.log(length[plan.first, plan.item] / length[plan.second, other]))
-    assert set(plan.trial_type[known.rows("unbalanced")]) == {PAIRED}
-    assert ratio[known.rows("unbalanced")].min() > ratio[known.rows("balanced")].max()
+    assert set(plan.trial_type[known_trials.rows("unbalanced")]) == {PAIRED}
+    assert ratio[known_trials.rows("unbalanced")].min() > ratio[known_trials.rows("balanced")].max()
 
 
 def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
@@ -105,12 +105,12 @@ def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
         ]
 
 
-def test_the_plan_of_a_calibration_knows_its_length(known: CalibrationTrials) -> None:
-    plan, texts = known.plan, known.pool.texts
+def test_the_plan_of_a_calibration_knows_its_length(known_trials: CalibrationTrials) -> None:
+    plan, texts = known_trials.plan, known_trials.pool.texts
     other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     both = [*texts[plan.first, plan.item], *texts[plan.second, other]]
     assert plan.characters == sum(map(len, both))
-    assert plan.pool_digest == known.pool.digest
+    assert plan.pool_digest == known_trials.pool.digest
 
 
 def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import youden as package
-from commands import Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool_table
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError
@@ -24,16 +24,16 @@ from youden.report.charts.vega import picture_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.workflows.quality import fit_quality, read_answers
-from youden.workflows.to_label import choose_to_label, to_safe_cell
+from youden.workflows.to_label import LabelsFor, choose_to_label, to_safe_cell
 
 K, J = 7, 12
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def quality_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fitted run of a pool whose texts are there."""
     place = tmp_path_factory.mktemp("quality")
-    write_pool(place / "pool.csv", n_agents=K, n_items=J)
+    write_pool_table(place / "pool.csv", n_agents=K, n_items=J)
     text = (place / "pool.csv").read_text(encoding="utf-8")
     (place / "pool.csv").write_text(text.replace("prompt 3", "=HYPERLINK(1)"), encoding="utf-8")
     write_config(place / "c.yaml", pool=str(place / "pool.csv"), judge="lexical", out=str(place / "run"))
@@ -44,8 +44,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> RunFolder:
-    shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True)
+def run(quality_run_once: Path, tmp_path: Path) -> RunFolder:
+    shutil.copytree(quality_run_once.parent, tmp_path, dirs_exist_ok=True)
     return RunFolder(tmp_path / "run")
 
 
@@ -123,8 +123,8 @@ def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, t
 
 
 def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Path) -> None:
-    def items(purpose: str) -> int:
-        table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table  # type: ignore[arg-type]
+    def items(purpose: LabelsFor) -> int:
+        table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table
         return len({one["item"] for one in json.loads(table.with_suffix(".json").read_text())["answers"]})
 
     assert items("best") == 3
@@ -174,7 +174,7 @@ def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
     [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),
      ("to label (1).xlsx", 1, 0)],
 )  # fmt: skip
-def test_a_table_saved_by_a_spreadsheet_under_another_name_in_other_words_says_the_same(
+def test_labels_saved_by_a_spreadsheet_in_other_words_give_the_same_result(
     run: RunFolder, tmp_path: Path, name: str, yes: str | int, no: str | int
 ) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
@@ -287,7 +287,7 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     ]
     pd.DataFrame(rows).to_csv("l.csv", index=False)
     assert youden("quality", str(run.path), "--labels", "l.csv").code == 0
-    spec = picture_spec(ReportData(run), "quality")
+    spec: dict[str, Any] = picture_spec(ReportData(run), "quality")
     alt.Chart.from_dict(spec)
     dots = spec["datasets"]["frame"]
     assert {one["agent"]: one["label_mean"] for one in dots} == pytest.approx(

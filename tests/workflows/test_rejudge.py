@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from commands import Youden, write_config
-from pools import make_pool
+from narrowing import not_none
+from small_pools import make_pool
 from wire_server import Reply, WireServer
 from worlds import write_run
 from youden.data.folder.run_config import load_run_config
@@ -46,19 +47,19 @@ def biased(_n: int, body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def server(one_server: WireServer) -> WireServer:
+def biased_server(one_server: WireServer) -> WireServer:
     one_server.behave, one_server.n_requests = biased, 0
     return one_server
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+def first_judge_folder(tmp_path: Path, biased_server: WireServer, youden: Youden, begun: Path) -> Path:
     """A run judged by the model a, and the config of a judge b."""
     if begun.exists():
         shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
         return tmp_path
     write_pool(pool_of(), tmp_path / "pool")
-    judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    judge = {"backend": "wire", "base_url": biased_server.url, "api_key_env": None, "backoff": 0.001}
     write_config(tmp_path / "first.yaml", **judge, model="a", price=0, family="rest")
     write_config(tmp_path / "second.yaml", **judge, model="b", price=0, family="own")
     write_config(tmp_path / "paid.yaml", **judge, model="b", price_in=1000, price_out=1000, max_tokens=1)
@@ -70,11 +71,11 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
 
 
 def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
-    before = server.n_requests
+    before = biased_server.n_requests
     ended = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json").well()
-    assert server.n_requests == before + 500
+    assert biased_server.n_requests == before + 500
     said = json.loads(ended.out)
     assert Path(said["run"]) == Path("runs/mine-by-second")
     assert said["judges"]["runs"] == ["first", "second"]
@@ -84,7 +85,7 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
     assert favoured_by == {"own": ["second"], "rest": ["first"]}
     assert shifts["rho_same"] > shifts["rho_seen"]
     again = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json")
-    assert server.n_requests == before + 500
+    assert biased_server.n_requests == before + 500
     assert json.loads(again.out)["judges"] == said["judges"]
     shown = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500")
     assert "second favours agents of its own family own (3)" in shown.out
@@ -97,15 +98,15 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
 
 
 @pytest.mark.slow
-def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: WireServer) -> None:
+def test_the_part_is_a_run_like_any_other(youden: Youden, first_judge_folder: Path, biased_server: WireServer) -> None:
     words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "300", "--json")
     assert youden(*words).code == 0
-    asked = server.n_requests
+    asked = biased_server.n_requests
     ended = youden("run", "runs/mine-by-second/config.yaml", "--json").well()
-    assert server.n_requests == asked
+    assert biased_server.n_requests == asked
     assert len(json.loads(ended.out)["ranking"]) == N_AGENTS
-    config = load_run_config(here / "runs/mine-by-second/config.yaml")
-    assert Path(str(config.trials_from)).resolve() == (here / "runs/mine").resolve()
+    config = load_run_config(first_judge_folder / "runs/mine-by-second/config.yaml")
+    assert Path(str(config.trials_from)).resolve() == (first_judge_folder / "runs/mine").resolve()
     exported = youden("cassette", "export", "runs/mine-by-second", "--out", "part.jsonl", "--json")
     assert json.loads(exported.out)["n_answers"] == 300
     compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json")
@@ -113,56 +114,60 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     page = youden("report", "runs/mine", "--against", "runs/mine-by-second").well()
     assert "favours agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
     write_config(
-        here / "replay.yaml", backend="replay", replay_of={"backend": "wire", "model": "b", "base_url": server.url}
+        first_judge_folder / "replay.yaml",
+        backend="replay",
+        replay_of={"backend": "wire", "model": "b", "base_url": biased_server.url},
     )
     replayed = youden(
         *("rejudge", "runs/mine", "--judge", "replay.yaml", "--calls", "300", "--json"),
         *("--store", ".youden/answers.db", "--family", "b=own"),
     ).well()
-    assert server.n_requests == asked
+    assert biased_server.n_requests == asked
     assert json.loads(replayed.out)["judges"]["pairs"][0]["cohen_kappa"] == pytest.approx(
         json.loads(compared.out)["judges"]["pairs"][0]["cohen_kappa"]
     )
 
 
 def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
-    before = server.n_requests
+    before = biased_server.n_requests
     words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--calls", "200")
     dry = youden(*words, "--dry-run", "--json").well()
     assert json.loads(dry.out)["cost"]["calls"] == 200
     assert json.loads(dry.out)["cost"]["usd"] > 0
     assert youden(*words).err.rstrip().endswith("[max-cost-needed]")
-    assert server.n_requests == before
+    assert biased_server.n_requests == before
     short = youden(*words, "--max-cost", "10")
     assert short.code == 1
-    asked = server.n_requests - before
+    asked = biased_server.n_requests - before
     assert 0 < asked < 200
     assert youden(*words, "--max-cost", "100").code == 0
-    assert server.n_requests == before + 200
+    assert biased_server.n_requests == before + 200
 
 
-def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, server: WireServer) -> None:
+def test_a_part_is_given_more_calls_in_its_folder(
+    youden: Youden, first_judge_folder: Path, biased_server: WireServer
+) -> None:
     words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--max-cost", "1000", "--json")
     assert youden(*words, "--calls", "300").code == 0
-    before, folder = server.n_requests, RunFolder(here / "runs/mine-by-paid")
+    before, folder = biased_server.n_requests, RunFolder(first_judge_folder / "runs/mine-by-paid")
     paid = folder.read_verdicts(folder.read_plan()).total_usd
     dry = youden(*words, "--calls", "500", "--dry-run")
     cost = json.loads(dry.out)["cost"]
-    assert (cost["stored"], server.n_requests) == (300, before)
+    assert (cost["stored"], biased_server.n_requests) == (300, before)
     assert cost["usd_left"] == pytest.approx(0.4 * cost["usd"], rel=0.05)
     assert "300 of the 500 answers are already stored, which leaves $" in dry.err
     assert youden(*words, "--calls", "500").code == 0
-    assert server.n_requests == before + 200
+    assert biased_server.n_requests == before + 200
     verdicts = folder.read_verdicts(folder.read_plan())
     assert len(verdicts) == 500
-    assert (verdicts.usd > 0).all()
+    assert (not_none(verdicts.usd) > 0).all()
     assert verdicts.total_usd == pytest.approx(paid * 500 / 300, rel=0.05)
     assert youden(*words, "--calls", "300").refuses("run-mismatch")
 
 
-def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: Path) -> None:
+def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, first_judge_folder: Path) -> None:
     said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
     assert "test–retest reliability" in said["summary"][0]
@@ -237,11 +242,8 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
     )
     result = other.read_verdicts(plan)
     missing = np.where(rows, result.missing_reason, 2).astype(np.int8)
-    blank = {
-        name: np.where(rows, column, np.nan)
-        for name, column in (("answer", result.answer), ("hard_answer", result.hard_answer))
-    }
-    other.write_verdicts(replace(result, missing_reason=missing, **blank))
+    answer, hard_answer = (np.where(rows, column, np.nan) for column in (result.answer, result.hard_answer))
+    other.write_verdicts(replace(result, missing_reason=missing, answer=answer, hard_answer=hard_answer))
     ended = youden("compare", "runs/r0", "runs/r1")
     assert ended.refuses("judges-trials")
     assert "youden rejudge" in ended.err
@@ -279,7 +281,7 @@ def test_answers_of_a_second_judge_stay_useful_after_an_extension(
     assert more["cost"]["stored"] == 500
     verdicts = folder.read_verdicts(folder.read_plan())
     assert len(verdicts) == 700
-    assert set(first_part.request_hash.tolist()) <= set(verdicts.request_hash.tolist())
+    assert set(not_none(first_part.request_hash).tolist()) <= set(not_none(verdicts.request_hash).tolist())
     plan = verdicts.plan
     if kind == "agents":
         n_of_agent = np.bincount(np.append(plan.first, plan.second), minlength=N_AGENTS + 2)

@@ -13,8 +13,9 @@ import altair as alt
 import numpy as np
 import pytest
 
-from commands import Youden, server, write_config, youden
-from pools import answer_with, make_pool
+from commands import Youden, write_config
+from narrowing import not_none
+from small_pools import answer_with, make_pool
 from wire_server import Reply, WireServer, running, same_item
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
@@ -27,8 +28,6 @@ from youden.workflows.attacks import ATTACKS, INSTRUCTION, PlantedAgents, plant
 from youden.workflows.planned_stress import attack_ranks, compute_abilities, plan_attacked_pool, plan_stress
 from youden.workflows.stress import stress
 
-__all__ = ["server", "youden"]
-
 
 def grown(pool: Pool, n: int) -> PlantedAgents:
     agents = tuple(Agent(f"new-{k}") for k in range(n))
@@ -39,7 +38,7 @@ def grown(pool: Pool, n: int) -> PlantedAgents:
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on_items_in_turn(n: int) -> None:
+def test_planted_agents_are_compared_with_each_agent_as_often_as_the_others(n: int) -> None:
     pool = make_pool(6, 20)
     base = make_plan(pool, calls=6 * 30 + 40, independent="pooled:40")
     plan = plan_attacked_pool(base, grown(pool, n), rng=standalone_stream(0))
@@ -59,7 +58,7 @@ def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on
         assert ((new.trial_type == INDEPENDENT) & ((new.first == agent) | (new.second == agent))).sum() >= 20
 
 
-def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_robust_one() -> None:
+def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -> None:
     K, m = 12, 6
     pool = make_pool(K, 60)
     ability = np.linspace(0.45, 0.1, K)
@@ -77,9 +76,9 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
     landed = {way: attack_ranks(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
-    assert landed["plain"].rank <= K - 3
-    assert landed["robust"].rank >= K - 1
-    assert landed["robust"].shift <= 0.5
+    assert not_none(landed["plain"]).rank <= K - 3
+    assert not_none(landed["robust"]).rank >= K - 1
+    assert not_none(landed["robust"]).shift <= 0.5
 
 
 def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_alike() -> None:
@@ -149,7 +148,7 @@ def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_note
     assert "Did you mean 'template'?" in stranger.err
 
 
-def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_before_anything_is(
+def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")

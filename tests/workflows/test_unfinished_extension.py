@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from commands import Youden, wire_judge, write_config
-from pools import make_pool, part_of
+from small_pools import make_pool, part_of
 from stops import Size, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, same_item, well_behaved
@@ -34,18 +34,12 @@ EXTENSIONS = {
 }
 
 
-@pytest.fixture
-def server(one_server: WireServer) -> WireServer:
-    one_server.behave, one_server.n_requests = well_behaved, 0
-    return one_server
-
-
 Stop = Callable[..., int]
 """Stops an extension at some of its writes and returns how often that was."""
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+def unfinished_folder(tmp_path: Path, reset_server: WireServer, youden: Youden, begun: Path) -> Path:
     """The folder of a judged run `runs/r`, with pools of new agents and items beside it."""
     if begun.exists():
         shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
@@ -53,10 +47,12 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
-    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, independent="pooled:20", judge=wire_judge(server.url))
+    write_config(
+        tmp_path / "r.yaml", pool="old", calls=CALLS, independent="pooled:20", judge=wire_judge(reset_server.url)
+    )
     assert youden("run", "r.yaml").code == 0
     shutil.copytree(tmp_path, begun)
-    server.n_requests = 0
+    reset_server.n_requests = 0
     return tmp_path
 
 
@@ -74,8 +70,8 @@ def write_number(n: int, *, fails: BaseException) -> Callable[..., None]:
 
 
 @pytest.fixture
-def stopped_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path) -> Stop:
-    return partial(stop_at_writes, youden, here, server, begun)
+def stopped_at_writes(youden: Youden, unfinished_folder: Path, reset_server: WireServer, begun: Path) -> Stop:
+    return partial(stop_at_writes, youden, unfinished_folder, reset_server, begun)
 
 
 def put_back(here: Path, begun: Path) -> None:
@@ -123,12 +119,12 @@ def test_stopped_at_any_write_every_extension_is_bought_once(stopped_at_writes: 
 
 
 def test_after_its_report_the_same_command_is_a_further_extension(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
     for n in (1, 2):
         assert youden("extend", "calls", "runs/r", "30").code == 0
-        assert server.n_requests == 30 * n
-    assert len(yaml.safe_load((here / "runs/r/config.yaml").read_text())["extensions"]) == 2
+        assert reset_server.n_requests == 30 * n
+    assert len(yaml.safe_load((unfinished_folder / "runs/r/config.yaml").read_text())["extensions"]) == 2
 
 
 def stop_after(server: WireServer, n: int) -> None:
@@ -136,64 +132,66 @@ def stop_after(server: WireServer, n: int) -> None:
 
 
 @pytest.mark.parametrize("when", ["asking", "fit"])
-def test_another_extension_is_refused_until_the_first_is_finished_and_the_command_is_named(
-    youden: Youden, here: Path, server: WireServer, when: str
+def test_another_extension_is_refused_until_the_named_first_one_is_finished(
+    youden: Youden, unfinished_folder: Path, reset_server: WireServer, when: str
 ) -> None:
     first = ("extend", "agents", "runs/r", "new", "--calls", "60", "--max-cost", "2")
     with pytest.MonkeyPatch.context() as patch:
         if when == "asking":
-            stop_after(server, 25)
+            stop_after(reset_server, 25)
         else:
             patch.setattr("youden.workflows.extend.fit_run", write_number(1, fails=KeyboardInterrupt()))
         assert youden(*first).code != 0
-    server.behave, asked = well_behaved, server.n_requests
+    reset_server.behave, asked = well_behaved, reset_server.n_requests
     for kind, *words in (("calls", "30"), ("agents", "new"), ("items", "items"), ("best", "--calls", "60")):
         ended = youden("extend", kind, "runs/r", *words)
         assert ended.refuses("extend-unfinished"), ended.err
         assert "`youden extend agents runs/r new --calls 60 --max-cost 2.0`" in ended.err
         assert ("remove `unfinished`" in ended.err) == (when == "asking")
-    assert server.n_requests == asked
+    assert reset_server.n_requests == asked
     command = ended.err.split("`")[1].split()
-    shutil.copytree(here / "new", here / "moved")
+    shutil.copytree(unfinished_folder / "new", unfinished_folder / "moved")
     ended = youden(*["moved" if word == "new" else word for word in command[1:-1]], "0.5").well()
     assert "resume: finishing the stopped extension, step 1 of runs/r" in ended.err
-    assert server.n_requests == (asked if when == "fit" else 60 + asked - 25)
+    assert reset_server.n_requests == (asked if when == "fit" else 60 + asked - 25)
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
 def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
-    stop_after(server, 25)
+    stop_after(reset_server, 25)
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 2
-    write_pool(part_of(WHOLE, slice(K, K + 1), slice(J)), here / "new")
+    write_pool(part_of(WHOLE, slice(K, K + 1), slice(J)), unfinished_folder / "new")
     ended = youden("extend", "agents", "runs/r", "new", "--calls", "60")
     assert (ended.refuses("extend-unfinished"), "other contents" in ended.err) == (True, True), ended.err
     assert "remove `unfinished` from runs/r/config.yaml" in ended.err
-    config = here / "runs/r/config.yaml"
+    config = unfinished_folder / "runs/r/config.yaml"
     config.write_text(
         yaml.safe_dump({k: v for k, v in yaml.safe_load(config.read_text()).items() if k != "unfinished"})
     )
-    server.behave = well_behaved
+    reset_server.behave = well_behaved
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
 
 
-def test_an_extension_that_bought_nothing_is_forgotten(youden: Youden, here: Path, server: WireServer) -> None:
-    before = yaml.safe_load((here / "runs/r/config.yaml").read_text())
-    stop_after(server, 0)
+def test_an_extension_that_bought_nothing_is_forgotten(
+    youden: Youden, unfinished_folder: Path, reset_server: WireServer
+) -> None:
+    before = yaml.safe_load((unfinished_folder / "runs/r/config.yaml").read_text())
+    stop_after(reset_server, 0)
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 2
-    assert yaml.safe_load((here / "runs/r/config.yaml").read_text()) == before
-    server.behave = well_behaved
+    assert yaml.safe_load((unfinished_folder / "runs/r/config.yaml").read_text()) == before
+    reset_server.behave = well_behaved
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
 def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
-    youden: Youden, here: Path, server: WireServer
+    youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
-    stop_after(server, 25)
+    stop_after(reset_server, 25)
     command = ("extend", "agents", "runs/r", "new", "--calls", "60")
     assert youden(*command).code == 2
-    server.behave = well_behaved
+    reset_server.behave = well_behaved
     assert (
         f"next: finish the extension that was stopped: `youden {' '.join(command)}`"
         in youden("run", "r.yaml").well().err
@@ -204,9 +202,9 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
         assert youden(*command).code == 130
     ended = youden("run", "r.yaml")
     assert (ended.refuses("run-extended"), "`youden extend agents runs/r new --calls 60`" in ended.err) == (True, True)
-    asked = server.n_requests
+    asked = reset_server.n_requests
     assert "finish the extension" not in youden(*command).well().err.splitlines()[-1]
-    assert server.n_requests == asked
+    assert reset_server.n_requests == asked
 
 
 @pytest.mark.slow
@@ -253,24 +251,24 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
     ids=["run", "width", "rejudge", "retest"],
 )
 def test_other_commands_stopped_at_any_write_buy_once(
-    youden: Youden, here: Path, server: WireServer, begun: Path, words: list[str]
+    youden: Youden, unfinished_folder: Path, reset_server: WireServer, begun: Path, words: list[str]
 ) -> None:
-    config = yaml.safe_load((here / "r.yaml").read_text())
-    write_config(here / "w.yaml", **config | {"half_width": 0.2, "calls": 160, "seed": 5})
-    write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
-    write_config(here / "r-judge.yaml", **wire_judge(server.url))
-    server.n_requests = 0
+    config = yaml.safe_load((unfinished_folder / "r.yaml").read_text())
+    write_config(unfinished_folder / "w.yaml", **config | {"half_width": 0.2, "calls": 160, "seed": 5})
+    write_config(unfinished_folder / "b.yaml", **wire_judge(reset_server.url, model="b", name="b"))
+    write_config(unfinished_folder / "r-judge.yaml", **wire_judge(reset_server.url))
+    reset_server.n_requests = 0
     assert youden(*words).code == 0
-    whole, n, n_stopped = server.n_requests, 1, 0
+    whole, n, n_stopped = reset_server.n_requests, 1, 0
     assert whole > 0
     while True:
-        put_back(here, begun)
-        server.n_requests = 0
+        put_back(unfinished_folder, begun)
+        reset_server.n_requests = 0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "replace", write_number(n, fails=KeyboardInterrupt()))
             if youden(*words).code == 0:
                 break
         n, n_stopped = n + 3, n_stopped + 1
         assert youden(*words).code == 0
-        assert server.n_requests == whole
+        assert reset_server.n_requests == whole
     assert n_stopped > 2

@@ -1,0 +1,7 @@
+"""Reasons for skipping a test that hold even if everything installable is installed."""
+
+from __future__ import annotations
+
+NO_SHARED = "real judge data (../shared/peer-prediction) is not beside this checkout"
+NO_LITELLM = "litellm is not installed"
+NO_LOOP = "mounting a loop device needs root on Linux"
