@@ -161,8 +161,14 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
     plan = youden.make_plan(POOLS["one"], calls=160)
     config = load_judge_config("gpt-4o-mini")
     file = tmp_path / "mine.yaml"
-    file.write_text("backend: openai\nmodel: gpt-4o-mini\nprice_in: 0.15\nprice_out: 0.6\n")
-    keys: dict[str, Json] = {"backend": "openai", "model": "gpt-4o-mini", "price_in": 0.15, "price_out": 0.6}
+    file.write_text("backend: openai\nmodel: gpt-4o-mini\nmax_tokens: 8\nprice_in: 0.15\nprice_out: 0.6\n")
+    keys: dict[str, Json] = {
+        "backend": "openai",
+        "model": "gpt-4o-mini",
+        "max_tokens": 8,
+        "price_in": 0.15,
+        "price_out": 0.6,
+    }
     judges: tuple[str | Path | JudgeConfig | dict[str, Json], ...] = ("gpt-4o-mini", config, file, str(file), keys)
     costs = [plan.cost(judge) for judge in judges]
     assert {(cost.calls, cost.tokens_in, cost.usd) for cost in costs} == {(len(plan), costs[0].tokens_in, costs[0].usd)}

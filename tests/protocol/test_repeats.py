@@ -93,7 +93,8 @@ def bare_pool() -> Pool:
 def test_a_pool_without_repeats_keeps_its_recorded_digest_hashes_and_abilities(design: str) -> None:
     pool = bare_pool()
     plan = make_plan(pool, design=design, seed=3)
-    asked = [key for _, key in iter_keys(load_judge_config("gpt-4o-mini").questions(), plan)]
+    judge = load_judge_config("gpt-4o-mini").with_changes({"decision": "text"})
+    asked = [key for _, key in iter_keys(judge.questions(), plan)]
     table = youden.rank(youden.judge(plan, judge="lexical")).set_index("agent").sort_index()
     of_plan, of_keys, ability = RECORDED[design]
     assert pool.digest == POOL

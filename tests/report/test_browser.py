@@ -335,7 +335,8 @@ def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path)
         said = screen(browser)
         for expected in (
             "Candidates: telegraphic, key-figures",
-            "No other agent is better than telegraphic by more than",
+            "by shared words only; judge with another model before you decide.",
+            "no other agent is better than telegraphic by more than",
             "Judged by lexical",
             "8,448 calls, $0.00",
             "12 agents",

@@ -346,6 +346,7 @@ async def test_a_killed_call_is_resumed_by_the_same_call(tmp_path: Path) -> None
         assert run.tables() == by_call
 
 
+@pytest.mark.slow
 def test_youden_run_is_the_function_after_every_submodule_is_imported(tmp_path: Path) -> None:
     script = f"""
 import importlib, pkgutil

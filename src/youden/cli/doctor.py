@@ -140,7 +140,7 @@ def _print_installation(*, as_json: bool) -> None:
             name: {"variable": variable, "set": bool(location), "in": location or None}
             for name, (variable, location) in keys.items()
         }
-        age_days = cast(Json, price_age.facts["age_days"])
+        age_days = cast("Json", price_age.facts["age_days"])
         prices: Json = {"source": describe_table(), "status": price_age.severity, "age_days": age_days}
         output.print_json({"version": __version__, "extras": extras, "keys": key_states, "prices": prices})
         return
