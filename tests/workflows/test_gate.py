@@ -340,7 +340,7 @@ def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youde
     assert youden("plan", "mine.yaml").code == 0
     unjudged = youden("gate", "runs/mine", *words)
     assert unjudged.code == 2
-    assert "youden judge CONFIG" in unjudged.err
+    assert "youden run runs/mine/config.yaml" in unjudged.err
     assert youden("run", "mine.yaml").code == 0
     assert youden("gate", "runs/mine", *words).code in (0, 1, 3)
     (tmp_path / "runs/mine/gates.json").write_text("{")
