@@ -70,7 +70,6 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["study", "budget", "run", "--half-width", "many"], "'many' is not a list of numbers"),
         (["run", "c.yaml", "--trials", "450"], "No such option: --trials. Set --calls 450/agent."),
         (["rejudge", "run", "--judge", "lexical", "--calls", "nan"], "got 'nan'. Set a number of calls (4000)"),
-        (["rejudge", "run", "--judge", "lexical"], "Set --calls, as in --calls 50/agent."),
         (["study", "baselines", "run", "--top-groups", ","], "Invalid value for '--top-groups': ',' contains no name"),
         (["report", "run", "--chart", "curl"], "--chart requires the format png or svg: got html. Set --format png."),
         (["export", "p.csv", "q.csv", "--public"], "--public requires --push. Add --push OWNER/NAME"),

@@ -152,13 +152,13 @@ def test_a_plan_forecasts_the_regret_of_the_top_agent_and_less_for_a_search() ->
     assert set(expected.regret) == {0.5, 1.0, 2.0}
     assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
     said = " ".join(format_forecast(expected))
-    assert f"the top agent is {100 * alike.mean:.1f} (" in said
-    assert f"`top: 1` with as many calls improves the first to {100 * searched.mean:.1f} (" in said
+    assert f"the agent that ranks first is on average {100 * alike.mean:.1f} (" in said
+    assert f"a search (`top: 1`) with equally many calls lowers this regret to {100 * searched.mean:.1f} (" in said
     alike_bound, searched_bound = not_none(expected.regret_bound)
     assert alike.mean < alike_bound.mean < searched_bound.mean
     assert f"the regret bound is {100 * alike_bound.mean:.1f} (" in said
-    assert f"and worsens the bound to {100 * searched_bound.mean:.1f} (" in said
-    assert "intervals of agents that drop out are wider" in said
+    assert f"and raises the bound to {100 * searched_bound.mean:.1f} (" in said
+    assert "intervals of eliminated agents are wider" in said
     search = PrecisionForecast(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
     assert search.trials == pytest.approx(225, abs=1)
     assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)

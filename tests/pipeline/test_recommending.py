@@ -64,19 +64,21 @@ def test_agents_that_cannot_be_ruled_out_as_the_best_are_candidates() -> None:
     assert (found.form, found.agents) == ("candidates", tuple("abcdef"))
     assert found.text == (
         "Candidates: a, b, c, d, e and 1 more. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, "
-        "those of b in 57; no other agent is better than a by more than 1.2 (95%)."
+        "those of b in 57; no other agent is better than a by more than 1.2 of 100 comparisons (95% confidence)."
     )
     two = recommend(replace(OPEN, agents=("a", "b"), candidates=("c",)), SIGNAL)
     assert two.text == (
         "Candidates: a, b, c. The judge recognizes the responses of each in at least 57 of 100 comparisons beyond chance; none "
-        "of the selected 2 (a, b) is behind the best 2 by more than 1.2 (95%)."
+        "of the selected 2 (a, b) is behind the best 2 by more than 1.2 of 100 comparisons (95% confidence)."
     )
 
 
 def test_a_search_that_reached_its_maximum_regret_recommends_its_selection() -> None:
     found = recommend(OPEN, SIGNAL, max_regret=0.0123)
     assert (found.form, found.agents) == ("recommended", ("a",))
-    assert found.text.endswith("; no other agent is better than a by more than 1.2 (95%).")
+    assert found.text.endswith(
+        "; no other agent is better than a by more than 1.2 of 100 comparisons (95% confidence)."
+    )
     assert recommend(OPEN, SIGNAL, max_regret=0.012).form == "candidates"
 
 

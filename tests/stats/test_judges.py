@@ -230,9 +230,9 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
     assert f"By one: Recommended: {first}." in same
     assert same[0] == f"The runs agree: {first}."
     other = said(recommended(second, first, third))
-    assert other[0] == f"The runs differ. Recommended by, or a candidate of, every run: {first}."
+    assert other[0] == f"The runs differ, but each recommends these agents or lists them as candidates: {first}."
     apart = said(recommended(third))
-    assert apart[0] == "The runs differ. No agent is recommended by, or a candidate of, every run."
+    assert apart[0] == "The runs differ: they have no recommended agent or candidate in common."
     none = said(NOT_MADE)
     assert f"By two: {NOT_MADE.text}" in none
     assert none[0] == "No common recommendation: two recommends no agent."

@@ -89,7 +89,7 @@ def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: floa
         f"{verdict}: the judge recognizes the responses of a0 in {number} {comparative} of 100 comparisons than"
     )
     assert interval in shown
-    assert (", all above the margin −10." in shown) == (verdict == "no worse")
+    assert ("; the whole interval is above the margin −10." in shown) == (verdict == "no worse")
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
@@ -266,8 +266,8 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
     assert not_none(needed.conditional_power) < 0.9
     text = render_markdown(found)
     assert (
-        f"power of {needed.conditional_power:.0%} in the least favourable case; for 90 %, about {needed.items:,} items"
-        in text
+        f"power of {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90 % needs about "
+        f"{needed.items:,} items" in text
     )
 
 

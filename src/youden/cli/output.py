@@ -252,10 +252,10 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
         return []
     # a run that is judged to its end, and is being extended, keeps its ranking
     can_be_partial = not planned.folder.is_judged
-    partial = f"`youden fit {planned.folder.path}` ranks by the answers so far, and " if can_be_partial else ""
+    partial = f"; `youden fit {planned.folder.path}` ranks by the answers so far" if can_be_partial else ""
     return [
-        f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops; "
-        f"{partial}the same command resumes it"
+        f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
+        f"and the same command as before resumes it{partial}"
     ]
 
 

@@ -368,8 +368,8 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
-    text = read_recommendation(folder).text
-    return f"Run `{command}` to continue with a search. So far: {text} To search from the start, set"
+    first_sentence, _, _ = read_recommendation(folder).text.partition(". ")
+    return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set"
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:

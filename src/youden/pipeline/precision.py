@@ -515,8 +515,9 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
         yield _format_half_width(expected, expected.requested_half_width, usd_per_call)
     if expected.rho is not None and expected.recall is not None:
         yield (
-            f"a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by all calls and finds "
-            f"{_format_mean_and_range(expected.recall, 2)} of its top 5 (means over {expected.domains}; ranges for other pools)"
+            f"on reference data, a plan with this many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by "
+            f"all calls, and finds {_format_mean_and_range(expected.recall, 2)} of the top 5 of that ranking (means over "
+            f"{expected.domains}; the ranges allow for other pools)"
         )
     if expected.regret_bound is not None:
         yield from _format_options(expected.regret, expected.regret_bound)
@@ -541,18 +542,21 @@ def _format_options(
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
-    labels = {0.5: "half the calls", 2.0: "twice"}
-    others = [f"{100 * regret[x][0].mean:.1f} at {label}" for x, label in labels.items() if x in regret]
-    suffix = f"; {', '.join(others)}" if others else ""
+    labels = {0.5: "half the calls", 2.0: "twice the calls"}
+    others = [f"{100 * regret[x][0].mean:.1f} with {label}" for x, label in labels.items() if x in regret]
+    suffix = f" ({', '.join(others)})" if others else ""
     yield (
-        f"all agents sampled equally: on reference data, the top agent is {_format_of_100(uniform)} of 100 comparisons behind "
-        f"the best on average{suffix}; the regret bound is {_format_of_100(uniform_bound)}, and intervals are about equally wide"
+        f"all agents sampled equally: on reference data, the agent that ranks first is on average "
+        f"{_format_of_100(uniform)} of 100 comparisons behind the best{suffix}; the regret bound is "
+        f"{_format_of_100(uniform_bound)}, and all intervals are about "
+        "equally wide"
     )
-    gain = "improves the first to" if searched.mean < uniform.mean else "does not improve the first:"
-    loss = "worsens the bound to" if searched_bound.mean > uniform_bound.mean else "does not worsen the bound:"
+    gain = "lowers this regret to" if searched.mean < uniform.mean else "does not lower this regret:"
+    loss = "raises the bound to" if searched_bound.mean > uniform_bound.mean else "does not raise the bound:"
     yield (
-        f"`top: 1` with as many calls {gain} {_format_of_100(searched)} and {loss} {_format_of_100(searched_bound)}, because it "
-        "holds over all interim analyses; intervals of agents that drop out are wider"
+        f"a search (`top: 1`) with equally many calls {gain} {_format_of_100(searched)} and {loss} "
+        f"{_format_of_100(searched_bound)}; its bound holds over all interim analyses, and intervals of eliminated agents are "
+        "wider"
     )
 
 

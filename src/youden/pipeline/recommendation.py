@@ -115,7 +115,7 @@ def recommend(
         return _no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
-        bound = _format_bound(choice, unit=" of 100 comparisons")
+        bound = _format_bound(choice)
         remedy = f"{bound[0].upper()}{bound[1:]}. Add calls or items, or use another judge."
         return _no_recommendation(reason, remedy)
 
@@ -171,9 +171,10 @@ def _name_selection(choice: ChoiceFacts) -> str:
     return f"{choice.agents[0]} is" if len(choice.agents) == 1 else "they are"
 
 
-def _format_bound(choice: ChoiceFacts, *, unit: str = "") -> str:
-    """Format the regret bound of the selection as part of a sentence; `unit` follows the number."""
-    bound = f"{format_recognition_difference(choice.regret_bound)}{unit} ({choice.level:.0%})"
+def _format_bound(choice: ChoiceFacts) -> str:
+    """Format the regret bound of the selection as part of a sentence."""
+    number = format_recognition_difference(choice.regret_bound)
+    bound = f"{number} of 100 comparisons ({choice.level:.0%} confidence)"
     names = ", ".join(choice.agents)
     if len(choice.agents) > 1:
         n = len(choice.agents)

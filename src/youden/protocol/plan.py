@@ -326,8 +326,8 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
         )
     if n_probes:
         notes.append(
-            f"{n_probes} of {n_independent} independent calls are probes: they compare texts on different items that are "
-            "unusually similar; only the false-positive alarm uses them, not the false-positive rates"
+            f"{n_probes} of {n_independent} independent calls are probes: they compare unusually similar "
+            "texts on different items; only the false-positive alarm uses them, not the false-positive rates"
         )
     return notes
 

@@ -161,7 +161,7 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
     min_calls = min(min_paired + count_independent_of_paired(min_paired, plan.n_agents), len(plan))
     return PlanError(
         f"The calls give {plan.n_agents} agents fewer than {MIN_PAIRED_PER_AGENT} paired trials each: got {calls:,} "
-        f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more, for a run that has as many.",
+        f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more; the run must have at least as many.",
         slug="subsample-few",
     )
 

@@ -377,13 +377,13 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
     in_every_run = set.intersection(*agent_sets)
     shared = [agent for agent in fitted[0].agents if agent in in_every_run]
     if not shared:
-        return "The runs differ. No agent is recommended by, or a candidate of, every run."
+        return "The runs differ: they have no recommended agent or candidate in common."
     remainder = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
     shared_names = f"{', '.join(shared[:3])}{remainder}"
     is_recommended = all(recommendation.form == "recommended" for recommendation in fitted)
     if is_recommended and all(agents == in_every_run for agents in agent_sets):
         return f"The runs agree: {shared_names}."
-    return f"The runs differ. Recommended by, or a candidate of, every run: {shared_names}."
+    return f"The runs differ, but each recommends these agents or lists them as candidates: {shared_names}."
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:

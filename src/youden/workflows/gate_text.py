@@ -66,7 +66,7 @@ def describe_result(gate: Gate, row: GateResult) -> str:
             return f"better: {comparison}."
         case "no worse":
             margin = gate.margin if gate.by == "quality" else 100 * gate.margin
-            return f"no worse: {comparison}, all above the margin −{margin:g}."
+            return f"no worse: {comparison}; the whole interval is above the margin −{margin:g}."
         case "worse":
             return f"worse: {comparison}."
         case "undecided":
@@ -111,7 +111,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
     else:
         reason = "Every comparison on these items has been made"
     n_items = f"about {needed.items:,} items" if needed.items else "more items or independent trials"
-    message = f"{reason}; for 90 %, {n_items} are needed, or a wider margin."
+    message = f"{reason}. A conditional power of 90 % needs {n_items}, or a wider margin."
     if not needed.items_at_current_difference:
         return message
     return (

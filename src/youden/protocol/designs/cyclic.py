@@ -128,8 +128,8 @@ def _budget_error(budget: int, eligible: Bools) -> PlanError:
     largest_first = sorted((n for n in n_agents_on_item if n > 1), reverse=True)
     n_needed = max(sum(largest_first[:MIN_BLOCKS]), 2 * len(eligible))
     return PlanError(
-        f"The budget is less than two cyclic blocks, {n_needed} paired calls, which confidence "
-        f"intervals need: got {max(budget, 0)}. Set more calls, or `independent: pooled:N` with a smaller N.",
+        f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got a budget of {max(budget, 0)}. "
+        f"Set more calls, or `independent: pooled:N` with a smaller N.",
         slug="budget-cyclic",
     )
 

@@ -269,7 +269,7 @@ class Summary:
             expected = format_recognition_difference(choice.expected_regret)
             regret = f"On average, {agent} is {expected} of 100 comparisons behind the best. "
         return (
-            f"{regret}Adjusted for its selection, the judge recognizes the responses of {agent} in {low} to {high} of 100 "
+            f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 "
             "comparisons beyond chance."
         )
 
