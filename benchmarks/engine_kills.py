@@ -40,7 +40,7 @@ async def measure_kills(n_kills: int, n_agents: int, n_items: int) -> dict[str, 
     """Kill `n_kills` processes, let the last one finish, and judge the same plan without interruption."""
     dice = random.Random(0)
     judged, wire = import_module("judged"), import_module("wire_server")
-    pool = import_module("pools").make_pool(n_agents, n_items)
+    pool = import_module("small_pools").make_pool(n_agents, n_items)
     plan = judged.dense_plan(pool)
     reached = asyncio.Event()
     n_requests = kill_at = 0

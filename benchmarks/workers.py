@@ -133,7 +133,7 @@ def serve_run(bill: Bill, *, calls: int, **judge: object) -> Iterator[Path]:
     with wire.running(wire.WireServer(bill, keep=False)) as server:
         n_agents = 16
         n_items = max(20, calls // 100)
-        pool_reader.write_pool(import_module("pools").make_pool(n_agents, n_items), folder / "pool")
+        pool_reader.write_pool(import_module("small_pools").make_pool(n_agents, n_items), folder / "pool")
         judge_keys = {
             "backend": "wire",
             "model": "m",
