@@ -166,7 +166,7 @@ def test_run_prints_recommendation_table_warnings_and_one_next_step_in_this_orde
     assert order == ["plan: ", "Candidates: ", "table", "warning: ", "next: "]
     assert len(lines) - kinds.count("table") <= 8
     assert kinds.count("next: ") == 1
-    assert "; judge with another model before you decide. The judge recognizes" in done.stdout
+    assert "; use another judge before you decide. The judge recognizes" in done.stdout
     assert len(done.stdout.splitlines()[0]) < 400
 
 

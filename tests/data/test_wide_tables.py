@@ -89,6 +89,28 @@ def test_single_words_beside_responses_of_several_are_asked_about(youden: Youden
     assert agents_of(load("table", tmp_path / "t.csv", text="alpha,beta,xyz")) == ["alpha", "beta", "xyz"]
 
 
+@pytest.mark.parametrize("others", [("draft_answer", "final_answer"), ("original_response", "edited_response")])
+def test_two_columns_of_responses_in_a_long_table_are_refused(
+    youden: Youden, tmp_path: Path, others: tuple[str, str]
+) -> None:
+    rows = [
+        {
+            "variant": agent,
+            "customer_message": f"What is {n}?",
+            others[0]: f"Draft: it is {n} by {agent}.",
+            others[1]: f"It is {n} by {agent}.",
+            "csat": n,
+        }
+        for n in range(6)
+        for agent in ("production", "current", "old")
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    ended = youden("init", "t.csv")
+    assert ended.refuses("import-columns")
+    assert f"{others[0]!r} and {others[1]!r} could both hold the responses" in ended.err
+    assert agents_of(load("table", tmp_path / "t.csv", text=others[1])) == ["production", "current", "old"]
+
+
 def test_several_tables_with_a_column_per_agent_are_asked_about(youden: Youden, tmp_path: Path) -> None:
     for subject in ("law", "math", "art"):
         (tmp_path / "in").mkdir(exist_ok=True)

@@ -110,13 +110,11 @@ LENGTH = Finding("length", "It compares lengths.")
 def test_a_recommendation_is_as_strong_as_its_judge_allows() -> None:
     for choice, names in ((ALONE, "Recommended: a"), (OPEN, "Candidates: a, b, c, d, e and 1 more")):
         found = recommend(choice, SIGNAL, warnings=[LEXICAL])
-        assert found.text.startswith(
-            f"{names}, by shared words only; judge with another model before you decide. The judge"
-        )
-        assert found.caution == "by shared words only; judge with another model before you decide"
+        assert found.text.startswith(f"{names}, by shared words only; use another judge before you decide. The judge")
+        assert found.caution == "by shared words only; use another judge before you decide"
     both = recommend(ALONE, SIGNAL, warnings=[LEXICAL, LENGTH, LENGTH])
     assert both.text.startswith(
-        "Recommended: a, by shared words only, and by a result that follows text length; judge with another model before you "
+        "Recommended: a, by shared words only, and by a result that follows text length; use another judge before you "
         "decide. The judge recognizes"
     )
     for finding in (replace(LENGTH, severity="note"), replace(LEXICAL, facts={"judge": "one of a jury"})):
@@ -242,7 +240,7 @@ def test_a_judge_that_failed_its_calibration_limits_the_recommendation(tmp_path:
     add_calibration(folder.path.parent, record)
     first_sentence = read_recommendation(folder).text.split(". ")[0]
     assert first_sentence.endswith(
-        ", by a judge that failed its calibration (NO-GO); judge with another model before you decide"
+        ", by a judge that failed its calibration (NO-GO); use another judge before you decide"
     )
     add_calibration(folder.path.parent, record.model_copy(update={"outcome": "go"}))
     assert read_recommendation(folder) == before

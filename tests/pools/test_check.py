@@ -142,6 +142,13 @@ def test_the_templates_of_samsum_are_found(peer_prediction: Path) -> None:
     }
 
 
+def test_agents_that_share_words_with_all_others_are_no_ring() -> None:
+    agents = tuple(Agent(name) for name in ("old", "new", "with-retrieval"))
+    items = tuple(Item(f"i{n}", f"What is known about place {n}?") for n in range(12))
+    texts = np.array([[f"Known as word{n}, said {agent.id} {n}" for n in range(12)] for agent in agents], dtype=object)
+    assert found(check_pool(Pool(agents, items, texts, "core")), "ring") == set()
+
+
 RIGHT = {
     "clones": {"clones"},
     "clones-reworded": {"clones", "borrowed-answers"},

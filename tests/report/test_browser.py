@@ -335,7 +335,7 @@ def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path)
         said = screen(browser)
         for expected in (
             "Candidates: telegraphic, key-figures",
-            "by shared words only; judge with another model before you decide.",
+            "by shared words only; use another judge before you decide.",
             "no other agent is better than telegraphic by more than",
             "Judged by lexical",
             "8,448 calls, $0.00",

@@ -42,7 +42,7 @@ MAX_NAMED = 5
 """Maximum number of candidates that a text names; `agents` has all."""
 FAILED_CALIBRATION = "by a judge that failed its calibration (NO-GO)"
 """Clause of a recommendation by a judge that `youden calibrate` rejected on the same pool."""
-CAUTION_REMEDY = "; judge with another model before you decide"
+CAUTION_REMEDY = "; use another judge before you decide"
 """End of the clauses that limit a recommendation."""
 
 

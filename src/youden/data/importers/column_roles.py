@@ -186,7 +186,9 @@ class _RoleSearch:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
-        self.check_single_text(roles, unshared)
+        other_texts = [name for name in self.text_columns[1:] if table[name].is_prose]
+        unshared_texts = [name for name in other_texts if table.count_shared_cells(agents, name) == 0]
+        self.check_single_text(roles, [*unshared, *unshared_texts])
         return roles
 
     def check_no_pairs(self) -> None:

@@ -179,7 +179,8 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
     for m, (start, end) in enumerate(sample.ranges):
         has_word = sample.has_word[start:end].tocsc()
         n_users = np.diff(has_word.indptr)
-        is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size)
+        n_others = end - start - n_users  # agents with a response that do not use the word
+        is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_others > 0)
         is_private[sample.prompt_has_word[[m]].indices] = False
         agents = sample.agent_of[start:end]
         rings = set()
