@@ -148,6 +148,7 @@ def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
         assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in shown[0]
         assert browser.title == "hostile – youden"
         press(browser, "dialog[open] .dialog-head button")
+        until(lambda: "/trial/" not in browser.current_url)
         press(browser, "[aria-label=Ranking] tbody th a")
         assert "</script><img src=x onerror=" in until(lambda: texts(browser, "#agent-name"))[0]
         press(browser, ".worst li a")
@@ -196,6 +197,8 @@ def test_the_viewer_leads_from_the_list_to_a_run_to_any_trial_and_to_two_runs(ru
         assert until(lambda: texts(browser, "dialog[open] .text"))[0].startswith("agent ")
         assert serious(browser) == []
         press(browser, "dialog[open] .dialog-head button")
+        # the button itself goes back in the history; a second step before that has happened would cancel it
+        until(lambda: "/trial/" not in browser.current_url)
         browser.back()
         until(lambda: browser.find_elements("css selector", "form[action='/compare']"))
         from selenium.webdriver.support.ui import Select
