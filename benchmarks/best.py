@@ -26,7 +26,6 @@ as 'yes or no.*resampled'.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -44,6 +43,7 @@ from best_runs import (
     measure_search,
 )
 from recorded import DOMAINS, SHARED, read_answers
+from results import print_results
 from uncertainty import draw_cyclic_trials, estimate, make_domain_draw, make_simulated_draw
 from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.reference_data import REFERENCE_TRIALS
@@ -232,10 +232,7 @@ def main() -> None:
         f"{percent:g} %, top 1{resampled_draw}" for percent in percents for resampled_draw in ("", ", items resampled")
     ]:
         add_row(f"four domains, yes or no, {key}", lambda key=key: compare_regret_over_domains(table, key))
-    text = json.dumps(table, indent=1)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

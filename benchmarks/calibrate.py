@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from results import print_results
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.judging.backends.lexical import Lexical
@@ -314,10 +314,7 @@ def main() -> None:
             for name, (pool, replayed) in pools.items()
         },
     }
-    text = json.dumps(result, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(result, arguments.out)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ only D: a paired answer is D, an independent one 0. `own_rates.py` measures judg
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import SHARED, read_rates
+from results import print_results
 from youden import ClippedLinear, make_plan
 from youden.pipeline.abilities import estimate_mean_abilities
 from youden.types import PAIRED, Agent, Item, Pool, Verdicts
@@ -97,10 +97,7 @@ def main() -> None:
                     for estimator, k in (("trial_mean", 0), ("clipped_linear", 2))
                 }
     document = {"seeds": arguments.seeds, "target": "dense symmetric ranking", "cyclic": table}
-    text = json.dumps(document, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(document, arguments.out)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from results import print_results
+
 FOLDER = Path(__file__).parent
 BARE_CLIENTS = ("bare_aiohttp", "bare_openai")
 OTHER_ENGINES = ("litellm", "inspect_ai", "async_batch_llm")
@@ -358,10 +360,7 @@ def main() -> None:
         for name in arguments.only:
             print(f"{name} …", file=sys.stderr, flush=True)
             results[name] = PARTS[name](setup)
-    text = json.dumps(results, indent=1, ensure_ascii=False)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results(results, arguments.out)
     missed = [bar for part in results.values() for bar, is_met in part["bars"].items() if not is_met]
     if missed and not arguments.smoke:
         sys.exit(f"missed: {'; '.join(missed)}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 import tempfile
@@ -17,6 +16,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from results import print_results
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 allowed_servers: Any = import_module("allowed_servers")
@@ -127,10 +128,7 @@ def main() -> None:
                 measured = asyncio.run(measure_fault(backend, fault))
                 matrix.setdefault(backend, {})[fault] = measured
                 missed += [f"{backend}, {fault}: {bar}" for bar, is_met in BARS.items() if not is_met(measured)]
-    text = json.dumps({"matrix": matrix, "missed": missed}, indent=1, ensure_ascii=False)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results({"matrix": matrix, "missed": missed}, arguments.out)
     if missed:
         sys.exit(f"missed: {'; '.join(missed)}")
 

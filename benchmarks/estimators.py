@@ -17,7 +17,6 @@ and a table to stderr. `--only` selects the rows whose name contains the text.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -40,6 +39,7 @@ from own_rates import (
     read_lexical_answers,
 )
 from recorded import DOMAINS, SHARED, read_answers
+from results import print_results
 from youden import read_pool
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.pooled_trials import count_free_independent, count_independent
@@ -193,10 +193,7 @@ def main() -> None:
             name = f"{data.name}, {target}, {size}"
             table[name] = summarize(rows)
             print_row(name, table[name])
-    text = json.dumps({"draws": n_draws, "seed": arguments.seed, "rows": table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"draws": n_draws, "seed": arguments.seed, "rows": table}, arguments.out)
 
 
 def print_row(name: str, row: Figures) -> None:

@@ -23,6 +23,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from results import print_results
+
 MAX_EXPORT_MICROSECONDS = {"jsonl": 60.0, "parquet": 90.0}
 MAX_IMPORT_MICROSECONDS = 35.0
 """Maximum CPU time per row, in µs."""
@@ -66,10 +68,7 @@ def main() -> None:
                     f"{step} {file_format}: memory grew by {growth:.0f} MB beyond the hashes, {MAX_GROWTH_MB:g} allowed"
                 )
     results["missed"] = missed
-    text = json.dumps(results, indent=2)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results(results, arguments.out)
     sys.exit(bool(missed) and not arguments.smoke)
 
 

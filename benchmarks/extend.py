@@ -14,13 +14,13 @@ was chosen on these data.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import SHARED, read_answers
+from results import print_results
 from youden import make_plan
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.ranking import trial_abilities_from_verdicts
@@ -104,10 +104,7 @@ def main() -> None:
         rho_losses = [draw["rho_at_once"] - draw["rho_grown"] for draw in draws]
         table[name] |= {"rho_lost": float(np.mean(rho_losses)), "rho_lost_sd": float(np.std(rho_losses, ddof=1))}
     document = {"seeds": arguments.seeds, "joining": arguments.joining, "percent": PERCENT, "extend": table}
-    text = json.dumps(document, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(document, arguments.out)
 
 
 if __name__ == "__main__":

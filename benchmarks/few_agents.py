@@ -19,13 +19,13 @@ prints JSON. The standard error of a share p of n draws is √(p(1 − p)/n).
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
 from recorded import DOMAINS, SHARED, compute_dense_abilities, read_answers
+from results import print_results
 from robust import add_clones, make_dense_chunk
 from uncertainty import estimate
 from youden.protocol.designs.cyclic import Cyclic
@@ -108,10 +108,7 @@ def main() -> None:
             table[domain][str(n_agents)] = measure(
                 answers, n_agents, n_draws=3 if arguments.smoke else arguments.draws, seed=arguments.seed
             )
-    text = json.dumps(table, indent=1)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ import numpy as np
 
 import youden
 from recorded import DOMAINS, SHARED, read_rates
+from results import print_results
 from robust import add_clones, compute_negative_abilities, make_chunk, make_dense_chunk, make_matrix
 from youden.pipeline.follow_ups import allocate_follow_ups, draw_follow_ups
 from youden.stats import flagged_groups
@@ -226,10 +227,7 @@ def main() -> None:
         figures["power"] = measure_power(D, n_draws=n_power_draws, seed=arguments.seed)
         table[f"{name}, {kind}"] = figures
         print(json.dumps({f"{name}, {kind}": figures}), file=sys.stderr, flush=True)
-    text = json.dumps(table, indent=1)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,13 @@ if none are recommended, by as many calls as before, and analysed again. The mar
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from recorded import SHARED, load_recorded_answers
+from results import print_results
 from youden import make_plan
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_calls
@@ -148,10 +148,7 @@ def main() -> None:
             for difference in DIFFERENCES
         }
         table[name]["cells, +0"] = measure_cell_design(recorded.pool, paired, n_runs=n_runs, seed=seed)
-    text = json.dumps({"runs": n_runs, "margin": MARGIN, "look_1_percent": PERCENT, "gate": table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"runs": n_runs, "margin": MARGIN, "look_1_percent": PERCENT, "gate": table}, arguments.out)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from scipy.stats import spearmanr
 import labels_pages
 import youden
 from labels_pages import count_common_top, select_models, write_pages
+from results import print_results
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.text.words import mean_lengths
 from youden.types import Agent, Pool
@@ -146,10 +146,7 @@ def main() -> None:
             rows += compare_with_labels(pool, folder / labels, columns, design=design)
     print_rows(rows)
     print("\n".join(skipped))
-    text = json.dumps({"rows": [asdict(row) for row in rows], "skipped": skipped}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"rows": [asdict(row) for row in rows], "skipped": skipped}, arguments.out)
 
 
 def print_rows(rows: list[Row]) -> None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from lexical_rules import measure_attacks, measure_labels
+from results import print_results
 from youden import make_plan
 from youden.data.importers.peer_prediction import import_agents
 from youden.judging.backends.lexical import Lexical
@@ -135,10 +136,7 @@ def main() -> None:
     for part in arguments.only:
         has_data = part == "speed" or models.is_dir()
         result[part] = parts[part]() if has_data else f"skipped: no folder {models}"
-    text = json.dumps(result, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(result, arguments.out)
 
 
 if __name__ == "__main__":

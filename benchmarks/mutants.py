@@ -32,6 +32,7 @@ from scipy import stats
 
 from mutants_copy import Copy, Tests
 from mutants_sites import SOURCE, Mutant, find_mutants, insert_probes
+from results import print_results
 
 
 def draw(mutants: Sequence[Mutant], n: int, seed: int) -> list[Mutant]:
@@ -170,10 +171,7 @@ def main() -> None:
     if arguments.smoke:
         arguments.n, arguments.package, arguments.tests = 5, "text", ["tests/text"]
     result = run(arguments)
-    text = json.dumps(result, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(result, arguments.out)
     if arguments.smoke:
         assert result["mutants"] == 5
         assert result["found"] >= 1

@@ -17,7 +17,6 @@ significant differences that have the wrong sign.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +29,7 @@ import numpy as np
 
 from pooled_rates import count_pooled, estimate_pooled_rates
 from recorded import DOMAINS, SHARED, read_answers
+from results import print_results
 from youden.data.importers.leaderboards import read_alpaca_eval
 from youden.judging.backends.lexical import Lexical
 from youden.protocol.designs.cyclic import Cyclic
@@ -312,10 +312,7 @@ def main() -> None:
             row_name = f"{name}, {target}, {percent:g} %"
             table[row_name] = summarize(rows)
             print_row(row_name, table[row_name])
-    text = json.dumps({"draws": n_draws, "seed": arguments.seed, "rows": table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"draws": n_draws, "seed": arguments.seed, "rows": table}, arguments.out)
 
 
 def print_row(name: str, row: dict[str, Figures]) -> None:

@@ -14,7 +14,6 @@ prints JSON.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from functools import partial
@@ -24,6 +23,7 @@ import numpy as np
 
 from own_rates import SPREADS
 from recorded import DOMAINS, SHARED, load_recorded_answers
+from results import print_results
 from youden import make_plan
 from youden.pipeline.abilities import agent_differences, select_best_agents
 from youden.pipeline.ranking import estimate_abilities, trial_abilities_from_verdicts
@@ -118,10 +118,7 @@ def main() -> None:
                 table[name] = {figure: float(np.mean([row[figure] for row in rows])) for figure in rows[0]}
                 figures = ", ".join(f"{figure} {value:.3f}" for figure, value in table[name].items())
                 print(f"{name:36} {figures}", file=sys.stderr, flush=True)
-    text = json.dumps({"draws": n_draws, "seed": arguments.seed, "rows": table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"draws": n_draws, "seed": arguments.seed, "rows": table}, arguments.out)
 
 
 if __name__ == "__main__":

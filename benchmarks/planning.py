@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from results import print_results
 from youden import make_plan
 from youden.pipeline.rounds import run_rounds
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
@@ -139,10 +140,7 @@ def main() -> None:
         command = [sys.executable, __file__, "--case", case, "--trials", str(arguments.trials)]
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} if case in SEARCHES else None
         table[case] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout)
-    text = json.dumps(table, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ The peer ranks by `groupby("agent").answer.agg(["mean", "sem"])`, without blocks
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import youden
+from results import print_results
 from youden.types import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Verdicts
 
 K, J = 30, 200
@@ -79,10 +79,7 @@ def main() -> None:
             "bar_ms": MAX_MILLISECONDS,
             "meets_bar": rank_ms <= MAX_MILLISECONDS,
         }
-    text = json.dumps(table, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

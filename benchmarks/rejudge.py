@@ -18,7 +18,6 @@ nested and see the same answers, so that errors of their rows are dependent; 40 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +28,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import DOMAINS, SHARED, load_recorded_answers
+from results import print_results
 from youden import make_plan
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
@@ -293,10 +293,7 @@ def main() -> None:
         "bar": {"claimed, planted": 0.8, "not claimed, none": 0.93, "an agent moves, own_sd 0 and none": 0.07}
         | {"twins: ρ below its ceiling": 0.07},
     }
-    text = json.dumps(document | {"rows": table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(document | {"rows": table}, arguments.out)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from scipy.stats import rankdata, spearmanr
 
 import youden
 from recorded import DOMAINS, SHARED, read_rates
+from results import print_results
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.abilities import TRIAL_MEAN, Abilities
@@ -292,10 +293,7 @@ def main() -> None:
         name: measure_domain(make_matrix(read_rates(name, arguments.shared)), n_draws=n_draws) for name in names
     }
     table["MT-Bench"] = measure_mt_bench(arguments.shared / "mt-bench")
-    text = json.dumps(table, indent=1)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

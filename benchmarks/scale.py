@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from results import print_results
 from scale_pool import write_pool
 
 if TYPE_CHECKING:
@@ -348,10 +349,7 @@ def main() -> None:
             table["page"] = measure_parts(Path(folder), n, wide_shape, parts=["fit", "report"])["report"] | {
                 "first_paint_ms": first_paint(Path(folder) / f"{n}-{wide_shape[0]}x{wide_shape[1]}" / "report.html")
             }
-    text = json.dumps(table, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results(table, arguments.out)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
+from results import print_results
 from youden import ClippedLinear
 from youden.protocol.plan import draw_split
 from youden.run_keys import SplitRule
@@ -132,10 +133,8 @@ def main() -> None:
     for column, rule in enumerate(RULES):
         for name, published in PUBLISHED_RMSE.items():
             tables[rule][name]["page"] = published[column]
-    text = json.dumps({"data": arguments.data, "seeds": n_seeds, "c": C, **tables}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    settings = {"data": arguments.data, "seeds": n_seeds, "c": C}
+    print_results({**settings, **{str(rule): table for rule, table in tables.items()}}, arguments.out)
 
 
 if __name__ == "__main__":

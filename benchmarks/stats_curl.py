@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from time import process_time
 
 import numpy as np
 
+from results import print_results
 from youden.stats import curl_ecdf, curl_quantiles
 from youden.types.pool import Floats
 
@@ -77,10 +77,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     repeats = 1 if arguments.smoke else REPEATS
-    text = json.dumps({"curl_30_by_200": measure_curl(repeats=repeats)}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"curl_30_by_200": measure_curl(repeats=repeats)}, arguments.out)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from time import process_time
 
 import numpy as np
 
+from results import print_results
 from youden import ClippedLinear
 from youden.stats import cells_from_matrix, solve_cells
 from youden.types.pool import Bools, Floats
@@ -85,10 +86,7 @@ def main() -> None:
         for coverage in COVERAGES
     }
     is_met = all(BAR[0] <= row["covered"] <= BAR[1] for row in table.values())
-    text = json.dumps({"data": DATA, "level": 0.95, "bar": BAR, "meets_bar": is_met, **table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"data": DATA, "level": 0.95, "bar": BAR, "meets_bar": is_met, **table}, arguments.out)
 
 
 if __name__ == "__main__":

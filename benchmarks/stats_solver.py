@@ -9,7 +9,6 @@ Only ratios of CPU time count: medians within one run, with BLAS on one thread.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr, lsqr
 
+from results import print_results
 from youden.stats import Cells, cells_from_arrays, solve_additive, solve_cells
 from youden.stats.additive.solver import Solution
 
@@ -318,10 +318,7 @@ def main() -> None:
             [sys.executable, *sys.argv], env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False
         )
         sys.exit(process.returncode)
-    text = json.dumps(measure_all(smoke=arguments.smoke, hundred_million=arguments.large), indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    sys.stdout.write(text + "\n")
+    print_results(measure_all(smoke=arguments.smoke, hundred_million=arguments.large), arguments.out)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from typing import NamedTuple, TypeGuard
 from click.testing import CliRunner
 
 import youden
+from results import print_results
 from youden.cli import youden as command
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -244,10 +245,7 @@ def main() -> None:
         table[name] = {**counts, "bar": bar, "names": result.files}
     if results:
         table["extend"]["beyond run"] = [file for file in results["extend"].files if file not in results["run"].files]
-    text = json.dumps({"size": measure_size(SOURCE), **table}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_results({"size": measure_size(SOURCE), **table}, arguments.out)
 
 
 if __name__ == "__main__":
