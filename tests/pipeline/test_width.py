@@ -24,9 +24,11 @@ from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast, format_forecast
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
-from youden.stats.forecast import half_width_quantile
+from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
+from youden.stats.forecast import AgentVariances, find_min_blocks, half_width_quantile
+from youden.stats.reference_data import WIDTH_FACTOR, components_at_quantile
 from youden.study.replaying import RecordedAnswers, replay
-from youden.types import PAIRED, Verdicts
+from youden.types import PAIRED, Plan, Verdicts
 from youden.types.pool import Json
 from youden.workflows.extend import plan_extension
 from youden.workflows.planned_extension import PlannedExtension
@@ -174,6 +176,59 @@ def test_a_forecast_counts_the_calls_of_all_agents_that_a_width_takes(config: Ru
     forecast = PrecisionForecast(plan)
     n_calls = plan.n_agents * not_none(forecast.trials_needed).low / 2 + forecast.n_independent
     assert f"{n_calls:,.0f}" in " ".join(format_forecast(forecast))
+
+
+def blocks_by_case(plan: Plan, factor: float, width: float) -> list[int | None]:
+    """Blocks that each reference data set needs if its half-widths are multiplied by `factor`."""
+    reference = components_at_quantile(HALF_WIDTH_FRACTION, "yes or no")
+    return [
+        find_min_blocks(
+            AgentVariances(factor**2 * agent_item[None], factor**2 * residual[None]),
+            width,
+            fraction=1.0,
+            n_items=plan.n_items,
+            max_blocks=(plan.n_agents - 1) * plan.n_items,
+        )
+        for agent_item, residual in zip(reference.agent_item, reference.residual, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("width", "is_always_reached"), [(0.1, True), (0.08, True), (0.06, False), (0.04, False)])
+def test_the_trials_that_a_width_takes_are_widened_only_at_the_ends(width: float, is_always_reached: bool) -> None:
+    plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": width})
+    needed = not_none(PrecisionForecast(plan).trials_needed)
+    smaller, unscaled, larger = (
+        [2 * n for n in blocks_by_case(plan, factor, width) if n is not None]
+        for factor in (1 / WIDTH_FACTOR, 1, WIDTH_FACTOR)
+    )
+    assert needed.low == min(smaller)
+    assert needed.mean == np.mean(unscaled)
+    assert (len(larger) == 4) == is_always_reached
+    assert needed.high == (max(larger) if is_always_reached else None)
+
+
+def test_a_forecast_mentions_that_a_width_may_not_be_reached() -> None:
+    plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": 0.05})
+    forecast = PrecisionForecast(plan)
+    (line,) = (line for line in format_forecast(forecast, usd_per_call=0.5) if line.startswith("± 0.05"))
+    low = not_none(forecast.trials_needed).low
+    low_calls = 6 * low + forecast.n_independent
+    assert line == (
+        f"± 0.05 takes at least {low:,.0f} trials per agent, {low_calls:,.0f} calls, ${low_calls / 2:,.2f}, or is not reached on "
+        "these items"
+    )
+    needed = forecast.to_json()["trials_needed"]
+    assert isinstance(needed, dict)
+    assert needed["high"] is None
+
+
+def test_a_width_that_no_reference_data_set_reaches_takes_more_items() -> None:
+    plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": 0.03})
+    forecast = PrecisionForecast(plan)
+    assert blocks_by_case(plan, 1.0, 0.03) == [None] * 4
+    assert forecast.trials_needed is None
+    assert forecast.items_needed == 97
+    assert "± 0.03 cannot be reached on these items: it takes about 97 items" in " ".join(format_forecast(forecast))
 
 
 def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config: RunConfig, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,7 +49,7 @@ from youden.stats.trials.trial_errors import compute_item_influence
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.facts import RunFacts
 from youden.types.judging import AnswerKind
-from youden.types.pool import Json
+from youden.types.pool import Floats, Json
 from youden.types.trials import POOLED
 
 OWN_ANSWERS = "the run's own answers"
@@ -93,6 +94,25 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     return components._replace(agent_item=components.agent_item + constant)
 
 
+class TrialsNeeded(NamedTuple):
+    """Forecast of the trials per agent that give a half-width.
+
+    Attributes
+    ----------
+    low : float
+        Smallest number, if half-widths are smaller than in all reference data sets.
+    mean : float
+        Mean over the reference data sets that reach the half-width on these items.
+    high : float or None
+        Largest number, if half-widths are larger than in all reference data sets. None if the half-width is then not
+        reached on these items.
+    """
+
+    low: float
+    mean: float
+    high: float | None
+
+
 class PrecisionForecast:
     """Forecast of the precision that the paired trials of a plan give.
 
@@ -112,10 +132,11 @@ class PrecisionForecast:
         `ASSUMED_FPR`. None if the run has answers or no pooled independent trials, and without a half-width.
     requested_half_width : float or None
         Half-width that the plan aims at.
-    trials_needed : ReferenceRange or None
-        Trials per agent that give `requested_half_width`; None if no number of trials on these items gives it.
+    trials_needed : TrialsNeeded or None
+        Trials per agent that give `requested_half_width`. None if no number of trials on these items gives it, by any of
+        the reference data sets or by the run's own answers.
     items_needed : int or None
-        If `trials_needed` is None: number of items with which the half-width can be reached, if that is known.
+        If `trials_needed` is None: smallest number of items with which the half-width can be reached, if that is known.
     rho, recall : ReferenceRange or None
         Spearman's ρ with the ranking by all calls, and the fraction of its top 5 that is found. None for a search,
         without blocks, and for numbers of trials outside the range of the reference data.
@@ -193,7 +214,7 @@ class PrecisionForecast:
                 self.regret[multiple] = uniform, searched
 
         self.requested_half_width: float | None = None
-        self.trials_needed: ReferenceRange | None = None
+        self.trials_needed: TrialsNeeded | None = None
         self.items_needed: int | None = None
         if design is not None:
             self.requested_half_width = design.half_width
@@ -206,25 +227,32 @@ class PrecisionForecast:
 
     def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width."""
-        # own answers: one case with all agents; otherwise, cases per reference data set, with the agent at a quantile
+        # own answers: one case with all agents; otherwise, a case per reference data set, with the agent at a quantile
         if components is None:
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            cases = [
-                case for factor in (1 / WIDTH_FACTOR, 1.0, WIDTH_FACTOR) for case in _scale_widths(at_quantile, factor)
-            ]
+            narrow_cases, cases, wide_cases = (
+                _scale_widths(at_quantile, factor) for factor in (1 / WIDTH_FACTOR, 1.0, WIDTH_FACTOR)
+            )
         else:
             fraction = HALF_WIDTH_FRACTION
-            cases = [components]
-
+            narrow_cases = cases = wide_cases = [components]
         max_blocks = (plan.n_agents - 1) * plan.n_items
-        n_blocks_by_case = [
-            find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
-            for case in cases
-        ]
-        trials_per_agent = [2.0 * n_blocks for n_blocks in n_blocks_by_case if n_blocks is not None]
-        if trials_per_agent:
-            self.trials_needed = summarize_range(np.array(trials_per_agent))
+
+        def count_trials(cases: list[AgentVariances]) -> Floats:
+            """Forecast the trials per agent of each case; ∞ if it does not reach the half-width on these items."""
+            n_blocks_by_case = [
+                find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
+                for case in cases
+            ]
+            return 2 * np.array([np.inf if n_blocks is None else n_blocks for n_blocks in n_blocks_by_case])
+
+        trials = count_trials(cases)
+        is_reached = np.isfinite(trials)
+        if is_reached.any():
+            low, high = float(count_trials(narrow_cases).min()), float(count_trials(wide_cases).max())
+            mean = float(trials[is_reached].mean())
+            self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
         n_items_by_case = [find_min_items(case, width, fraction=fraction, n_agents=plan.n_agents) for case in cases]
@@ -286,7 +314,9 @@ class PrecisionForecast:
             "domains",
         )
         values = {name: getattr(self, name) for name in names}
-        values |= {name: value._asdict() for name, value in values.items() if isinstance(value, ReferenceRange)}
+        values |= {
+            name: value._asdict() for name, value in values.items() if isinstance(value, ReferenceRange | TrialsNeeded)
+        }
         half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
         reach: Json = None  # of a search
         if self.max_regret is not None:
@@ -584,7 +614,7 @@ def _format_search(expected: PrecisionForecast, max_regret: float, usd_per_call:
     )
 
 
-def _format_cost(n_calls: int, usd_per_call: float | None) -> str:
+def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
     """Format the cost of calls after a comma; empty if it is unknown or 0."""
     return f", ${usd_per_call * n_calls:,.2f}" if usd_per_call and n_calls else ""
 
@@ -599,14 +629,17 @@ def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: 
 
     # a paired call counts for two agents
     low_calls = expected.n_agents * low / 2 + expected.n_independent
-    high_calls = expected.n_agents * high / 2 + expected.n_independent
-    cost = ""
+    low_cost = _format_cost(low_calls, usd_per_call)
+    if high is None:
+        return (
+            f"± {width:g} takes at least {low:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}, or is not reached on "
+            "these items"
+        )
     if high - low < 1:  # a range that is rounded to one number
-        if usd_per_call:
-            cost = f", ${usd_per_call * low_calls:,.2f}"
-        return f"± {width:g} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{cost}"
-    if usd_per_call:
-        cost = f", ${usd_per_call * low_calls:,.2f} to ${usd_per_call * high_calls:,.2f}"
+        return f"± {width:g} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}"
+
+    high_calls = expected.n_agents * high / 2 + expected.n_independent
+    cost = f"{low_cost} to ${usd_per_call * high_calls:,.2f}" if usd_per_call else ""
     return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials per agent, {low_calls:,.0f} to {high_calls:,.0f} calls{cost}"
 
 
