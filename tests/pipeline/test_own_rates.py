@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from small_pools import answer_with, make_pool
 from youden import make_plan
@@ -15,8 +16,8 @@ from youden.pipeline.ranking import estimate_abilities, trial_abilities_from_ver
 from youden.protocol.extension import add_agents, add_calls
 from youden.protocol.independent import with_added_trials
 from youden.protocol.pooled_trials import draw_scored_trials
-from youden.stats.base.clusters import CentredCovariance
-from youden.stats.forecast import half_widths
+from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance
+from youden.stats.forecast import find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.stats.trials.comparisons import pairwise_differences
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.workflows.gate_answers import make_forecaster
@@ -129,11 +130,30 @@ def test_trials_of_some_agents_count_for_them_alone() -> None:
     assert not with_added_trials(plan, added).replicate.any()
 
 
-@pytest.mark.parametrize("name", ["few independent trials", "below 20 %"])
-def test_forecast_errors_of_rates_fall_only_if_calls_add_independent_trials(name: str) -> None:
-    verdicts = answers(PLANS[name]())
+@pytest.mark.parametrize(("independent", "is_constant"), [("pooled:60", True), ("pooled", False)])
+def test_forecast_errors_of_rates_fall_only_if_calls_add_independent_trials(
+    independent: str, is_constant: bool
+) -> None:
+    verdicts = answers(make_plan(FIRST, calls=300, independent=independent))
+    n_blocks = int(verdicts.plan.block.max()) + 1
+    assert n_blocks < J
     standard_error = np.sqrt(estimate_abilities(verdicts).rate_variance)
-    forecast = half_widths(estimate_variance_components(verdicts), 10_000, J)
-    is_constant = name == "few independent trials"
-    assert standard_error.min() > 0
-    assert (forecast > 1.9 * standard_error).all() == is_constant
+    components = estimate_variance_components(verdicts)
+
+    # with many items and blocks, only the constant part of the variance is left
+    smallest = half_widths(components, 10**7, 10**7)
+    np.testing.assert_allclose(smallest, 1.96 * standard_error * is_constant, rtol=0.01, atol=0.002)
+    width = 0.5 * half_width_quantile(1.96 * standard_error, 1.0)
+    n_needed = find_min_blocks(components, width, fraction=1.0, n_items=10**6, max_blocks=10**6)
+    assert (n_needed is None) == is_constant
+    assert (find_min_items(components, width, fraction=1.0, n_agents=K) is None) == is_constant
+
+
+@pytest.mark.parametrize("independent", ["pooled:60", "pooled"])
+def test_variance_components_reproduce_the_present_half_widths(independent: str) -> None:
+    verdicts = answers(make_plan(FIRST, calls=300, independent=independent))
+    n_blocks = int(verdicts.plan.block.max()) + 1
+    variance = np.diag(estimate_abilities(verdicts).covariance.covariance)
+    df = n_blocks - 1 + PRIOR_CLUSTERS
+    forecast = half_widths(estimate_variance_components(verdicts), n_blocks, J)
+    np.testing.assert_allclose(forecast, stdtrit(df, 0.975) * np.sqrt(variance), rtol=1e-9)

@@ -271,6 +271,14 @@ def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config
         plan_extension(cyclic, half_width=0.1 * now)
 
 
+def test_extend_advises_no_items_for_a_width_that_the_errors_of_rates_exclude(config: RunConfig) -> None:
+    few_independent = config.model_copy(update={"half_width": None, "calls": "40/agent", "independent": "pooled:30"})
+    judge_run(plan_run(few_independent))
+    fit_run(RunFolder(few_independent.folder))
+    with pytest.raises(ConfigError, match=r"with any number of calls\. Set a larger half-width: no number of items"):
+        plan_extension(few_independent, half_width=0.01)
+
+
 def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:
     judge_run(plan_run(config.model_copy(update={"half_width": None, "calls": "40/agent"})))
     fit_run(RunFolder(config.folder))

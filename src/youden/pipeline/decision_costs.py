@@ -64,7 +64,9 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     other_components = prior_components(other_answers)
     widths = half_widths(prior_components(judge.answers), n_blocks, plan.n_items)
     blocks_needed = []
-    for agent_item, residual, width in zip(*other_components, widths.tolist(), strict=True):
+    for agent_item, residual, width in zip(
+        other_components.agent_item, other_components.residual, widths.tolist(), strict=True
+    ):
         components = AgentVariances(np.array([agent_item]), np.array([residual]))
         n_needed = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if n_needed is None:

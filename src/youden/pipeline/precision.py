@@ -64,8 +64,8 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 
     A block is the trials of one item in which each agent appears once first and once second. The variance due to
     false-positive rates is part of the residual variance if an extension adds independent trials in proportion to the
-    paired ones. If it adds none (`independent: pooled:N`), more calls do not reduce this variance, and it is part of the
-    agent × item variance. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    paired ones. If it adds none (`independent: pooled:N`), neither more calls nor more items reduce this variance, and it is
+    the constant component. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
     plan = verdicts.plan
     abilities = estimate_abilities(verdicts)
@@ -86,12 +86,11 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     rate_variance = abilities.rate_variance
     variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
     components = estimate_components(contributions, variance_without_rates)
-    if adds_independent(plan):
-        n_trials = contributions.n_trials.sum(axis=1)
-        return components._replace(residual=components.residual + rate_variance * n_trials)
-    share_squares = (contributions.weight**2).sum(axis=1)
-    constant = np.divide(rate_variance, share_squares, out=np.zeros(len(rate_variance)), where=share_squares > 0)
-    return components._replace(agent_item=components.agent_item + constant)
+    if not adds_independent(plan):
+        return components._replace(constant=rate_variance)
+    n_trials = contributions.n_trials.sum(axis=1)
+    residual = components.residual + rate_variance * n_trials
+    return components._replace(residual=residual, constant=np.zeros_like(residual))
 
 
 class TrialsNeeded(NamedTuple):
@@ -338,9 +337,11 @@ def _expected_rate_variance(plan: Plan, multiple: float) -> float:
 
 
 def _scale_widths(components: AgentVariances, factor: float) -> list[AgentVariances]:
-    """Multiply half-widths by a factor, and split the variance components by agent, into arrays of length 1."""
-    one_agent_per_row = factor**2 * np.array(components).T[:, :, None]
-    return [AgentVariances(*row) for row in one_agent_per_row]
+    """Multiply half-widths by a factor, and split variance components without a constant by agent, into arrays (1,)."""
+    return [
+        AgentVariances(factor**2 * np.array([agent_item]), factor**2 * np.array([residual]))
+        for agent_item, residual in zip(components.agent_item, components.residual, strict=True)
+    ]
 
 
 def read_variance_components(folder: RunFolder) -> AgentVariances | None:

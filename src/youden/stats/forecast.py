@@ -1,8 +1,9 @@
 """Forecast the half-widths of intervals for a number of blocks, and the blocks or items that a half-width needs.
 
-The variance of an ability has two components, agent × item and residual. With p_j the share of item j in an agent's n
-trials, it is agent_item·Σ_j p_j² + residual/n. More trials on the same items reduce only the second term; only more
-items reduce the first. A block compares each agent twice on one item, and block s is on item s mod J, for J items.
+The variance of an ability has three components, agent × item, residual and a constant. With p_j the share of item j in
+an agent's n trials, it is agent_item·Σ_j p_j² + residual/n + constant. More trials on the same items reduce only the
+second term, and only more items reduce the first. A block compares each agent twice on one item, and block s is on item
+s mod J, for J items.
 
 Before a run has answers, `reference_data` has components to forecast from.
 """
@@ -30,10 +31,13 @@ class AgentVariances(NamedTuple):
         Variance of the agent's effect on an item, at least 0.
     residual : float array (n_agents,)
         Variance of a trial on a given item, at least 0.
+    constant : float array (n_agents,), optional
+        Variance that neither more trials nor more items reduce. Default: 0.
     """
 
     agent_item: Floats
     residual: Floats
+    constant: Floats = np.zeros(())
 
 
 def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVariances:
@@ -142,10 +146,11 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     Returns
     -------
     float array (n_agents,)
-        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks)), with t the quantile of Student's t and p_j the share of item j
-        in the blocks.
+        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with t the quantile of Student's t and p_j the share
+        of item j in the blocks.
     """
-    variance = components.agent_item * item_share_squares(n_blocks, n_items) + components.residual / (2 * n_blocks)
+    agent_item_part = components.agent_item * item_share_squares(n_blocks, n_items)
+    variance = agent_item_part + components.residual / (2 * n_blocks) + components.constant
     df = min(n_blocks, n_items) - 1 + PRIOR_CLUSTERS
     return np.asarray(stdtrit(df, (1 + LEVEL) / 2) * np.sqrt(variance))
 

@@ -117,10 +117,11 @@ def calls_for_joining(
 def _not_attainable_error(components: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
     """Return the error for a half-width that a share of the agents cannot reach on the present items."""
     n_items = find_min_items(components, width, fraction=share, n_agents=plan.n_agents)
-    items = "" if n_items is None else f": about {n_items:,} such items are needed"
+    items, remedy = "", "Set a larger half-width: no number of items gives this one."
+    if n_items is not None:
+        items, remedy = f": about {n_items:,} such items are needed", "Add items first, or set a larger half-width."
     return ConfigError(
-        f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{items}. "
-        "Add items first, or set a larger half-width.",
+        f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{items}. {remedy}",
         slug="extend-width",
     )
 
