@@ -191,13 +191,46 @@ def test_a_half_width_of_half_the_margin_always_decides_and_less_data_never_more
 
 
 def test_items_do_not_decide_if_the_error_of_false_positive_rates_stays_too_large() -> None:
-    difference = ConservativeDifference(0.0, 0.03**2, 60, 60.0, 0.0, rate_variance=0.025**2, rate_df=1000)
+    difference = ConservativeDifference(0.0, 0.03**2, 60, 60.0, 0.0, rate_variance=0.025**2, rate_df=2)
     n_items = required_n_items(difference, margin=0.05, alpha=0.0125)
     assert n_items is not None
     constant = difference._replace(rates_improve=False)
     assert required_n_items(constant, margin=0.05, alpha=0.0125) is None
     assert required_n_items(constant, margin=0.08, alpha=0.0125) is not None
     assert constant.half_width(0.0125) == difference.half_width(0.0125)
+
+
+@pytest.mark.parametrize("rates_improve", [True, False])
+def test_a_difference_at_more_items_has_the_degrees_of_freedom_of_its_smaller_variance(rates_improve: bool) -> None:
+    difference = ConservativeDifference(
+        0.0, 0.0034, 56, 28.0, 0.5, 0.002, rate_variance=0.0006, rate_df=2, rates_improve=rates_improve
+    )
+    later = difference.at(560)
+    measured = ConservativeDifference(
+        0.0, 0.00034, 560, 280.0, 0.5, 0.0002, rate_variance=0.00006 if rates_improve else 0.0006, rate_df=2
+    )
+    assert later.df == pytest.approx(measured.df)
+    assert later.half_width(0.0125) == pytest.approx(measured.half_width(0.0125))
+    assert later.residual_variance == pytest.approx(measured.residual_variance)
+    assert (later.df > 10) == rates_improve
+
+
+@pytest.mark.parametrize("alpha", [0.025, 0.0125, 0.00625])
+@pytest.mark.parametrize("rate_variance", [0.0001, 0.001, 0.01])
+def test_half_widths_fall_with_items_to_a_limit_above_which_items_are_required(
+    alpha: float, rate_variance: float
+) -> None:
+    difference = ConservativeDifference(
+        0.0, 0.0034, 56, 56.0, 0.5, rate_variance=rate_variance, rate_df=2, rates_improve=False
+    )
+    numbers = np.unique(np.geomspace(2, 10**6, 200).astype(int)).tolist()
+    half_widths = [difference.at(n).half_width(alpha) for n in numbers]
+    assert (np.diff(half_widths) < 0).all()
+    limit = float(student.ppf(1 - alpha, 10)) * np.sqrt(rate_variance)
+    assert required_n_items(difference, margin=0.999 * limit, alpha=alpha) is None
+    n_items = required_n_items(difference, margin=1.01 * limit, alpha=alpha)
+    assert n_items is not None
+    assert difference.at(n_items).half_width(alpha) < 1.01 * limit <= difference.at(n_items - 1).half_width(alpha)
 
 
 def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> None:

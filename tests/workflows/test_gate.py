@@ -27,7 +27,8 @@ from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
 from youden.report.pages.gate_output import gate_markdown as render_markdown
 from youden.report.pages.gate_output import render_junit
-from youden.stats.trials.noninferiority import GateOutcome
+from youden.stats.trials.noninferiority import ConservativeDifference, GateOutcome, conditional_power
+from youden.stats.trials.trial_errors import RemainingVariance
 from youden.text.printable import printable
 from youden.text.sentences import format_recognition_difference
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
@@ -253,6 +254,29 @@ def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rate
     assert result.required is not None
     assert (result.required.items is not None) == (independent == "pooled")
     assert (not_none(result.required.conditional_power) > 0.1) == (independent == "pooled")
+
+
+def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None:
+    difference = ConservativeDifference(
+        0.0, 0.0034, 56, 56.0, 0.0, 0.0034, rate_variance=0.0006, rate_df=2, rates_improve=False
+    )
+    factor = np.array([0.1])  # of the variance of the mean answers
+    forecast = DifferenceForecast(difference, np.array([500]), RemainingVariance(np.ones(1), factor), np.array([56]))
+    later = difference._replace(variance=0.00034, residual_variance=0.00034)
+    assert later.df == 10
+    power = conditional_power(
+        0.0,
+        (0.0, 0.004),
+        remaining=(np.ones(1), np.array([later.total_variance / 0.004])),
+        df=difference.df,
+        later_df=np.array([later.df]),
+        unseen_variance=np.zeros(1),
+        margin=0.1,
+        alpha=0.0125,
+    )
+    result = evaluate_agent(forecast, GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.1, usd=None)
+    assert 0.2 < power[0] < 0.9
+    assert not_none(result.required).conditional_power == pytest.approx(power[0])
 
 
 def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:

@@ -469,17 +469,23 @@ def _compute_required_calls(
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
         """Compute the conditional power for remaining fractions of the variance; both are float arrays (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
+        later = [
+            difference.after(n, item_factor=item_factor, trial_factor=trial_factor)
+            for n, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
+        ]
+
+        # false-positive rates count as trials
         from_items = difference.variance - difference.residual_variance
         from_trials = difference.residual_variance + difference.rate_variance
-        if not difference.rates_improve and from_trials > 0:
-            left_of_trials = difference.residual_variance * remaining.residual + difference.rate_variance
-            remaining = remaining._replace(residual=left_of_trials / from_trials)
+        if from_trials > 0:
+            later_from_trials = np.array([each.residual_variance + each.rate_variance for each in later])
+            remaining = remaining._replace(residual=later_from_trials / from_trials)
         return conditional_power(
             difference.value,
             (from_items, from_trials),
             remaining=remaining,
-            df=difference.df(difference.n_items),
-            later_df=np.array([difference.df(n) for n in later_items.tolist()]),
+            df=difference.df,
+            later_df=np.array([each.df for each in later]),
             unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_equal) ** 2,
             margin=margin,
             alpha=alpha,

@@ -94,41 +94,67 @@ class ConservativeDifference(NamedTuple):
         """Variance of the difference over items and through false-positive rates."""
         return self.variance + self.rate_variance
 
-    def df(self, n_items: float) -> float:
-        """Compute the degrees of freedom of the total variance, as if there were `n_items` items.
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of the total variance.
 
-        Parameters
-        ----------
-        n_items : float
-            Number of items.
-
-        Returns
-        -------
-        float
-            Degrees of freedom by the formula of Welch and Satterthwaite, but at least 10, or n_items − 1 if this is
-            smaller.
-
-        Notes
-        -----
-        (v + r)²/(v²/(n_items − 1) + r²/ν), with v the variance over items, and r that of the false-positive rates with ν
-        degrees of freedom.
+        (v + r)²/(v²/(n_items − 1) + r²/ν) by Welch and Satterthwaite, with v the variance over items, and r that of the
+        false-positive rates with ν degrees of freedom; but at least 10, or n_items − 1 if this is smaller.
         """
-        item_df = n_items - 1
+        item_df = self.n_items - 1
         if self.rate_variance == 0:
             return item_df
         denominator = self.variance**2 / item_df + self.rate_variance**2 / self.rate_df
         return max(self.total_variance**2 / denominator, min(MIN_DF, item_df))
 
-    def half_width(self, alpha: float, *, n_items: int | None = None) -> float:
+    def after(self, n_items: int, *, item_factor: float, trial_factor: float) -> ConservativeDifference:
+        """Forecast the difference after more calls, with the same value and smaller variances.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items then.
+        item_factor : float
+            Factor of the variance that only more items reduce.
+        trial_factor : float
+            Factor of the residual variance, and of that of the false-positive rates if `rates_improve`.
+
+        Returns
+        -------
+        ConservativeDifference
+        """
+        residual_variance = trial_factor * self.residual_variance
+        rate_factor = trial_factor if self.rates_improve else 1.0
+        return self._replace(
+            variance=item_factor * (self.variance - self.residual_variance) + residual_variance,
+            n_items=n_items,
+            n_effective_items=self.n_effective_items * n_items / self.n_items,
+            residual_variance=residual_variance,
+            rate_variance=rate_factor * self.rate_variance,
+        )
+
+    def at(self, n_items: int) -> ConservativeDifference:
+        """Forecast the difference for another number of items, with as many trials per item as now.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items.
+
+        Returns
+        -------
+        ConservativeDifference
+        """
+        factor = self.n_items / n_items
+        return self.after(n_items, item_factor=factor, trial_factor=factor)
+
+    def half_width(self, alpha: float) -> float:
         """Compute the half-width of the interval of the difference.
 
         Parameters
         ----------
         alpha : float
             Type I error rate on either side.
-        n_items : int, optional
-            Number of items for which to compute it, all else equal. Default: the observed number. The variance of the
-            false-positive rates falls with it only if `rates_improve`.
 
         Returns
         -------
@@ -138,19 +164,13 @@ class ConservativeDifference(NamedTuple):
         Notes
         -----
         √(t²·v + (1 − alpha^(1/m))²·h), with v the total variance, t the quantile of Student's t with `df` degrees of
-        freedom, m the effective number of items and h the unseen squared effect. If no item shows a difference it is
-        1 − alpha^(1/m), which is exact: if a larger share of items differed, m equal items in a row would have a
-        probability below alpha.
+        freedom, m the effective number of items and h the unseen squared effect. If no item shows a difference and the
+        false-positive rates have no variance, it is 1 − alpha^(1/m), which is exact: if a larger share of items
+        differed, m equal items in a row would have a probability below alpha.
         """
-        size_ratio = 1.0 if n_items is None else n_items / self.n_items
-
-        # √(t²·v + (1 − alpha^(1/m))²·h)
-        t = float(student.ppf(1 - alpha, self.df(self.n_items * size_ratio)))
-        n_effective = np.array(self.n_effective_items * size_ratio)
-        unseen_share = float(zero_event_upper_bound(alpha, n_effective))
-        rate_variance = self.rate_variance / size_ratio if self.rates_improve else self.rate_variance
-        variance = self.variance / size_ratio + rate_variance
-        return math.sqrt(t**2 * variance + unseen_share**2 * self.unseen_effect_square)
+        t = float(student.ppf(1 - alpha, self.df))
+        unseen_share = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items)))
+        return math.sqrt(t**2 * self.total_variance + unseen_share**2 * self.unseen_effect_square)
 
 
 def zero_event_upper_bound(alpha: float, n: Floats) -> Floats:
@@ -276,12 +296,19 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
     Returns
     -------
     int or None
-        Smallest number of items at which the interval lies above −margin or below 0; None if a million do not suffice.
+        Smallest number of items at which the interval lies above −margin or below 0, with as many trials per item; None
+        if a million do not suffice.
 
     Raises
     ------
     StatisticsError
         [decision-error]: unless 0 < alpha < ½ and margin > 0.
+
+    Notes
+    -----
+    The number is found by bisection, because half-widths fall with the number of items. For alpha < .005 and a constant
+    variance of false-positive rates with few degrees of freedom, they may rise by some percent before they fall again;
+    then a smaller number may suffice, too.
 
     Examples
     --------
@@ -297,13 +324,13 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
         )
     max_half_width = max(margin + difference.value, -difference.value)
     low, high = 2, _MAX_ITEMS
-    if difference.half_width(alpha, n_items=high) >= max_half_width:
+    if difference.at(high).half_width(alpha) >= max_half_width:
         return None
 
     # bisection: the half-width falls with the number of items
     while low < high:
         midpoint = (low + high) // 2
-        if difference.half_width(alpha, n_items=midpoint) < max_half_width:
+        if difference.at(midpoint).half_width(alpha) < max_half_width:
             high = midpoint
         else:
             low = midpoint + 1
