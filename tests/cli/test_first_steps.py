@@ -93,8 +93,8 @@ def test_view_accepts_a_folder_of_runs_and_states_that_a_folder_is_missing(mine:
 def test_the_page_of_an_agent_has_every_warning_that_names_it(tmp_path: Path) -> None:
     folder: RunFolder = judged(tmp_path / "run")
     summary = Summary(folder)
-    leader = Finding("leader", "The leader a1 falls to rank 3 in the robust ranking, behind a10, a2.")
-    check = Finding("groups", "It changes most without “even”, where a4 moves by 3 ranks.")
+    leader = Finding("leader", "The leader a1 falls to rank 3, behind a10, a2.", agents=("a1", "a10", "a2"))
+    check = Finding("groups", "It changes most without “even”, where a4 moves by 3 ranks.", agents=("a4",))
     summary.warnings = (leader,)
     summary.facts = replace(summary.facts, partners=None)
     summary.labels = None

@@ -12,6 +12,7 @@ from small_pools import make_pool
 from youden import make_plan
 from youden.judging.config.judge_files import load_judge_config
 from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
+from youden.types import PAIRED
 
 PLAN = make_plan(make_pool(20, 100), calls="200/agent")
 
@@ -39,6 +40,21 @@ def test_a_half_width_that_yes_or_no_does_not_reach_is_named() -> None:
 @pytest.mark.parametrize("judge", ["lexical", "claude-haiku-4.5", "gpt-oss-20b-groq", "openai/o4-mini"])
 def test_a_judge_without_log_probabilities_has_no_other_decision(judge: str) -> None:
     assert forecast_other_decision(PLAN, load_judge_config(judge)) is None
+
+
+def test_calls_of_rounds_are_not_forecast_from_the_first_round() -> None:
+    search = make_plan(make_pool(20, 100), design="adaptive", calls="200/agent")
+    assert forecast_other_decision(search, load_judge_config("gpt-4o-mini")) is None
+
+
+def test_held_out_cells_take_the_same_calls_in_both_decisions() -> None:
+    plan = make_plan(make_pool(20, 100), calls="200/agent", holdout=0.2)
+    n_holdout_trials = int(((plan.trial_type == PAIRED) & (plan.block < 0)).sum())
+    assert n_holdout_trials > 0
+    other = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
+    without = not_none(forecast_other_decision(PLAN, load_judge_config("gpt-4o-mini")))
+    low, low_without = not_none(other.calls).low, not_none(without.calls).low
+    assert (low - n_holdout_trials) / (len(plan) - n_holdout_trials) == pytest.approx(low_without / len(PLAN), rel=0.1)
 
 
 def test_plan_prints_both_decisions(youden: Youden, tmp_path: Path) -> None:

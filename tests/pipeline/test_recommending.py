@@ -183,6 +183,13 @@ def test_labels_that_rule_out_the_agents_of_agreement_decide() -> None:
     assert "By agreement: No recommendation: this judge does not separate" in none.text
 
 
+def test_agreement_that_is_limited_does_not_overrule_labels() -> None:
+    limited = recommend(ALONE, SIGNAL, warnings=(Finding("lexical", "", severity="warning"),))
+    assert limited.caution
+    found = recommend_by_labels(limited, labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)))
+    assert (found.form, found.agents, found.decided_by) == ("candidates", ("b", "a"), "labels")
+
+
 @pytest.mark.parametrize(
     ("quality", "reason"),
     [
@@ -220,7 +227,8 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
     assert Run(folder.path).recommendation == found
     assert folder.read_facts().recommendation == before
     fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json belongs to the ranking before
-    assert read_recommendation(folder).decided_by == ("agreement" if folder.find_quality() is None else "labels")
+    assert folder.find_quality() is None
+    assert read_recommendation(folder).decided_by == "agreement"
 
 
 def test_a_judge_that_failed_its_calibration_limits_the_recommendation(tmp_path: Path) -> None:

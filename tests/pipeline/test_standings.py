@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,10 @@ def test_a_family_that_agrees_loses_its_lead_and_the_warning_says_so() -> None:
     assert int(found.ranking["agent"][0][1:]) in BIG
     facts = found.facts.alternative_rankings["family"]
     assert "falls to rank" in facts.leader_change
-    assert facts.leader_change in [one.message for one in found.facts.warnings]
+    (finding,) = [finding for finding in found.facts.warnings if finding.message == facts.leader_change]
+    assert finding.agents[0] == found.ranking["agent"][0]
+    named = re.findall(r"\ba\d+\b", finding.message)
+    assert sorted(finding.agents) == sorted(named)
     assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
 

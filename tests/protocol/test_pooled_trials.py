@@ -83,8 +83,12 @@ def test_extensions_of_a_small_pool_repeat_no_independent_trial() -> None:
         assert not plan.trials.replicate[plan.trial_type == INDEPENDENT].any()
 
 
-@pytest.mark.parametrize(("scored", "partners"), [((0, 1), (0,)), ((0, 1), ())])
-def test_too_few_partners_give_as_many_trials_as_there_are(scored: tuple[int, ...], partners: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("scored", "partners", "pairs"), [((0, 1), (0,), {(0, 1)}), ((0, 1), (), set()), ((0,), (0,), set())]
+)
+def test_an_agent_is_not_its_own_partner(
+    scored: tuple[int, ...], partners: tuple[int, ...], pairs: set[tuple[int, int]]
+) -> None:
     plan = make_plan(FIRST, calls=400)
     trials = draw_scored_trials(
         plan,
@@ -94,7 +98,9 @@ def test_too_few_partners_give_as_many_trials_as_there_are(scored: tuple[int, ..
         partners=np.array(partners, dtype=np.int64),
         n=5,
     )
-    assert (trials.first != trials.second).all()
+    assert len(trials) == 5 * len(pairs)
+    drawn = zip(trials.first.tolist(), trials.second.tolist(), strict=True)
+    assert {(min(pair), max(pair)) for pair in drawn} == pairs
 
 
 @pytest.mark.parametrize("calls", [60, 300, 1000, "20%", "60%"])

@@ -77,7 +77,9 @@ def alternative_ranking_findings(
             message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
             findings.append(Finding("no-standing", message, facts={"ranking": name}))
         if facts.leader_change:
-            findings.append(Finding("leader", facts.leader_change, facts={"ranking": name}))
+            findings.append(
+                Finding("leader", facts.leader_change, agents=facts.leader_change_agents, facts={"ranking": name})
+            )
     return findings
 
 
@@ -110,10 +112,11 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
 
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
-) -> str:
-    """Describe how the leader of the plain ranking falls in the alternative ranking `name`; empty if it does not.
+) -> tuple[str, tuple[str, ...]]:
+    """Describe how the leader of the plain ranking falls in the alternative ranking `name`.
 
-    `plain` and `alternative` are the pairwise differences of the abilities of the two rankings.
+    `plain` and `alternative` are the pairwise differences of the abilities of the two rankings. Returns a sentence and
+    the agents that it names; both are empty if the leader does not fall.
 
     It falls if it drops by `MIN_RANK_DROP` ranks or more, if an agent overtakes it that differs significantly from it
     in one of the two rankings, or if only in the plain ranking it is significantly better than all other agents.
@@ -126,18 +129,20 @@ def _describe_leader_change(
 
     if (is_ahead & differs).any() or is_ahead.sum() >= MIN_RANK_DROP:
         listed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
-        names = ", ".join(agent_ids[agent] for agent in listed)
+        overtaking = tuple(agent_ids[agent] for agent in listed)
         rank = int(is_ahead.sum()) + 1
-        return (
-            f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind {names}: "
-            "its first rank depends on the other agents in the pool."
+        text = (
+            f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind "
+            f"{', '.join(overtaking)}: its first rank depends on the other agents in the pool."
         )
+        return text, (agent_ids[leader], *overtaking)
     if plain.unique_best == leader and alternative.unique_best != leader:
-        return (
+        text = (
             f"The leader {agent_ids[leader]} is significantly better than all others in the plain ranking, but not in the "
             f"{TITLES[name]} ranking: part of its lead depends on the other agents in the pool."
         )
-    return ""
+        return text, (agent_ids[leader],)
+    return "", ()
 
 
 class WeightedRanking:
@@ -184,11 +189,16 @@ class WeightedRanking:
             if rank[agent] != plain_rank[agent]
         )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
-        leader_change = _describe_leader_change(name, plain_differences, differences, agent_ids)
+        leader_change, leader_change_agents = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
         self.abilities, self.differences = abilities, differences
         self.facts = AlternativeRankingFacts(
-            groups, best, int(differences.significantly_better.sum()), rank_changes, leader_change
+            groups,
+            best,
+            int(differences.significantly_better.sum()),
+            rank_changes,
+            leader_change,
+            leader_change_agents,
         )
 
 

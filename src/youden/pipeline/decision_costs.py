@@ -52,12 +52,12 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     Returns
     -------
     OtherDecision or None
-        None if the judge has no other decision, or the plan no blocks.
+        None if the judge has no other decision, if the plan has no blocks, or if it only has the first round of several.
     """
     decision = judge.other_decision
-    n_blocks = round(int((plan.trial_type == PAIRED).sum()) / plan.n_agents)
+    n_blocks = len(np.unique(plan.block[plan.block >= 0]))
     max_blocks = (plan.n_agents - 1) * plan.n_items
-    if decision is None or not (plan.block >= 0).any() or not 2 <= n_blocks <= max_blocks:
+    if decision is None or plan.rounds is not None or not 2 <= n_blocks <= max_blocks:
         return None
 
     other_answers: AnswerKind = "graded" if decision == "logprobs" else "yes or no"
@@ -72,7 +72,11 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
         if n_needed is None:
             return OtherDecision(decision, None)
         blocks_needed.append(float(n_needed))
-    return OtherDecision(decision, summarize_range(np.array(blocks_needed) * len(plan) / n_blocks))
+
+    # the paired trials of held-out cells are in no block, and their number does not depend on the half-width
+    n_holdout_trials = int(((plan.trial_type == PAIRED) & (plan.block < 0)).sum())
+    calls_per_block = (len(plan) - n_holdout_trials) / n_blocks
+    return OtherDecision(decision, summarize_range(n_holdout_trials + np.array(blocks_needed) * calls_per_block))
 
 
 def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:

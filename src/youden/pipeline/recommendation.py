@@ -277,8 +277,9 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
     Notes
     -----
     The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`.
-    Labels decide, because they measure quality, which agreement only predicts. Agreement decides if the quality of some
-    agents is unknown, or if it recommends fewer agents, none of which the labels rule out.
+    Labels decide, because they measure quality, which agreement only predicts. If agreement recommends
+    agents, it decides in two cases: the quality of some agents is unknown, or agreement recommends fewer agents, none of
+    which the labels rule out, and nothing limits this recommendation (`by_agreement.caution`).
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)
@@ -292,7 +293,7 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
     if by_agreement.form != "none":
         if n_unknown:
             reason = f"the quality of {format_count(n_unknown, 'agent')} is unknown"
-        elif set(by_agreement.agents) < set(candidates):
+        elif not by_agreement.caution and set(by_agreement.agents) < set(candidates):
             reason = f"the labels do not rule out {', '.join(by_agreement.agents[:MAX_NAMED])} as the best"
     if reason:
         text = f"{by_agreement.text} By labels, {estimate}. Agreement decides, because {reason}."

@@ -276,8 +276,9 @@ def draw_scored_trials(
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]
-    has_partners = len(partners) > 1 or len(np.setdiff1d(partners, scored)) > 0
-    if n < 1 or not len(scored) or not has_partners:
+    if len(partners) == 1:  # an agent is not its own partner
+        scored = scored[scored != partners[0]]
+    if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
     # the scored agents in turn, alternately as first and as second agent

@@ -278,7 +278,7 @@ class _GroupTest(NamedTuple):
     log_p : float
         Logarithm of the p-value; 0 if a member agrees too little with the others.
     log_ratio : float
-        Logarithm of the p-value divided by the significance level.
+        Logarithm of the p-value divided by the significance level; infinite if a member agrees too little with the others.
     """
 
     members: tuple[int, ...]

@@ -108,8 +108,8 @@ judge `lexical`. The 20 models of AlpacaEval have responses of medium length and
 
 WIDTH_FACTOR = 1.35
 """Factor by which a half-width may lie outside the range of the reference data sets. This number and the next two were
-chosen such that the range of the others contains each data set, and the half-widths of MT-Bench's five models;
-`python benchmarks/precision.py --only told` compares forecasts with runs."""
+chosen such that the range of the others contains each data set (ρ to within .001), and the half-widths of MT-Bench's
+five models; `python benchmarks/precision.py --only told` compares forecasts with runs."""
 RHO_FACTOR = 4.0
 """Factor by which 1 − ρ may lie outside the range."""
 RECALL_MARGIN = 0.25
@@ -147,7 +147,7 @@ REGRET_BOUND = {
         (0.251, 0.197, 0.183, 0.162, 0.145),
     ),
 }
-"""Mean regret bound of the same plans, of 40 runs each (seeds 0 to 39)."""
+"""Mean regret bound of such plans (`python benchmarks/best.py --only losses --seeds 40`)."""
 
 
 class ReferenceRange(NamedTuple):

@@ -143,6 +143,8 @@ class AlternativeRankingFacts:
     """Agents whose rank differs from the plain ranking, largest difference first."""
     leader_change: str = ""
     """Sentence that states how the first agent of the plain ranking loses ranks; empty if it does not."""
+    leader_change_agents: tuple[str, ...] = ()
+    """Agents that this sentence names."""
     message: str = ""
     """Reason why this ranking could not be computed; empty if it was."""
 

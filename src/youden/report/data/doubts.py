@@ -410,9 +410,16 @@ def _check_absence_of_groups(lines: Sequence[GroupLine]) -> Iterator[Finding]:
         f"Without any one group as partners, the ranking of the other agents correlates with the full ranking at ρ = "
         f"{correlation:.2f} or more. It changes most without “{worst.group}”"
     )
-    text += f", where {worst.most_moved} moves by {worst.max_change} ranks." if worst.max_change else "."
+    agents: tuple[str, ...] = ()
+    if worst.most_moved is not None and worst.max_change:
+        agents = (worst.most_moved,)
+        text += f", where {worst.most_moved} moves by {worst.max_change} ranks."
+    else:
+        text += "."
     is_problem = correlation < MIN_RHO_WITHOUT_GROUP
-    yield _make_finding("groups", text, is_problem=is_problem, group=worst.group, correlation=correlation)
+    yield _make_finding(
+        "groups", text, is_problem=is_problem, agents=agents, group=worst.group, correlation=correlation
+    )
 
 
 def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:

@@ -5,7 +5,6 @@ Nothing is drawn or formatted here, so that pages, Markdown and figures show the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
@@ -35,7 +34,6 @@ from youden.report.data.trial_reading import (
 )
 from youden.report.data.warnings import group_warnings, iter_advice
 from youden.streams import standalone_stream
-from youden.types.finding import Finding
 from youden.types.pool import Floats, Ids, Json, Positions
 
 N_EXTREMES = 5
@@ -119,7 +117,7 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     messages = [
         finding.message
         for finding in (*summary.warnings, *checks.warnings)
-        if finding.slug not in ("pairs", "halves") and _names_agent(finding, agent)
+        if finding.slug not in ("pairs", "halves") and agent in finding.agents
     ]
     yield from dict.fromkeys(messages)
 
@@ -138,13 +136,6 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
         for line in label.disagreements:
             if line.agent == agent:
                 yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
-
-
-def _names_agent(finding: Finding, agent: str) -> bool:
-    """Return whether a finding concerns an agent; if it lists no agents, whether its message contains the id."""
-    if finding.agents:
-        return agent in finding.agents
-    return re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", finding.message) is not None
 
 
 def _extremes(value: Floats) -> tuple[list[int], list[int]]:

@@ -619,7 +619,9 @@ class _RateFit:
     def _make_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Shift rates so that their mean is the mean answer to all trials, and add intervals.
+        """Shift rates towards the mean answer to all trials, and add intervals.
+
+        After the shift, the mean of the fitted rates is the mean answer, unless one of these rates would leave [0, 1].
 
         rate, squared_error_variance, n_trials : float (n_agents,); covariance : float (n_agents, n_agents). The
         covariance is increased for the uncertainty of the fitted mean.

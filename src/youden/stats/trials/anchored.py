@@ -302,7 +302,6 @@ class LinkedEffects:
             Whether variances are for exactly these items; else they are for items like these.
         """
         n_items, n_anchors = len(scale.item_effect), len(scale.effect)
-        n_items, n_anchors = len(scale.item_effect), len(scale.effect)
 
         # first pass over the trials: the mean residual of each agent, and its partners
         n, total = np.zeros((2, n_agents))
