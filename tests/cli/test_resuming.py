@@ -121,6 +121,7 @@ def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: P
     for command in ("plan", "run"):
         ended = youden(command, "capped.yaml")
         assert f"plan: the cap of $5 pays for about {n_affordable} of the 596 calls" in ended.err
+        assert "resumes it; `youden fit runs/capped` ranks by the answers so far" in ended.err
     assert server.n_requests == pytest.approx(n_affordable, rel=0.1)
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
@@ -249,7 +250,10 @@ def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
 def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) -> None:
     youden("plan", "capped.yaml").well()
     assert youden("fit", "runs/capped").refuses("run-unjudged")
-    assert youden("run", "capped.yaml", "--max-cost", "0").code == 1
+    ended = youden("run", "capped.yaml", "--max-cost", "0")
+    assert ended.code == 1
+    assert "the cap of $0 pays for about 0 of the 596 calls" in ended.err
+    assert "youden fit" not in ended.err
     assert youden("fit", "runs/capped").refuses("run-unjudged")
     assert not (capped / "runs/capped/verdicts.parquet").exists()
 
@@ -306,9 +310,13 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     judges = [wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")]
     jury = {"backend": "jury", "name": "three", "judges": judges}
     write_config(capped / "jury.yaml", pool="pool", judge=jury, calls=300)
-    assert youden("run", "jury.yaml", "--max-cost", "5").code == 1
-    assert youden("fit", "runs/jury").refuses("run-unjudged")
-    assert youden("run", "jury.yaml", "--max-cost", "13").code == 1
+    for max_cost in ("0", "5", "13"):
+        if max_cost == "13":
+            assert youden("fit", "runs/jury").refuses("run-unjudged")
+        ended = youden("run", "jury.yaml", "--max-cost", max_cost)
+        assert ended.code == 1
+        assert f"plan: the cap of ${max_cost} pays for about" in ended.err
+        assert "youden fit" not in ended.err  # not all judges have answered
     n_calls = len(read_run_plan(capped / "runs/jury"))
     n_done = server.n_requests - 2 * n_calls
     assert n_done > 50
