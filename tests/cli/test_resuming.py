@@ -53,6 +53,17 @@ def test_a_finished_run_needs_no_key(
     assert server.n_requests == n_requests
 
 
+def test_a_run_that_decided_by_the_text_names_the_key_that_continues_it(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    write_small_run(tmp_path, "small", judge=wire_judge(server.url))
+    youden("run", "small.yaml").well()
+    write_small_run(tmp_path, "small", judge=wire_judge(server.url, decision="logprobs"))
+    ended = youden("run", "small.yaml")
+    assert ended.refuses("run-mismatch")
+    assert "Set `decision: text` in the judge's config to continue this run" in ended.err
+
+
 def test_a_finished_batch_needs_no_key(
     youden: Youden, tmp_path: Path, batch_server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,50 @@ def test_two_columns_of_responses_in_a_long_table_are_refused(
     assert agents_of(load("table", tmp_path / "t.csv", text=others[1])) == ["production", "current", "old"]
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("content", "reasoning_content"),
+        ("response", "raw_response"),
+        ("output", "content"),
+        ("generation", "extracted_answer"),
+        ("response_text", "parsed_response"),
+        ("response", "tool_output"),
+    ],
+)
+def test_a_part_of_the_response_beside_it_is_not_used(tmp_path: Path, text: str, other: str) -> None:
+    rows = [
+        {
+            "model": agent,
+            "question": f"What is {n}?",
+            other: f"Part: it is {n} by {agent}.",
+            text: f"It is {n}, {agent}.",
+        }
+        for n in range(6)
+        for agent in ("a", "b", "c")
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    imported = load("table", tmp_path / "t.csv")
+    assert agents_of(imported) == ["a", "b", "c"]
+    assert imported.pool.texts[0, 0] == "It is 0, a."
+    assert other in imported.unused
+
+
+def test_two_columns_with_the_same_responses_are_one(tmp_path: Path) -> None:
+    rows = [
+        {
+            "model": agent,
+            "question": f"{n}?",
+            "first_answer": f"It is {n} by {agent}.",
+            "last_answer": f"It is {n} by {agent}.",
+        }
+        for n in range(6)
+        for agent in ("a", "b", "c")
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    assert agents_of(load("table", tmp_path / "t.csv")) == ["a", "b", "c"]
+
+
 def test_several_tables_with_a_column_per_agent_are_asked_about(youden: Youden, tmp_path: Path) -> None:
     for subject in ("law", "math", "art"):
         (tmp_path / "in").mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import call_cost
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.calling import max_call_cost
-from youden.judging.scheduler.loop import MIN_ALLOCATIONS_PER_COLLECTION
+from youden.judging.scheduler.loop import MIN_ALLOCATIONS_PER_COLLECTION, GarbageCollection
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store, open_store
 from youden.types import PAIRED, Completion, Plan, Request, Verdicts
@@ -397,6 +397,18 @@ async def test_the_garbage_collector_runs_rarely_while_calls_are_sent(store: Sto
     finally:
         gc.set_threshold(*before)
     assert during == {0 if threshold == 0 else max(threshold, MIN_ALLOCATIONS_PER_COLLECTION)}
+
+
+def test_overlapping_runs_restore_the_garbage_collector() -> None:
+    before = gc.get_threshold()
+    collection = GarbageCollection()
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(collection)
+    second.enter_context(collection)
+    first.close()
+    assert gc.get_threshold()[0] >= MIN_ALLOCATIONS_PER_COLLECTION
+    second.close()
+    assert gc.get_threshold() == before
 
 
 async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:

@@ -33,6 +33,10 @@ OPENAI = {"backend": "openai", "model": "gpt-4.1-mini"}
         (OPENAI, "logprobs"),
         (OPENAI | {"backend": "wire"}, "logprobs"),
         (OPENAI | {"decision": "text"}, "text"),
+        (OPENAI | {"max_tokens": 8}, "logprobs"),
+        (OPENAI | {"max_tokens": 300}, "text"),
+        (OPENAI | {"parameters": {"logprobs": False}}, "text"),
+        (OPENAI | {"base_url": ["https://api.openai.com/v1", "http://127.0.0.1:9/v1"]}, "text"),
         (OPENAI | {"base_url": "http://127.0.0.1:9/v1"}, "text"),
         (OPENAI | {"model": "gpt-4.1-nano"}, "text"),
         ("openai/o4-mini", "text"),
@@ -45,7 +49,7 @@ def test_a_judge_decides_by_log_probabilities_if_its_provider_returns_them(
     config = load_judge_config(keys)
     assert config.decision == decision
     assert config.answers == ("graded" if decision == "logprobs" else "yes or no")
-    assert ("logprobs" in config.request_parameters) == (decision == "logprobs")
+    assert (config.request_parameters.get("logprobs") is True) == (decision == "logprobs")
 
 
 def test_a_prompt_whose_labels_begin_alike_is_decided_by_the_text(tmp_path: Path) -> None:
@@ -54,7 +58,22 @@ def test_a_prompt_whose_labels_begin_alike_is_decided_by_the_text(tmp_path: Path
         encoding="utf-8",
     )
     (tmp_path / "mine.yaml").write_text("backend: openai\nmodel: gpt-4o\nprompt: p.md\n", encoding="utf-8")
-    assert load_judge_config(tmp_path / "mine.yaml").decision == "text"
+    config = load_judge_config(tmp_path / "mine.yaml")
+    assert (config.decision, config.other_decision) == ("text", None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        ({"backend": "litellm", "model": "openai/gpt-4.1-nano"}, "logprobs"),
+        ({"backend": "litellm", "model": "openai/o3"}, None),
+        (OPENAI | {"max_tokens": 300}, None),
+    ],
+)
+def test_another_decision_is_proposed_if_the_first_token_gives_the_label(
+    keys: dict[str, Json], decision: str | None
+) -> None:
+    assert load_judge_config(keys).other_decision == decision
 
 
 def test_a_judges_family_decides_no_answer() -> None:

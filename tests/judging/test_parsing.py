@@ -129,6 +129,13 @@ def test_log_probabilities_give_p_yes_and_keep_the_hard_decision() -> None:
     assert (sure.answer, sure.hard_answer) == (1, 1)
 
 
+def test_the_first_token_of_an_explanation_is_not_an_answer() -> None:
+    odds = {"Both": 0.98, "The": 0.015, " Yes": 0.004, "No": 0.001}
+    explained = said("Both texts describe a flood. The dates differ.\nNO", odds=odds)
+    assert read_answer(explained, SAME, decision="logprobs").missing_reason == "unparsed"
+    assert read_answer(explained, SAME).hard_answer == 0
+
+
 def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
     odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
     reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
@@ -248,8 +255,8 @@ def test_unfinished_reasoning_is_a_reason_of_its_own(decision: Decision, finish:
 @given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
 def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
     odds = compute_label_probabilities(top, ("YES", "NO"))
-    spoken = [token for token, _ in top if token in ("YES", "NO", "y")]
-    assert (odds is None) == (not spoken)
+    total = math.fsum(math.exp(logprob) for token, logprob in top if token in ("YES", "NO", "y"))
+    assert (odds is None) == (total < 0.5)
     if odds is not None:
         assert math.fsum(odds.values()) == pytest.approx(1)
         assert min(odds.values()) >= 0

@@ -90,7 +90,8 @@ def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: floa
     )
     assert interval in shown
     assert ("; the whole interval is above the margin −10." in shown) == (verdict == "no worse")
-    assert ("fewer of 100 comparisons than those of a1 (95 % interval -" in shown) == (verdict == "worse")
+    if verdict == "worse":
+        assert "fewer of 100 comparisons than those of a1 (95 % interval -" in shown
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import LEXICAL, REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.judging.question.parsing import MAX_TOKENS
 from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
@@ -349,10 +350,20 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     is_same = stored is not None and stored.digest in (plan.digest, folder.read_judged_plan_digest())
     if not is_same and folder.read_judged_plan_digest() != plan.digest:
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
-    if not _is_same_judge(folder.read_recorded_judge(), judge):
-        command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
-        remedy = f"Run `{command}` to query this judge on the same trials, or set"
-        raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
+    recorded = folder.read_recorded_judge()
+    if _is_same_judge(recorded, judge):
+        return
+    decision = recorded.get("decision")
+    if (
+        judge.makes_calls
+        and decision in MAX_TOKENS
+        and _is_same_judge(recorded, judge.with_changes({"decision": decision}))
+    ):
+        remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set"
+        raise _run_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
+    command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
+    remedy = f"Run `{command}` to query this judge on the same trials, or set"
+    raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:

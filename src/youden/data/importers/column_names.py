@@ -61,6 +61,8 @@ ABOUT = _split_into_set(
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
 """Words for information about an item or a response, such as its score, cost or date."""
+PARTS = _split_into_set("raw parsed extracted clean cleaned normalized reasoning thinking thought thoughts tool")
+"""Words for a part or another form of a response."""
 SUBJECTS = _split_into_set(
     "subject topic category subcategory domain discipline field theme chapter course exam split subset dataset corpus",
     "benchmark suite scenario collection language lang locale",
@@ -203,6 +205,15 @@ def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str 
     if referent_role == "agent":
         return "agent"
     return "item" if last_word == "id" else "agent"
+
+
+def is_part_of_response(column: str) -> bool:
+    """Return whether the name of a column says that it holds a part or another form of a response.
+
+    >>> is_part_of_response("raw_response"), is_part_of_response("response")
+    (True, False)
+    """
+    return not PARTS.isdisjoint(split_into_words(column))
 
 
 def get_name_priority(column: str, role: str) -> int:

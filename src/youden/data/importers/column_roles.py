@@ -22,6 +22,7 @@ from youden.data.importers.column_names import (
     infer_role,
     is_about_responses,
     is_agent_name,
+    is_part_of_response,
     normalize_name,
     split_into_words,
     split_path,
@@ -123,6 +124,7 @@ class _RoleSearch:
         text_columns = self.get_candidates("text")
         if "text" not in given:
             text_columns = [name for name in text_columns if self.table[name].is_text]
+            text_columns.sort(key=is_part_of_response)
         self.text_columns = text_columns
 
         # Rows without a response may lack other values, too.
@@ -186,10 +188,22 @@ class _RoleSearch:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
-        other_texts = [name for name in self.text_columns[1:] if table[name].is_prose]
-        unshared_texts = [name for name in other_texts if table.count_shared_cells(agents, name) == 0]
-        self.check_single_text(roles, [*unshared, *unshared_texts])
+        rivals = [name for name in self.text_columns[1:] if self.may_replace(text, name)]
+        unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
+        self.check_single_text(roles, [*unshared, *unshared_rivals])
         return roles
+
+    def may_replace(self, text: str, name: str) -> bool:
+        """Return whether a column may hold the responses as well as the column `text`, by their names and values.
+
+        A usual name, such as "response", takes precedence over longer ones, such as "raw_response". A reasoning, a raw
+        form and a parsed form belong to the response of another column.
+        """
+        has_usual_name = normalize_name(text) in NAMES["text"]
+        if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
+            return False
+        pairs = zip(self.table[text].keys, self.table[name].keys, strict=True)
+        return any(key != other_key for key, other_key in pairs)
 
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row holds two responses, whose models are in columns like `model_a`."""

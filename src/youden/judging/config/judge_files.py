@@ -315,15 +315,14 @@ def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
 def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
     """Return the config with `decision: logprobs` if no decision is set and log-probabilities are known to serve.
 
-    The provider must return them for the model, and the first letter of an answer must identify its label.
+    The provider must return them for the model, and the first token of a reply must give the label.
     """
     pattern = config.record.logprobs_pattern
-    is_at_provider = config.address == config.record.address
+    is_at_provider = all(server.address == config.record.address for server in config.servers)
     if "decision" in config.model_fields_set or pattern is None or not is_at_provider:
         return config
-    labels = config.loaded_prompt.labels
-    initials = {label[:1].casefold() for label in labels}
-    if len(initials) < len(labels) or not re.fullmatch(pattern, config.model or ""):
+    is_switched_off = config.parameters.get("logprobs") is False
+    if is_switched_off or not config.starts_with_label or not re.fullmatch(pattern, config.model or ""):
         return config
     return config.with_changes({"decision": "logprobs"})
 

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.backend_records import JURY, REPLAY
+from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY
 from youden.judging.call.connection import Connection, find_url_passwords, make_basic_authorization, to_public_address
 from youden.judging.config.answering import AnswerSettings, RequestSettings
 from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, find_key_uses, get_host, is_loopback
-from youden.judging.question.parsing import Decision
+from youden.judging.question.parsing import MAX_TOKENS, Decision
 from youden.judging.question.questions import Questions
 from youden.resources import is_inside_folder
 from youden.types.judging import AnswerKind
@@ -116,9 +116,29 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return None
         if self.decision == "logprobs":
             return "text"
-        pattern = self.record.reasoning_pattern
-        is_reasoning = pattern is not None and re.match(pattern, self.model or "") is not None
-        return None if is_reasoning or "logprobs" in self.record.unsupported else "logprobs"
+        can_return_logprobs = "logprobs" not in self.record.unsupported and not self._is_reasoning_model
+        return "logprobs" if can_return_logprobs and self.starts_with_label else None
+
+    @property
+    def _is_reasoning_model(self) -> bool:
+        """Whether the model is known to reason before it answers."""
+        record, model = self.record, self.model or ""
+        if self.backend == "litellm":
+            provider, _, name = model.partition("/")
+            record, model = (BACKENDS | PROVIDERS).get(provider, record), name
+        return record.reasoning_pattern is not None and re.match(record.reasoning_pattern, model) is not None
+
+    @property
+    def starts_with_label(self) -> bool:
+        """Whether the first token of a reply gives the label, by all that the config says.
+
+        The labels have to begin with different letters, and a reply must not have space for an explanation before its
+        label.
+        """
+        labels = self.loaded_prompt.labels
+        initials = {label[:1].casefold() for label in labels}
+        has_space = "max_tokens" in self.model_fields_set and (self.max_tokens or math.inf) > MAX_TOKENS["text"]
+        return len(initials) == len(labels) and not has_space
 
     @property
     def makes_calls(self) -> bool:

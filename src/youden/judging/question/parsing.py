@@ -100,6 +100,10 @@ def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
         raise ValueError
 
 
+MIN_LABEL_PROBABILITY = 0.5
+"""Smallest probability of all labels together with which the first token of a reply is taken as its answer."""
+
+
 def compute_label_probabilities(
     top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]
 ) -> dict[str, float] | None:
@@ -115,7 +119,8 @@ def compute_label_probabilities(
     Returns
     -------
     dict of str to float or None
-        Probability by label, normalized to a sum of 1; None if no token belongs to a label.
+        Probability by label, normalized to a sum of 1. None if the tokens that belong to a label have less than half of
+        the probability: an explanation comes first, whose first token says nothing about the label that follows.
 
     Examples
     --------
@@ -130,7 +135,7 @@ def compute_label_probabilities(
             probabilities[label] += math.exp(logprob)
 
     total = math.fsum(probabilities.values())
-    if total > 0:
+    if total >= MIN_LABEL_PROBABILITY:
         return {label: probability / total for label, probability in probabilities.items()}
     return None
 

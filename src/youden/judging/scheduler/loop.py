@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from threading import Lock
+from types import TracebackType
 
 from youden.errors import IncompleteRunError, YoudenError
 from youden.judging.call.budget import OutOfMoneyError
@@ -314,20 +316,39 @@ MIN_ALLOCATIONS_PER_COLLECTION = 20_000
 """Number of new objects after which the garbage collector runs while calls are sent."""
 
 
-@contextmanager
-def collect_garbage_rarely() -> Iterator[None]:
-    """Run Python's garbage collector more rarely inside the block.
+class GarbageCollection:
+    """Context manager that runs Python's garbage collector more rarely inside its blocks.
 
     A call allocates many objects and no reference cycles that grow. With Python's default of 700 allocations, an eighth
-    of the CPU time of a call would be spent on traversing objects that are in use.
+    of the CPU time of a call would be spent on traversing objects that are in use. The thresholds belong to the process:
+    if blocks overlap, the last one to end restores them.
     """
-    threshold, *older = gc.get_threshold()
-    if threshold > 0:  # 0: the collector is off
-        gc.set_threshold(max(threshold, MIN_ALLOCATIONS_PER_COLLECTION), *older)
-    try:
-        yield
-    finally:
-        gc.set_threshold(threshold, *older)
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_blocks = 0
+        self._thresholds = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._n_blocks += 1
+            if self._n_blocks == 1:
+                self._thresholds = gc.get_threshold()
+                threshold, *older = self._thresholds
+                if threshold > 0:  # 0: the collector is off
+                    gc.set_threshold(max(threshold, MIN_ALLOCATIONS_PER_COLLECTION), *older)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._n_blocks -= 1
+            if self._n_blocks == 0:
+                gc.set_threshold(*self._thresholds)
+
+
+RARE_COLLECTIONS = GarbageCollection()
+"""Entered while calls are sent."""
 
 
 async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: float) -> None:
@@ -360,7 +381,7 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
         reason.stop_with_error(IncompleteRunError(message, slug="stopped"))
 
     try:
-        with collect_garbage_rarely():
+        with RARE_COLLECTIONS:
             await wait_with_grace(asyncio.create_task(_run_concurrently(loops)), stop=stop, grace=grace)
     finally:
         for loop in loops:
