@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
@@ -21,6 +22,7 @@ from wire_server import Reply, WireServer
 from youden import rank, read_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.report import tracking
 from youden.types import Plan
 
 KEY = "sk-planted-0123456789"
@@ -130,6 +132,7 @@ def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: P
     for command in ("plan", "run"):
         ended = youden(command, "capped.yaml")
         assert f"plan: the cap of $5 pays for about {n_affordable} of the 596 calls" in ended.err
+        assert "resumes it; `youden fit runs/capped` ranks by the answers so far" in ended.err
     assert server.n_requests == pytest.approx(n_affordable, rel=0.1)
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
@@ -197,9 +200,49 @@ def test_commands_that_need_all_answers_refuse_a_partial_run(youden: Youden, cap
         ("gate", "runs/capped", "--agent", "a0", "--baseline", "a1"),
         ("rejudge", "runs/capped", "--judge", "lexical", "--calls", "100"),
         ("compare", "runs/capped", "runs/capped"),
+        ("study", "variance", "runs/capped"),
+        ("study", "budget", "runs/capped"),
+        ("study", "sparsity", "runs/capped"),
     ):
         assert youden(*words).refuses("run-partial"), words
     assert server.n_requests == n_done
+
+
+def test_every_recommendation_of_an_unfinished_run_is_marked(
+    youden: Youden, capped: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert youden("run", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    run = read_run("runs/capped")
+    mark = f"Partial ranking: {server.n_requests} of 596 calls of this run are done. "
+    assert run.recommendation.text.startswith(mark)
+    assert run.summary.headline.startswith(mark)
+    assert run.summary.headline.count("Partial ranking") == 1
+    assert repr(run).startswith(f"Run('runs/capped': {mark}")
+
+    mlflow = MagicMock()
+    mlflow.exceptions.MlflowException = OSError
+    monkeypatch.setattr(tracking, "_import_mlflow", lambda: mlflow)
+    tracking.log_run(run.folder)
+    (tags,) = mlflow.set_tags.call_args.args
+    assert tags["youden.recommendation"].startswith(mark)
+
+    youden("export", "runs/capped", "hf", "--format", "hf").well()
+    assert mark.rstrip() in (capped / "hf/README.md").read_text(encoding="utf-8")
+    youden("export", "runs/capped", "eee", "--format", "eee").well()
+    files = list((capped / "eee").rglob("*.json"))
+    assert files
+    for file in files:
+        results = json.loads(file.read_text(encoding="utf-8"))["evaluation_results"]
+        descriptions = [result["metric_config"]["evaluation_description"] for result in results]
+        assert all(description.startswith(mark) for description in descriptions)
+
+    # the mark also comes before a recommendation by labels
+    labels = [f"a{agent},i{item},{(item + agent) % (agent + 2) == 0:d}" for agent in range(5) for item in range(15)]
+    (capped / "labels.csv").write_text("\n".join(["agent,item,label", *labels]) + "\n")
+    words = ("quality", "runs/capped", "--labels", "labels.csv")
+    assert youden(*words).well().out.startswith(mark)
+    assert youden(*words, "--json").said["recommendation"]["text"].startswith(mark)
 
 
 def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
@@ -218,7 +261,10 @@ def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
 def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) -> None:
     youden("plan", "capped.yaml").well()
     assert youden("fit", "runs/capped").refuses("run-unjudged")
-    assert youden("run", "capped.yaml", "--max-cost", "0").code == 1
+    ended = youden("run", "capped.yaml", "--max-cost", "0")
+    assert ended.code == 1
+    assert "the cap of $0 pays for about 0 of the 596 calls" in ended.err
+    assert "youden fit" not in ended.err
     assert youden("fit", "runs/capped").refuses("run-unjudged")
     assert not (capped / "runs/capped/verdicts.parquet").exists()
 
@@ -275,9 +321,13 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     judges = [wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")]
     jury = {"backend": "jury", "name": "three", "judges": judges}
     write_config(capped / "jury.yaml", pool="pool", judge=jury, calls=300)
-    assert youden("run", "jury.yaml", "--max-cost", "5").code == 1
-    assert youden("fit", "runs/jury").refuses("run-unjudged")
-    assert youden("run", "jury.yaml", "--max-cost", "13").code == 1
+    for max_cost in ("0", "5", "13"):
+        if max_cost == "13":
+            assert youden("fit", "runs/jury").refuses("run-unjudged")
+        ended = youden("run", "jury.yaml", "--max-cost", max_cost)
+        assert ended.code == 1
+        assert f"plan: the cap of ${max_cost} pays for about" in ended.err
+        assert "youden fit" not in ended.err  # not all judges have answered
     n_calls = len(read_run_plan(capped / "runs/jury"))
     n_done = server.n_requests - 2 * n_calls
     assert n_done > 50

@@ -289,3 +289,26 @@ def test_answers_of_a_second_judge_stay_useful_after_an_extension(
     else:
         assert (plan.item >= N_ITEMS).any()
     youden("compare", "runs/mine", "runs/mine-by-second").well()
+
+
+def test_a_sample_of_another_run_in_the_folder_does_not_decide_the_budget(
+    youden: Youden, first_judge_folder: Path
+) -> None:
+    write_config(first_judge_folder / "other.yaml", pool="pool", judge="first.yaml", calls=1000, seed=1)
+    youden("run", "other.yaml").well()
+    words = ("--judge", "paid.yaml", "--out", "runs/part", "--max-cost", "0", "--json")
+    part = RunFolder(Path("runs/part"))
+    assert youden("rejudge", "runs/other", "--calls", "700", *words).code == 1
+    assert part.read_config().calls == 700
+    assert youden("rejudge", "runs/mine", *words).code == 1
+    config = part.read_config()
+    assert config.calls == 250 + 20  # 50 paired trials per agent, and as large a part of the independent ones
+    assert Path(str(config.trials_from)).name == "mine"
+
+
+def test_judged_answers_to_a_sample_of_another_run_are_kept(youden: Youden, first_judge_folder: Path) -> None:
+    write_config(first_judge_folder / "other.yaml", pool="pool", judge="first.yaml", calls=1000, seed=1)
+    youden("run", "other.yaml").well()
+    words = ("--judge", "second.yaml", "--out", "runs/part")
+    youden("rejudge", "runs/other", "--calls", "700", *words).well()
+    assert youden("rejudge", "runs/mine", *words).refuses("run-mismatch")

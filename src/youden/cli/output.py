@@ -250,9 +250,10 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     n_affordable = cost.count_affordable(max_cost)
     if n_affordable is None:
         return []
-    # a run that is judged to its end, and is being extended, keeps its ranking
-    can_be_partial = not planned.folder.is_judged
-    partial = f"; `youden fit {planned.folder.path}` ranks by the answers so far" if can_be_partial else ""
+    has_answers = cost.stored + n_affordable > 0
+    partial = ""
+    if has_answers and planned.can_be_partial:
+        partial = f"; `youden fit {planned.folder.path}` ranks by the answers so far"
     return [
         f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
         f"and the same command as before resumes it{partial}"

@@ -71,6 +71,15 @@ class PlannedRun:
         """Pool that the plan was made from."""
         return self.plan.pool
 
+    @property
+    def can_be_partial(self) -> bool:
+        """Whether `fit` ranks the run by the first answers that it gets.
+
+        False for a jury, which has no answer to a trial until its last judge has answered, and for a run that is judged
+        to its end and is being extended, which keeps its ranking.
+        """
+        return not self.judge.judges and not self.folder.is_judged
+
 
 class AnswerCollector(Protocol):
     """Function that collects the answers to a run's plan, and writes only to the store."""
@@ -203,7 +212,7 @@ def judge_run(
             with trace_step("judge", **facts, calls=len(planned.plan)):
                 result = (collect or collect_answers)(planned, asking, team=team)
         except IncompleteRunError as error:
-            can_be_ranked = team is not None and _has_answers(planned, team) and not folder.is_judged
+            can_be_ranked = team is not None and _has_answers(planned, team) and planned.can_be_partial
             if can_be_ranked and not isinstance(error, TooManyMissingError):
                 error.add(f"`youden fit {folder.path}` ranks by the answers so far.")
             raise

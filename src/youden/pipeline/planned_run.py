@@ -261,7 +261,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     for name, old, new in _iter_settings(config, plan):  # values in the plan and in the config
         if old != new:
             yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
-    if config.trials_from is not None and not _is_part_of(plan, config.trials_from):
+    if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
     steps = zip(get_extensions(plan).steps, config.extensions, strict=False)
     for number, (planned, requested) in enumerate(steps, 1):  # the first pool, number 0, is that of the first plan
@@ -311,9 +311,9 @@ def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
     return isinstance(config.calls, int) and config.calls > old_calls
 
 
-def _is_part_of(plan: Plan, run: str) -> bool:
+def is_part_of(plan: Plan, run: RunFolder) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
-    source = RunFolder(Path(run)).read_plan()
+    source = run.read_plan()
     n_steps = len(get_extensions(source).steps)
     states = (plan_after_steps(source, n) for n in range(n_steps + 1))
     return any(state.digest[:12] == plan.options.get("trials_from") for state in states)

@@ -244,19 +244,25 @@ def read_recommendation(folder: RunFolder) -> Recommendation:
     -------
     Recommendation
         That of fit.json, with a clause if the judge failed its calibration on the same pool. If quality was estimated
-        from labels, it states both, and which of them decides.
+        from labels, it states both, and which of them decides. The text of an unfinished run begins with the mark of a
+        partial ranking.
 
     Raises
     ------
     RunFolderError
         If a file is missing or damaged.
     """
-    recommendation = folder.read_facts().recommendation
+    facts = folder.read_facts()
+    recommendation = facts.recommendation
     calibration = folder.find_calibration()
     if calibration is not None and calibration.outcome == "no-go" and calibration.pool == folder.read_pool().digest:
         recommendation = _with_caution(recommendation, FAILED_CALIBRATION)
     quality = folder.find_quality()
-    return recommendation if quality is None else recommend_by_labels(recommendation, quality)
+    if quality is not None:
+        recommendation = recommend_by_labels(recommendation, quality)
+    if facts.partial is not None:
+        recommendation = replace(recommendation, text=f"{facts.partial.text} {recommendation.text}")
+    return recommendation
 
 
 def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> Recommendation:

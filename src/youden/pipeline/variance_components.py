@@ -92,18 +92,22 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
     Raises
     ------
     RunFolderError
-        If a file is missing or damaged.
+        [run-unjudged], [run-partial]: if a run is not judged to its end; others if a file is missing or damaged.
     StatisticsError
         [variance-few]: if the run has too few agents or items.
     ConfigError
         [variance-other]: if another run has too few trials in common.
     """
-    result = folder.read_verdicts(folder.read_plan())
-    judges = None
-    if others:
-        other_results = [run_folder.read_verdicts(run_folder.read_plan()) for run_folder in others]
-        judges = measure_judge_spread([result, *other_results])
+    result, *other_results = [_read_all_verdicts(run_folder) for run_folder in (folder, *others)]
+    judges = measure_judge_spread([result, *other_results]) if others else None
     return decompose_variance(result, folder.path.name, judges)
+
+
+def _read_all_verdicts(folder: RunFolder) -> Verdicts:
+    """Read the verdicts of a run that is judged to its end."""
+    plan = folder.read_plan()
+    folder.check_judged()
+    return folder.read_verdicts(plan)
 
 
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:

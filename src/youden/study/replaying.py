@@ -111,11 +111,14 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a judged and fitted run, or of an imported one, whether it is dense or not.
 
-    Raises RunFolderError if a file of the run is missing or damaged.
+    Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged to its end; others if a file of the run is
+    missing or damaged.
     """
+    is_judged = folder.has("plan.parquet")
+    if is_judged:
+        folder.check_judged()
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
-    is_judged = folder.has("plan.parquet")
     fpr = folder.read_facts().fpr if is_judged else None
     return make_recorded_answers(
         rates, groups=groups, difference_only=not is_judged, fpr=fpr, caveats=folder.read_notes()

@@ -396,7 +396,7 @@ class PartialFacts:
 
     @property
     def text(self) -> str:
-        """The mark of a partial ranking, with which its headline begins."""
+        """The mark of a partial ranking, with which its recommendation begins."""
         return f"Partial ranking: {self.n_done:,} of {self.n_calls:,} calls of this run are done."
 
     def to_finding(self) -> Finding:

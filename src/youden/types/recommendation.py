@@ -112,7 +112,8 @@ class Recommendation:
     agents : tuple of str
         The recommended agents or all candidates, best first; empty if `form` is "none".
     text : str
-        The recommendation as a reader sees it. It begins with "Recommended: ", "Candidates: " or "No recommendation: ".
+        The recommendation as a reader sees it. It begins with "Recommended: ", "Candidates: " or "No recommendation: ";
+        before these, the outputs of an unfinished run state how many of its calls are done.
     reason : str
         Reason for having no recommendation; else empty.
     caution : str

@@ -16,6 +16,7 @@ from youden.errors import RunFolderError
 from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.pipeline.judged_run import PlannedRun, plan_run
+from youden.pipeline.planned_run import is_part_of
 from youden.protocol.subsample import count_calls
 from youden.study.agreement import JudgesStudy
 from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
@@ -80,9 +81,9 @@ def plan_rejudge(
         the store of the run would return the first answers.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, `seed`, `store`, `max_cost`, `max_missing`. Default of
-        `calls`: `DEFAULT_BUDGET`, or the calls of the run in the folder if these are more. Default of `out`: the folder
-        RUN-by-JUDGE next to `run`. If it has a smaller part, also one from before an extension of `run`, the answers to
-        it are used.
+        `calls`: `DEFAULT_BUDGET`, or the calls of an earlier part of `run` in the folder if these are more. Default of
+        `out`: the folder RUN-by-JUDGE next to `run`. If it has a smaller part, also one from before an extension of
+        `run`, the answers to it are used.
     usual_store : str, optional
         Store to use if `changes` names none.
 
@@ -124,8 +125,8 @@ def plan_rejudge(
 
     first_judged = read_judged_run(run)
     first_config = run.read_config()
-    recorded = RunFolder(folder).find_config()
-    n_recorded = recorded.calls if recorded is not None and recorded.trials_from is not None else None
+    recorded = _find_config_of_earlier_part(RunFolder(folder), run)
+    n_recorded = None if recorded is None else recorded.calls
     n_calls = count_calls(run.read_plan(), changes.get("calls", DEFAULT_BUDGET))
     if "calls" not in changes and isinstance(n_recorded, int):
         n_calls = max(n_calls, n_recorded)
@@ -149,6 +150,14 @@ def plan_rejudge(
         usual_store = str(folder / OWN_STORE)
     planned_run = plan_run(with_default_store(config, usual_store))
     return PlannedRejudge(run, first_judged, planned_run)
+
+
+def _find_config_of_earlier_part(folder: RunFolder, run: RunFolder) -> RunConfig | None:
+    """Return the config of a folder if it has a part of the trials of `run`, else None."""
+    config = folder.find_config()
+    if config is None or not folder.has("plan.parquet") or not is_part_of(folder.read_plan(), run):
+        return None
+    return config
 
 
 def _sends_same_requests(a: JudgeConfig, b: JudgeConfig) -> bool:

@@ -154,8 +154,9 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     if uncertainty:
         score["uncertainty"] = uncertainty
 
+    description = _ABILITY if facts.partial is None else f"{facts.partial.text} {_ABILITY}"
     metric: dict[str, Json] = {
-        "evaluation_description": _ABILITY,
+        "evaluation_description": description,
         "metric_id": f"youden.ability{suffix}",
         "metric_name": "Ability" if not suffix else f"Ability ({name})",
         "metric_kind": "ability",

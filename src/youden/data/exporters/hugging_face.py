@@ -148,6 +148,7 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
     items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
     rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
     paragraphs = [
+        *([] if facts.partial is None else [facts.partial.text]),
         f"A ranking of {len(ranking):,} agents on {items}, by "
         f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
         "The dataset does not contain the texts that were judged.",

@@ -78,8 +78,7 @@ class Summary:
     recommendation : Recommendation
         The recommendation of the run.
     headline : str
-        The recommendation, and where the first agent has a lower rank in an alternative ranking. That of an unfinished
-        run begins with the mark of a partial ranking.
+        The recommendation, and where the first agent has a lower rank in an alternative ranking.
     warnings : tuple of Finding
         Findings of the run and of its labels.
     ranking : tuple of RankedAgent
@@ -127,8 +126,7 @@ class Summary:
                 ranking.leader_change for ranking in facts.alternative_rankings.values() if ranking.leader_change
             ]
         self.recommendation = read_recommendation(folder)
-        mark = [] if facts.partial is None else [facts.partial.text]
-        self.headline = " ".join([*mark, self.recommendation.text, *leader_changes])
+        self.headline = " ".join([self.recommendation.text, *leader_changes])
         self.labels, stale_labels = read_current_labels(folder)
         self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
         rows = select_ranking(folder.read_ranking(), facts.ranked_by)
