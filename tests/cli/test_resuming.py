@@ -337,6 +337,56 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     assert server.n_requests == 3 * n_calls
 
 
+def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youden) -> list[Path]:
+    """Judge the run "partial" twice up to a cap; return copies of its store after each time."""
+    if kind == "jury":
+        judges = [wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")]
+        jury = {"backend": "jury", "name": "three", "judges": judges}
+        write_config(folder / "partial.yaml", pool="pool", judge=jury, calls=300)
+        caps = ("17", "1")
+    else:
+        judge = yaml.safe_load((folder / "capped.yaml").read_text())["judge"]
+        keys = {"design": "adaptive"} if kind == "search" else {}
+        write_config(folder / "partial.yaml", pool="pool", judge=judge, calls=596, max_missing=0.5, **keys)
+        caps = ("4", "3")
+
+    stores = []
+    for number, cap in enumerate(caps):
+        assert youden("run", "partial.yaml", "--max-cost", cap).code == 1
+        stores.append(folder / f"copy-{number}.db")
+        shutil.copyfile(folder / ".youden/answers.db", stores[-1])
+    return stores
+
+
+@pytest.mark.parametrize("kind", ["jury", "failures"])
+def test_a_partial_fit_does_not_replace_outcomes_by_fewer_of_another_store(
+    youden: Youden, capped: Path, server: WireServer, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    if kind == "failures":
+        server.behave = lambda n, body: (
+            Reply("Sorry.") if "item 3" in body["messages"][-1]["content"] else same_item_or_chance(n, body)
+        )
+    earlier, later = write_partial_run(capped, kind, server, youden)
+    done = youden("fit", "runs/partial", "--json").said["partial"]
+    files = [capped / "runs/partial" / name for name in ("plan.parquet", "verdicts.parquet")]
+    contents = [file.read_bytes() for file in files]
+
+    for store in (earlier, None):
+        if store is None:
+            (capped / ".youden/answers.db").unlink()
+        else:
+            shutil.copyfile(store, capped / ".youden/answers.db")
+        fitted = youden("fit", "runs/partial", "--json")
+        assert fitted.said["partial"] == done
+        assert f"{done['n_done']} outcomes in its verdicts.parquet were kept" in caplog.text
+        assert [file.read_bytes() for file in files] == contents
+
+    caplog.clear()
+    shutil.copyfile(later, capped / ".youden/answers.db")
+    assert youden("fit", "runs/partial", "--json").said["partial"] == done
+    assert "were kept" not in caplog.text
+
+
 @pytest.mark.parametrize(("calls", "has_note"), [("4000", True), ("596", False)])
 @pytest.mark.parametrize("judge", ["lexical", "wire"])
 def test_a_budget_above_what_the_pool_allows_is_stated(
