@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -22,6 +23,7 @@ from wire_server import Reply, WireServer
 from youden import rank, read_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.judging.store import sqlite
 from youden.report import tracking
 from youden.types import Plan
 
@@ -385,6 +387,32 @@ def test_a_partial_fit_does_not_replace_outcomes_by_fewer_of_another_store(
     shutil.copyfile(later, capped / ".youden/answers.db")
     assert youden("fit", "runs/partial", "--json").said["partial"] == done
     assert "were kept" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["calls", "search", "jury"])
+def test_a_partial_fit_opens_the_store_for_reading_only(
+    youden: Youden, capped: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    write_partial_run(capped, kind, server, youden)
+    store = capped / ".youden/answers.db"
+    content = store.read_bytes()
+    store.chmod(0o444)
+    store.parent.chmod(0o555)
+    is_read_only = []
+    connect = sqlite._connect
+
+    def record(path: Path, *, read_only: bool) -> Connection:
+        is_read_only.append(read_only)
+        return connect(path, read_only=read_only)
+
+    monkeypatch.setattr(sqlite, "_connect", record)  # the permissions do not stop root
+    try:
+        assert youden("fit", "runs/partial", "--json").said["partial"]["n_done"] > 0
+    finally:
+        store.parent.chmod(0o755)
+    assert is_read_only
+    assert all(is_read_only)
+    assert store.read_bytes() == content
 
 
 @pytest.mark.parametrize(("calls", "has_note"), [("4000", True), ("596", False)])

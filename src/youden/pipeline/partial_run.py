@@ -111,7 +111,7 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
         return plan
     planned = PlannedRun(config, folder, plan, judge, estimate_by_characters(plan, judge))
     try:
-        return collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
+        return collect_answers(planned, JudgingOptions(stored_only=True, read_only=True), team=None).plan
     except AnswersMissingError as error:
         return error.plan
 
@@ -119,7 +119,11 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
 def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
     """Read the stored answers to a plan, and those that only verdicts.parquet has; all other trials are pending."""
     options = JudgingOptions(
-        stored_only=True, allows_pending=True, account=get_cost_account(config), keys=get_key_reader(folder)
+        stored_only=True,
+        read_only=True,
+        allows_pending=True,
+        account=get_cost_account(config),
+        keys=get_key_reader(folder),
     )
     query = partial(query_judge, judge=judge, store=config.store_location, asking=options)
     read_stored = reuse_saved_answers(lambda plan: run_until_stopped(query(plan)), folder, config.store_location, judge)
