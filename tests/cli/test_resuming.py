@@ -23,9 +23,11 @@ from wire_server import Reply, WireServer
 from youden import rank, read_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import RunFolderError
 from youden.judging.store import sqlite
 from youden.report import tracking
 from youden.types import Plan
+from youden.view.shown import get_state
 
 KEY = "sk-planted-0123456789"
 
@@ -260,6 +262,34 @@ def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
     assert server.n_requests < n_done + 150
 
 
+def test_the_ranking_of_an_earlier_plan_is_not_shown_as_the_ranking_of_the_run(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    assert youden("run", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    folder = read_run("runs/capped").folder
+    assert get_state(folder) == "fitted"
+    ranking = folder.file("ranking.csv").read_bytes()
+
+    youden("plan", "capped.yaml", "--calls", "150").well()
+    assert get_state(folder) == "unfinished"
+    for format in ("tables", "hf", "eee"):
+        assert youden("export", "runs/capped", "out.csv", "--format", format).refuses("run-other-plan")
+    assert youden("report", "runs/capped", "--format", "csv").refuses("run-other-plan")
+    with pytest.raises(RunFolderError, match="run-other-plan"):
+        read_run("runs/capped").export("out.csv")
+
+    # answers to the new plan that are not fitted yet
+    youden("judge", "capped.yaml", "--calls", "150", "--max-cost", "100").well()
+    assert folder.file("ranking.csv").read_bytes() == ranking
+    assert get_state(folder) == "unfinished"
+    assert youden("export", "runs/capped", "out.csv").refuses("fit-stale")
+    assert youden("report", "runs/capped", "--format", "csv").refuses("fit-stale")
+    youden("fit", "runs/capped").well()
+    assert get_state(folder) == "fitted"
+    youden("export", "runs/capped", "out.csv").well()
+
+
 def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) -> None:
     youden("plan", "capped.yaml").well()
     assert youden("fit", "runs/capped").refuses("run-unjudged")
@@ -342,7 +372,9 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
 def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youden) -> list[Path]:
     """Judge the run "partial" twice up to a cap; return copies of its store after each time."""
     if kind == "jury":
-        judges = [wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")]
+        judges = [
+            wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")
+        ]
         jury = {"backend": "jury", "name": "three", "judges": judges}
         write_config(folder / "partial.yaml", pool="pool", judge=jury, calls=300)
         caps = ("17", "1")

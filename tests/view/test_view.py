@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import html
+import os
 import secrets
+import shutil
 import subprocess
 import sys
 import threading
@@ -251,6 +253,12 @@ def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused
     with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
         find_runs([tmp_path / "none"], root=root)
     assert get_state(RunFolder(root / "one")) == "fitted"
+
+
+def test_a_copied_run_is_fitted_whatever_the_times_of_its_files(root: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(root / "one", tmp_path / "copy")
+    os.utime(copy / "fit.json", (0, 0))
+    assert get_state(RunFolder(copy)) == "fitted"
 
 
 def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
