@@ -44,9 +44,9 @@ def extend_command() -> None:
     often.
 
     Calls and cost are printed before any request is sent. The ranking changes only when all new answers are stored. To resume an
-    extension that was stopped before its report was written, run the same command again; no answer is paid for twice, and
-    --max-cost may differ. Until then, RUN refuses other extensions. Afterwards, config.yaml reproduces the whole run. The report
-    shows which abilities changed, and whether agents of the run drifted.
+    extension that was stopped before its report was written, run the same command again; no stored answer is paid for
+    twice, and --max-cost may differ. Until then, RUN refuses other extensions. Afterwards, config.yaml reproduces the whole run.
+    The report shows which abilities changed, and whether agents of the run drifted.
     """
 
 
