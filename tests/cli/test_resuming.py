@@ -27,7 +27,7 @@ from youden.errors import RunFolderError
 from youden.judging.store import sqlite
 from youden.report import tracking
 from youden.types import Plan
-from youden.view.shown import get_state
+from youden.view.shown import LiveRun, get_state
 
 KEY = "sk-planted-0123456789"
 
@@ -355,7 +355,12 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     write_config(capped / "jury.yaml", pool="pool", judge=jury, calls=300)
     for max_cost in ("0", "5", "13"):
         if max_cost == "13":
-            assert youden("fit", "runs/jury").refuses("run-unjudged")
+            refused = youden("fit", "runs/jury")
+            assert refused.refuses("run-unjudged")
+            assert "no trial has the answers of all 3 judges. Answers to " in refused.err
+            assert re.search(r" trials: a \d+, b 0, c 0\. Run `youden run runs/jury/config.yaml`", refused.err)
+            with pytest.raises(RunFolderError, match=r"is a jury.*run `youden run .*run `youden fit .*\[live-jury\]"):
+                LiveRun(RunFolder(capped / "runs/jury"))
         ended = youden("run", "jury.yaml", "--max-cost", max_cost)
         assert ended.code == 1
         assert f"plan: the cap of ${max_cost} pays for about" in ended.err

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from functools import partial
 
+import numpy as np
+
 from youden.data.folder.folder_lock import folder_lock
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
@@ -61,17 +63,21 @@ def write_answers_so_far(folder: RunFolder) -> None:
     check_store_allowed(config.store_location)
     n_saved = _count_saved_outcomes(folder, judge)
     is_store_deleted = config.store_file is not None and not config.store_file.is_file()
+    if is_store_deleted and n_saved == 0:
+        raise folder.make_unjudged_error()
     if is_store_deleted:
-        _keep_saved_outcomes(config, folder, n_saved, n_stored=0)
+        _warn_kept_outcomes(config, folder, n_saved, n_stored=0)
         return
 
     with folder_lock(folder.path):
         plan = _find_plan_so_far(config, folder, judge)
         verdicts = _read_answers_so_far(config, folder, judge, plan)
         n_stored = len(verdicts) - verdicts.n_pending
-        if n_stored == 0 or n_stored < n_saved:
-            _keep_saved_outcomes(config, folder, n_saved, n_stored=n_stored)
+        if n_stored < n_saved:
+            _warn_kept_outcomes(config, folder, n_saved, n_stored=n_stored)
             return
+        if n_stored == 0:
+            raise folder.make_unjudged_error(_describe_votes(verdicts, judge))
         check_answered(verdicts, max_missing=config.max_missing)
         folder.write_plan(verdicts.plan)
         folder.write_verdicts(verdicts)
@@ -88,10 +94,8 @@ def _count_saved_outcomes(folder: RunFolder, judge: JudgeConfig) -> int:
     return len(verdicts) - verdicts.metadata.n_pending
 
 
-def _keep_saved_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n_stored: int) -> None:
-    """Warn that the outcomes in verdicts.parquet are kept; raise RunFolderError [run-unjudged] if there are none."""
-    if n_saved == 0:
-        raise folder.make_unjudged_error()
+def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n_stored: int) -> None:
+    """Log a warning that the `n_saved` outcomes in verdicts.parquet are kept, because the store has only `n_stored`."""
     store = redact_location(config.store_location)
     _LOG.warning(
         "%s has only %s outcomes of %s, so the %s outcomes in its verdicts.parquet were kept. If the store was moved, "
@@ -101,6 +105,18 @@ def _keep_saved_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, 
         folder.path,
         f"{n_saved:,}",
         store,
+    )
+
+
+def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
+    """Describe how many trials each judge of a jury has answered, as the end of a sentence; empty for a single judge."""
+    if verdicts.votes is None:
+        return ""
+    n_answers = (~np.isnan(verdicts.votes)).sum(axis=1).tolist()
+    counts = [f"{member.name} {n:,}" for member, n in zip(judge.judges, n_answers, strict=True)]
+    return (
+        f": no trial has the answers of all {len(judge.judges)} judges. Answers to {len(verdicts):,} trials: "
+        f"{', '.join(counts)}"
     )
 
 

@@ -415,15 +415,22 @@ class LiveRun:
     YoudenError
         If plan, pool or judge cannot be read.
     RunFolderError
-        [live-no-store]: if the judge makes no calls.
+        [live-jury], [live-no-store]: if the judge is a jury, or makes no calls.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         config = folder.read_config()
         judge = load_judge_of_run(config)
+        remedy = f"Wait for the run to end or, if no process judges it, run `{folder.format_command()}`."
+        if judge.judges:
+            raise RunFolderError(
+                f"The judge '{judge.name}' is a jury, whose answers are shown only when all its judges have answered all trials. "
+                f"{remedy} To rank by the trials that all of them have answered so far, run `youden fit {folder.path}`.",
+                slug="live-jury",
+            )
         if not judge.makes_calls:
             raise RunFolderError(
-                f"The judge '{judge.name}' makes no calls, so there is nothing to follow. Wait for the run to end.",
+                f"The judge '{judge.name}' makes no calls, so there is nothing to follow. {remedy}",
                 slug="live-no-store",
             )
         check_store_allowed(config.store_location)
