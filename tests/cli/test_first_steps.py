@@ -180,3 +180,11 @@ def test_check_writes_of_one_agent_in_the_singular(youden: Youden, tmp_path: Pat
     write_table(tmp_path / "table.csv", texts)
     checked = youden("check", "table.csv").well().out
     assert "'production', 'candidate' reuse responses of other agents: 100% of the words" in checked
+
+
+def test_generate_asks_for_a_key_that_is_missing(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "agents.yaml").write_text("models: {}\n", encoding="utf-8")
+    (tmp_path / "items.jsonl").write_text('{"id": "a", "prompt": "b"}\n', encoding="utf-8")
+    refused = youden("generate", "agents.yaml", "items.jsonl", "--out", "made")
+    assert refused.refuses("agents-file")
+    assert "'agents' is missing. Add or correct this key." in refused.err
