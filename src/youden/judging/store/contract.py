@@ -131,7 +131,7 @@ class PendingWrites:
         return not (self.answers or self.failures or self.payments or self.settled)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Add a payment of an account to those for the same request.
+        """Add a payment of an account to those for the same request, in memory.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class StorageBackend(Protocol):
         seconds : float
             Duration of the leases.
         gone : collection of str
-            Names of holders whose leases have expired and may be taken over.
+            Names of holders whose leases may be taken over, because they have expired; this is not checked again.
 
         Returns
         -------
@@ -301,7 +301,7 @@ class StorageBackend(Protocol):
         owner : str
             Name of the holder.
         keys : collection of str or None
-            Keys to release; None for all.
+            Keys to release; None for all. Keys that the holder has no lease on are ignored.
         """
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
@@ -379,7 +379,8 @@ class StorageBackend(Protocol):
         number : str
             Primary key of the row.
         file, batch : str or None
-            Ids of the file and of the batch; None if the provider has not assigned them yet.
+            Ids of the file and of the batch; None if the provider has not assigned them yet. Both columns are
+            overwritten.
 
         Returns
         -------
