@@ -56,7 +56,8 @@ def draw_anchor_trials(
 
     A block has one item, on which each scored agent appears once first and once second, against two different anchors.
     The anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
-    compared with itself.
+    compared with itself. Blocks are drawn until the next one exceeds `n_paired`, or no comparison is left, so that
+    there may be fewer trials, or none.
 
     `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `scored`: positions of
     the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `pairs`: if

@@ -286,6 +286,7 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
     of `paired`, without trials whose second agent has no other eligible item.
 
+    paired : paired trials, of which each second text is in an eligible cell
     eligible : bool array (n_agents, n_items), cells that may be used
     """
     n_eligible = eligible.sum(axis=1)
@@ -335,7 +336,13 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     Returns
     -------
     Trials
-        None or more probes.
+        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They measure no
+        agent.
+
+    Raises
+    ------
+    PlanError
+        [independent]: if no independent trial can be drawn.
 
     Notes
     -----

@@ -35,7 +35,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 
     In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types.
     `is_first`: whether the agents have no such trials yet; there are then at least two passes. If not, the number of
-    passes is rounded, and may be 0.
+    passes is rounded, and may be 0. Two passes can exceed a small budget.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -272,7 +272,10 @@ def draw_scored_trials(
     Each scored agent appears equally often as first and as second agent, to within one. A trial counts only for the
     scored agent. Fewer than `n` trials are drawn if different ones are not found.
 
-    eligible : bool array (n_agents, n_items), cells that may be used; scored, partners : int arrays, positions
+    plan : plan whose independent trials are not repeated
+    eligible : bool array (n_agents, n_items), cells that may be used
+    scored, partners : int arrays, positions of the agents; an agent is not compared with itself
+    n : number of trials; below 1, there are none
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]
