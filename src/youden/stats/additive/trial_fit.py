@@ -72,8 +72,8 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Returns
     -------
     TrialFit or None
-        The fit; None if fewer than 3 agents have trials, fewer than 2 are on 2 items, or the trials do not link
-        all agents.
+        Abilities with mean 0, NaN for an agent without a trial, and their covariance. None if fewer than 3 agents have
+        trials, fewer than 2 are on 2 items, or the trials do not link all agents.
 
     Notes
     -----
@@ -333,7 +333,7 @@ class _ResidualComponents:
         -------
         float array (n_agents,)
             Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
-            rates were estimated by pair.
+            rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)

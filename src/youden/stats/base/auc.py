@@ -71,7 +71,8 @@ def auc_measurement_interval(
     Returns
     -------
     Metric
-        AUC with its interval. There is none if an ability has none, or if nearly all draws give the estimate itself.
+        AUC, in which ties count ½, with its interval. Its bounds are NaN, and its `method` gives the reason, if a bound
+        of an ability is NaN, or if nearly all draws give the estimate itself.
 
     Raises
     ------
@@ -128,7 +129,8 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Returns
     -------
     Metric
-        AUC with its interval, which lies in [0, 1] and has a positive length also for AUC = 0 and 1.
+        AUC, in which ties count ½, with its interval, which lies in [0, 1] and has a positive length also for AUC = 0
+        and 1.
 
     Raises
     ------

@@ -334,7 +334,8 @@ def median_differences(
     Returns
     -------
     tuple of MedianDifference
-        One difference for each pair of links.
+        For each pair of links, the difference of the exact medians on this matrix, and the mean of the bootstrap
+        differences with percentile bounds. Samples without a complete rectangle are left out.
 
     Raises
     ------

@@ -91,7 +91,8 @@ def compute_item_influence(
     Returns
     -------
     InfluenceTable
-        Influences, weights and numbers of trials of all cells.
+        Influences, weights and numbers of trials of all cells, float arrays (n_agents, n_items), 0 for a cell without a
+        trial; and the variance of each agent's answers on an item, NaN without two trials on one item.
 
     Raises
     ------
@@ -235,7 +236,8 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Returns
     -------
     TrialMeans
-        Means and their covariance, which is NaN if fewer than 3 agents have trials in 2 clusters (items or blocks).
+        Mean answers, NaN for an agent without a trial, and their covariance, which is NaN if fewer than 3 agents have
+        trials in 2 clusters (items or blocks).
 
     Raises
     ------
