@@ -107,7 +107,8 @@ async def rank_logs_async(
 ) -> pd.DataFrame:
     """Rank the models in logs of Inspect without blocking the event loop.
 
-    Use it instead of `rank_logs` in asynchronous code; parameters, result and errors are the same.
+    Use it instead of `rank_logs` in asynchronous code; parameters (`logs`, `judge`, `calls`, `seed`, `store` and
+    `max_cost`), result and errors are the same. Cancelling it stops the requests; answers received so far are kept.
     """
     plan, notes = _make_plan(logs, calls=calls, seed=seed)
     verdicts = await judge_async(plan, judge=judge, store=store, max_cost=max_cost)

@@ -134,6 +134,7 @@ class ItemChunk(NamedTuple):
         Returns
         -------
         PairChunk
+            All trials, each of weight 1. By block, the trials without a block share one effect.
 
         Raises
         ------

@@ -59,11 +59,11 @@ def draw_anchor_trials(
     compared with itself. Blocks are drawn until the next one exceeds `n_paired`, or no comparison is left, so that
     there may be fewer trials, or none.
 
-    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `scored`: positions of
-    the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `pairs`: if
-    "unordered", their reverse is not drawn either. `items` : int array, the items in the order in which the blocks go
-    through them, again and again. `start`: number of the first block. `together`: whether all scored agents of a block
-    meet the same two anchors.
+    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `rng`: source of the
+    orders of the anchors. `scored`: positions of the agents. `n_paired`: maximum number of trials. `planned`:
+    comparisons that are not repeated. `pairs`: if "unordered", their reverse is not drawn either. `items` : int array,
+    the items in the order in which the blocks go through them, again and again. `start`: number of the first block.
+    `together`: whether all scored agents of a block meet the same two anchors.
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -444,7 +444,9 @@ class _PlanExtender:
         the beginning of the same random sequence. If agents have several responses per item, each comparison may be
         repeated that many times.
 
-        Returns the trials, and the items of the set, int32 array: first those with new trials, then the others.
+        `design`: the design of the plan. `set_number`: number of the set of items, 0 for those of the first plan, and
+        one more than the last for items that are new in the pool. Returns the trials, and the items of the set, int32
+        array: first those with new trials, then the others.
         """
         sets = self.extensions.item_sets
         is_new_set = set_number >= len(sets)
@@ -483,10 +485,11 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with the drawn paired trials, and independent trials for them, after its own trials.
 
-        `drawn` are tables of paired trials; `n_requested` is the number of paired calls that were requested, and `calls`
-        that of both trial types (None for the default). `scored` are the positions of the agents whose abilities these
-        trials measure; () for all. `search` is the number of agents to select and the maximum regret, if the extension
-        is part of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
+        `kind` is what is added: "agents", "items", "repeats" or "calls". `drawn` are tables of paired trials;
+        `n_requested` is the number of paired calls that were requested, and `calls` that of both trial types (None for
+        the default). `scored` are the positions of the agents whose abilities these trials measure; () for all.
+        `search` is the number of agents to select and the maximum regret, if the extension is part of a search. Raises
+        PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -569,7 +572,12 @@ class _PlanExtender:
         return trials.with_role(ANCHOR, first=trials.weight_first > 0, second=trials.weight_second > 0)
 
     def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
-        """Format the note that a plan gets about its extension."""
+        """Format the note that a plan gets about its extension.
+
+        `kind` is what was added: "agents", "items", "repeats" or "calls". `n_paired` and `n_independent` are the
+        numbers of new trials, and `scored` the positions of the agents that were added, or that get more calls; () for
+        all.
+        """
         calls = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
             change = (

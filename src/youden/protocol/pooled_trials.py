@@ -33,9 +33,9 @@ _ROUNDING = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are pooled independent trials: 7 to 10 %, in whole passes.
 
-    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types.
-    `is_first`: whether the agents have no such trials yet; there are then at least two passes. If not, the number of
-    passes is rounded, and may be 0. Two passes can exceed a small budget.
+    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types, and
+    `n_agents` that of the agents. `is_first`: whether the agents have no such trials yet; there are then at least two
+    passes. If not, the number of passes is rounded, and may be 0. Two passes can exceed a small budget.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -52,7 +52,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
 
-    `is_first`: whether the agents have no independent trials yet.
+    `n_agents` is the number of agents. `is_first`: whether the agents have no independent trials yet.
 
     >>> count_independent_of_paired(276, 12)
     24
@@ -274,6 +274,7 @@ def draw_scored_trials(
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
+    rng : source of the partners and items
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
     n : number of trials; below 1, there are none
     """

@@ -165,7 +165,8 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Omit a random share of the sentences, or of the pieces if the text is one sentence. At least one remains.
 
-    The others keep their order and are joined by spaces. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1.
+    The others keep their order and are joined by spaces. `rng` selects those that are omitted. Raises ConfigError
+    [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     parts = split_sentences(text)
@@ -216,8 +217,8 @@ FILLER = (
 def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Replace a random share of the English words that have synonyms by one of these, in the same case.
 
-    Words of fewer than 4 letters are kept. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1, and
-    [synonyms-missing] if the thesaurus is not installed.
+    Words of fewer than 4 letters are kept. `rng` selects the words and their synonyms. Raises ConfigError
+    [transform-option] unless 0 ≤ share ≤ 1, and [synonyms-missing] if the thesaurus is not installed.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
@@ -240,7 +241,8 @@ def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
     """Insert an empty phrase after every `every` sentences. The sentences are joined by spaces.
 
-    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged.
+    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged. `rng`
+    orders the phrases; each occurs once before one is repeated.
     """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)
@@ -259,7 +261,8 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
     """Append random empty phrases until they have at least `share` times as many words as the text.
 
-    Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100; with 0, the text is returned unchanged.
+    Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100; with 0, the text is returned unchanged. `rng` draws
+    the phrases, which may repeat.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_pieces = share * len(split_pieces(text))

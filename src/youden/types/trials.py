@@ -158,6 +158,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            Trials in the given order.
         """
         n_trials = len(item)
         return cls(
@@ -186,6 +187,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            Trials in the given order.
         """
         n_trials = len(item)
         return cls(
@@ -211,6 +213,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            A copy; all other columns are the same.
         """
         n_trials = len(self)
         return replace(
@@ -331,6 +334,7 @@ class Trials(ReadOnly):
         Returns
         -------
         float array (n_agents,)
+            0 for an agent without a selected trial.
         """
         as_first = np.bincount(self.first[rows], self.weight_first[rows], n_agents)
         as_second = np.bincount(self.second[rows], self.weight_second[rows], n_agents)

@@ -239,6 +239,7 @@ def sample_pairs(
 
     item_of : int array (n_texts,), item of each text, ascending
     paired : whether both texts of a pair are of the same item; else they are of two items. Agents do not matter.
+    rng : source of the sample
     limit : largest number of pairs; all possible ones if there are no more
     """
     # for each text: the first row of its item, the number of texts on the item, and the number of possible partners

@@ -129,6 +129,7 @@ def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
     """Compute the fence of two texts that are encoded in UTF-8: 16 hexadecimal digits as bytes; see `make_fence`.
 
     n_first : number of characters of the first text
+    first, second : the texts
     """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
     fence = hasher.hexdigest()[:16].encode()

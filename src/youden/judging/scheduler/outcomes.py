@@ -118,6 +118,9 @@ class Outcomes:
 
         The run has to end if the first answers lack log-probabilities that the judge needs. This sets `stop` and raises
         nothing.
+
+        call : the call, whose cost `usd` is reported
+        completion : the reply, also one that cannot be parsed
         """
         if self._lacks_logprobs(completion):
             self.stop.record_failure(self._make_logprobs_error, n_requests=len(self.work))

@@ -484,7 +484,11 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if `c` requests more cells than there are."""
+        """Return the notes of the base class, and another one if `c` requests more cells than there are.
+
+        `eligible` : bool array (n_agents, n_items), cells that may be compared. `trials`: the drawn trials, at least
+        one.
+        """
         notes = super().get_notes(eligible, trials)
         n_requested = 0 if self.c is None else _count_requested_cells(self.c, eligible)
         n_eligible = int(eligible.sum())

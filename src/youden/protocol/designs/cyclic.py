@@ -129,6 +129,8 @@ class Cyclic(TrialDesign):
         Yields
         ------
         Trials
+            Paired trials of one block, in which each agent that is eligible on its item appears once first and once
+            second.
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
 

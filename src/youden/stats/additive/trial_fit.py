@@ -297,9 +297,11 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly.
+        """Add the residuals of a chunk, except those of trials that are fitted exactly, in place.
 
-        is_free : bool (n_trials,), False for trials that are fitted exactly.
+        residual : float (n_trials,), residuals of the trials of `chunk`
+        is_free : bool (n_trials,), False for trials that are fitted exactly
+        n_agents : number of agents
         """
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)

@@ -349,8 +349,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
     All weights of `chunks` must be 1, and effect groups must be the blocks of a cyclic plan. A block is a set of trials
     on one item, in which each agent appears once first and once second; it may not be divided between chunks. ability :
-    float (n_agents,), mean answers, NaN without a trial. Raises StatisticsError [block-missing] if a trial has no
-    block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
+    float (n_agents,), mean answers, NaN without a trial. n_items : number J of items of the plan. Raises
+    StatisticsError [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
     Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
     average out:
