@@ -253,7 +253,7 @@ class TrialsByItem:
         Parameters
         ----------
         plan : Plan
-            Plan of the selected trials.
+            Plan of the selected trials, with the same agents and items.
         select_rows : callable
             Takes a chunk of columns and returns a mask of its rows, bool array (n_rows,).
 

@@ -141,12 +141,14 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new agents after the old ones.
     calls : int, optional
-        Calls of both trial types. Default: as many trials per new agent as the anchors have on average.
+        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on
+        average.
 
     Returns
     -------
     Plan
-        The plan with its own trials first.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
+        and if fewer than requested were left.
 
     Raises
     ------
@@ -179,12 +181,13 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new items after the old ones.
     calls : int, optional
-        Calls of both trial types. Default: as many per new item as the plan's items have on average.
+        Number of calls to add, of both trial types. Default: as many per new item as the plan's items have on average.
 
     Returns
     -------
     Plan
-        The plan with its own trials first.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
+        and if fewer than requested were left.
 
     Raises
     ------
@@ -218,8 +221,8 @@ def add_calls(
     plan : Plan
         Plan to extend.
     calls : int
-        Calls of both trial types, which are all paired if the plan was requested with a number of independent trials,
-        or if calls cost nothing.
+        Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
+        independent trials, or if calls cost nothing.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -231,7 +234,8 @@ def add_calls(
     Returns
     -------
     Plan
-        The plan with its own trials first.
+        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note says how many there
+        are, and if fewer than requested were left.
 
     Raises
     ------
@@ -268,7 +272,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        The plan's own trials, unchanged, and then the new ones.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
+        and if fewer than requested were left.
 
     Raises
     ------
@@ -357,7 +362,7 @@ class _PlanExtender:
         In a block, each of the `scored` agents, given by their positions, has two trials on one item. Items on which
         these agents have the fewest trials come first. `n_paired`: maximum number of trials. `items` : int array, the
         items to use; by default all items of the plan. `together`: whether all scored agents of a block meet the same
-        two anchors.
+        two anchors. There are fewer trials, or none, if fewer comparisons are left.
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -531,6 +536,8 @@ class _PlanExtender:
 
     def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
+
+        A matched plan gets one per paired trial, and a pooled one the number of `count_added_independent`.
 
         `scored` are the positions of the agents whose abilities the paired trials measure; () for all. Trials of scored
         agents, and of agents that joined earlier, do not count for anchors that are not scored.

@@ -438,7 +438,8 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
 
-        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several.
+        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several. Without
+        a requested number, there are then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget.
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

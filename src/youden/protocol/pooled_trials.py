@@ -122,6 +122,9 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
+    These are half of the calls if the plan is matched, and all if it was requested with a number of pooled trials or if
+    calls cost nothing; otherwise the calls without the pooled part of `count_independent`.
+
     `calls` is the number of calls of both trial types. `n_scored` is the number of agents whose abilities the paired
     trials measure; `joins`: whether these agents are new in the plan.
     """
@@ -151,7 +154,7 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     eligible : bool array (n_agents, n_items)
         Cells that may be used.
     n : int
-        Number of trials.
+        Number of trials; 0 for none.
     rng : Generator
         Random numbers.
     planned : Trials, optional
@@ -160,12 +163,12 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     Returns
     -------
     Trials
-        Fewer than n if n different ones cannot be found.
+        Trials of the role "pooled"; fewer than n if n different ones cannot be found.
 
     Raises
     ------
     PlanError
-        [independent]: if no independent trial can be drawn.
+        [independent]: if n > 0 and no two agents have responses to different items.
 
     Notes
     -----

@@ -157,7 +157,7 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     key : str
         Request hash.
     entry : Entry or None
-        None if the store has no outcome of the request.
+        The request with its stored outcome; None if the store has no outcome of it.
     """
     visited: set[str] = set()
     chunks = look_up(iter_keys(questions, plan), store, make_request=lambda row, _: questions.request(plan, row))

@@ -283,7 +283,7 @@ class StorageBackend(Protocol):
         """Return the holders of leases and the latest expiry time of each, which changes whenever the holder renews."""
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        """Renew all leases of a holder.
+        """Renew all leases of a holder, also expired ones that no other holder has acquired.
 
         Parameters
         ----------
@@ -352,11 +352,12 @@ class StorageBackend(Protocol):
         Returns
         -------
         list of tuple
-            Values in the order of the table's columns; rows in the order of their primary key.
+            Values in the order of the table's columns; rows in the order of their primary key. Empty after the last
+            row.
         """
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
-        """Insert the rows whose primary key is new.
+        """Insert the rows whose primary key is new; existing rows stay unchanged.
 
         Parameters
         ----------

@@ -229,7 +229,10 @@ class SqlBackend:
         return self._do("transaction", replace_members)
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        """Read the next `n` rows of a table in the order of its primary key, after the row `after`."""
+        """Return the next `n` rows of a table in the order of its primary key, after the row `after`.
+
+        The first rows are returned if `after` is None, and an empty list if there are no more.
+        """
         key_columns = primary_key(table)
         n_key_columns = key_columns.count(",") + 1
         last_key = () if after is None else after[:n_key_columns]

@@ -63,7 +63,8 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     -------
     CentredCovariance
         Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for one that a single
-        cell links to the others, for an agent alone, and for two agents of different components.
+        cell links to the others, for an agent alone, and for two agents of different components; all are NaN if nothing
+        can be estimated.
 
     Notes
     -----

@@ -211,7 +211,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     Raises
     ------
     StatisticsError
-        [difference-agent] if an agent has no ability; [difference-items] for fewer than 2 items.
+        [difference-agent] if an agent has no ability; [difference-items] if fewer than 2 items have a trial of either
+        agent.
 
     Notes
     -----

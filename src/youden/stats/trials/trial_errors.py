@@ -166,7 +166,8 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Returns
     -------
     RemainingVariance
-        Variance at each number of blocks, relative to the variance now.
+        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance
+        now.
 
     Notes
     -----
