@@ -217,7 +217,11 @@ class SqlBackend:
         return self._do("read", lambda db: _select_members(db, run))
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
-        """Read the workers of a run, let `change` replace them, and store and return the new ones."""
+        """Read the workers of a run, let `change` replace them, and store and return the new ones.
+
+        `change` gets the time of the database and the workers, none for a new run. It may be called again if the
+        connection is lost.
+        """
 
         def replace_members(db: Session) -> Sequence[Member]:
             self._lock_name(db, run)
