@@ -259,8 +259,9 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     Reading
         The graded answer in [0, 1], the hard answer, 1 if the grade of the label reaches the prompt's `yes_threshold`,
         else 0, and the reason if both are missing (NaN). They are missing if the completion does not clearly give one
-        label: refused, truncated, unfinished_reasoning or unparsed, which includes missing log-probabilities. An answer
-        that consists of a label counts even if it was cut off after it.
+        label: refused, truncated, unfinished_reasoning or unparsed. With "logprobs", it is also unparsed if the
+        log-probabilities are missing or do not fit the label. An answer that consists of a label counts even if it was
+        cut off after it.
     """
     labels = tuple(prompt.labels)
     if decision == "json":
