@@ -59,7 +59,7 @@ def calibrate_command(
 
     --max-cost limits the total cost of all judges.
 
-    Exit codes: 0 a judge passes; 1 no judge passes, or the cost limit was reached; 2 invalid input; 130 interrupted. Run the same
+    Exit codes: 0 a judge passes; 1 no judge passes, or the cost cap was reached; 2 invalid input; 130 interrupted. Run the same
     command again to resume.
     """
     from youden.pipeline.precision import format_forecast

@@ -15,10 +15,10 @@ import regex
 from youden.text.printable import printable
 
 ABILITY = (
-    "Ability measures how reliably the judge recognizes that a response and those of other agents answer the same item. An "
-    "ability of 0.61 (61 of 100 comparisons beyond chance) means 61 more yes answers per 100 comparisons within an item than "
-    "between items. It does not prove correctness. It depends on pool, judge and items, and rewards responses that can be "
-    "matched: obscure or bureaucratic styles rank high, terse references low."
+    "Ability measures how reliably the judge recognizes that the responses of an agent and of other agents belong to the same "
+    "item. An ability of 0.61 (61 of 100 comparisons beyond chance) means that the rate of yes answers is 61 percentage points "
+    "higher within an item than between items. Ability does not prove correctness. It depends on the pool, the judge and the "
+    "items, and rewards responses that can be matched: obscure or bureaucratic styles rank high, terse references low."
 )
 """Explanation of abilities for readers of help, reports and exports."""
 
