@@ -253,6 +253,9 @@ def check_push(format_name: str) -> None:
 def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
+    A repository that does not exist is created. In an existing one, files of the same path are replaced, and others
+    stay. The token is that of HF_TOKEN or `hf auth login`.
+
     Parameters
     ----------
     folder : Path

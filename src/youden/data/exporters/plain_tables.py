@@ -155,7 +155,7 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
 
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
-    """Write tables to the files that `table_paths` returns.
+    """Write tables to the files that `table_paths` returns, and replace existing ones.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     Returns
     -------
     tuple of Path
-        The files.
+        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
 
     Raises
     ------

@@ -36,7 +36,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy, or the value itself if it contains no path of the user.
+        A converted copy, or the value itself if it contains no path of the user: for example the name of a judge, the
+        URL of a store, or a shipped pool such as datasets/field-notes.
     """
     if key == "extensions" and isinstance(value, list):
         return [resolve_paths("step", step, folder) for step in value]

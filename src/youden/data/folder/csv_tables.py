@@ -96,7 +96,7 @@ class RankingFile(StrictFile):
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the content of the file.
+        """Make the content of the file; agents without a probability of being the best have None as `p_best`.
 
         run : name of the run
         rows : ranking, best agent first
@@ -137,10 +137,10 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Read scores.
+    """Read scores from a CSV file with a column `agent` and a column per item; an empty cell is NaN.
 
-    The file contains neither the kind and the role of the scores, which are arguments, nor numbers of trials. So the
-    `weight` of each observed cell is 1.
+    The file contains neither the kind and the role of the scores nor numbers of trials. So `kind` and `role` are copied
+    to the result, and the `weight` is 1 for each observed cell and 0 for others.
 
     Raises: RunFolderError if the file is missing or damaged.
     """

@@ -88,7 +88,7 @@ def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest
     agents, items : sequence of str
         Ids of the agents and items of the part, in its order.
     digest : str
-        Digest of the part.
+        `Pool.digest` of the part.
 
     Returns
     -------
@@ -248,12 +248,15 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item. If False,
-        those of `new_pool` replace them, and prompts and metadata of items also come from `new_pool`.
+        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item; an old
+        agent's first response to an old item is then left out, too. If False, those of `new_pool` replace them, and
+        prompts and metadata of items also come from `new_pool`. In any case, responses are appended as repeats if
+        `new_pool` has all old responses of a cell and others, and groups of agents come from `new_pool`.
 
     Returns
     -------
     MergedPool
+        The pool, with the old agents and items first, and what changed.
     """
     new_agents = {agent.id: agent for agent in new_pool.agents}
     new_items = {item.id: item for item in new_pool.items}

@@ -55,7 +55,8 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
         Columns of the table.
     values : mapping of str to array (n_rows,) or None
         Values by name of a column; None for a column of nulls. A text is given by its position in the column's `words`
-        or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers.
+        or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least one column
+        has an array, which sets the number of rows.
     names : mapping of str to sequence of str
         Ids by kind: "agents", "items" or "models".
 
@@ -192,6 +193,12 @@ class ParquetTable(Generic[M]):
             Name of a column → array (n_rows,). Its type is int32 for ids and whole numbers, int8 for positions in
             the column's `words`, S64 for hashes, and float64 otherwise. Null is −1 in texts and whole numbers,
             NaN in other numbers.
+
+        Raises
+        ------
+        RunFolderError
+            [run-file-damaged]: if a column is missing or of another type, has nulls that are not allowed, or contains a
+            text that is not in `names` or in the column's `words`.
         """
         return {column.name: self._read_values(column, names) for column in columns}
 

@@ -47,7 +47,8 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     path : Path
         File to write; an existing one is replaced.
     chunks : iterable of (int, Rates)
-        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0.
+        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0 in
+        each chunk. At least one; only one chunk is held in memory.
     template : Plan or Rates
         Object with the agents, the items and the split of all chunks.
     """

@@ -261,6 +261,7 @@ class PoolSummary(ReadOnly):
         Returns
         -------
         PoolSummary
+            With None as `digest`, `n_missing` and `mean_length`, which are unknown.
         """
         return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
 
@@ -364,7 +365,8 @@ class GateLedger(StrictFile):
         Returns
         -------
         int
-            Number from 1: that of the earlier analysis of the same answers; else the next number.
+            Number from 1: that of the earlier analysis of the same answers; else the next number. The ledger is not
+            changed; see `with_analysis`.
 
         Raises
         ------
@@ -397,12 +399,13 @@ class GateLedger(StrictFile):
         answers : str
             Digest of the analyzed answers.
         target : Target
-            What the intervals describe; recorded with the first analysis of this agent against this baseline.
+            What the intervals describe; recorded with the first analysis of this agent against this baseline, and
+            ignored after it.
 
         Returns
         -------
         GateLedger
-            This ledger if it already contains the analysis.
+            A new ledger, or this one if it already contains the analysis.
         """
         pair = self._find(agent, baseline)
         if pair is None:

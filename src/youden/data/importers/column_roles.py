@@ -194,10 +194,11 @@ class _RoleSearch:
         return roles
 
     def may_replace(self, text: str, name: str) -> bool:
-        """Return whether a column may hold the responses as well as the column `text`, by their names and values.
+        """Return whether the column `name` may hold the responses as well as the column `text`.
 
-        A usual name, such as "response", takes precedence over longer ones, such as "raw_response". A reasoning, a raw
-        form and a parsed form belong to the response of another column.
+        It may not if the name of `text` is a usual one, such as "response"; if `name` is that of a reasoning, a raw
+        form or a parsed form, which belong to the response of another column; if it has no prose; or if both columns
+        are equal in every row.
         """
         has_usual_name = normalize_name(text) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
@@ -279,7 +280,9 @@ class _RoleSearch:
     def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        Pairs are formed from the first four columns of `agents`. Columns of `items` hold ids or prompts.
+        `agents` are columns that may name agents, and `items` columns of ids or prompts. The items in common are
+        counted by `max_shared_cells`; of equal choices, the first is returned, and single columns precede pairs. Pairs
+        are formed from the first four columns of `agents`.
         """
         choices = [(name,) for name in agents[:_MAX_CANDIDATES]] + list(combinations(agents[:4], 2))
         best, best_score = None, 0
@@ -424,7 +427,7 @@ class _RoleSearch:
         name : str
             Column to be tested.
         prose : sequence of str
-            All columns of texts, including `name`.
+            All columns of texts, including `name`; at least two.
 
         Returns
         -------
@@ -448,6 +451,10 @@ class _RoleSearch:
     def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses, too.
 
+        It may if it is unused and unshared, is not inside a nested value, and its texts do not repeat. Nothing is
+        raised if the user named the column of texts, or if the table has several files.
+
+        roles : the roles so far; the column of texts is one of them
         unshared : columns in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:

@@ -165,8 +165,10 @@ class TableColumns(dict[str, ColumnValues]):
         Returns
         -------
         int
-            Number of distinct (agent, item) pairs on items to which at least two agents responded; 0 if the column
-            `item` seems to hold categories rather than items.
+            Number of distinct (agent, item) pairs on items to which at least two agents responded; rows without an
+            agent or an item do not count. 0 if the column `item` seems to hold categories rather than items. It
+            does if the number is less than the number of rows and the column has a single value, or if it is less than
+            half the number of rows and the name of the column suggests no role, or a subject.
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):

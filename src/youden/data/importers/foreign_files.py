@@ -182,7 +182,8 @@ def parse_json(
     location : Path or str
         File, or file and line, with which error messages start.
     replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
+        are replaced, but not counted.
     remedy : str, optional
         Sentence, without a full stop, with which error messages end.
 

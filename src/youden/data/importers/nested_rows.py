@@ -29,7 +29,9 @@ _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "part
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
     """Turn a row with nested objects into a flat one, with a column for each path; conversations become their texts.
 
-    `prefix` is put before each path, and objects nested deeper than `depth` stay values.
+    `prefix` is put before each path, and objects nested deeper than `depth` stay values, as do empty ones. A prompt
+    that is a conversation and ends with a response becomes two columns: its last question, and the response, in a
+    column whose name ends in `LAST_ANSWER`.
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}

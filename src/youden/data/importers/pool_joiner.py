@@ -143,8 +143,9 @@ class PoolBuilder:
         """Add one response, or a list of responses, which are repeats.
 
         A text of None is no response; it is only counted. A response is dropped and counted if its text is not a
-        string, if the id of the agent or the item is empty or invalid, or if the agent already has a response to the
-        item with the same `repeat`.
+        string, if the id of the agent or the item is empty or invalid, or if the agent already has another response to
+        the item with the same `repeat`; without a `repeat`, if it has any other. The same text again is left out and
+        counted.
 
         Parameters
         ----------
@@ -155,9 +156,9 @@ class PoolBuilder:
         location : str
             File and line, for messages.
         prompt : str, optional
-            Prompt of the item; ignored if another response to the item has one.
+            Prompt of the item; ignored if an earlier response to the item has one.
         group : str, optional
-            Group of the agent; ignored if another response of the agent has one.
+            Group of the agent; ignored if an earlier response of the agent has one.
         repeat : str or int, optional
             Number or label that distinguishes several responses of the agent to the item.
         """
@@ -387,7 +388,10 @@ class PromptItemIds:
         self._occurrences: dict[tuple[str, str, str], dict[object, int]] = {}
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item that a response belongs to.
+        """Return the id of the item that a response belongs to, which is the same for all agents.
+
+        If the agent already has another text for the prompt with the same `repeat`, this is the id of a further item
+        with the same prompt. The same text has the same id again.
 
         agent : id of the agent
         prompt : prompt of the item

@@ -104,7 +104,9 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     """Make a table whose rows contain no nested values.
 
     If only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells
-    of agents, items and prompts are filled with the value above.
+    of agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a
+    log, are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of
+    texts.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     name : str
         Name of the file or sheet.
     rows : list of (str, dict)
-        Location and values of each row, as the file has them.
+        Location and values of each row, as the file has them; at least one.
     columns : mapping of str to str
         Columns by role that the user named.
     note : callable
@@ -205,7 +207,9 @@ def split_by_responses(
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those that hold responses and all others, such as configurations, scores and prompts.
 
-    The first list contains all tables if none seems to hold responses.
+    The first list contains all tables if none seems to hold responses. Files with names such as "questions" or "config"
+    belong to it only if there are no others. If some tables with responses are in a folder such as "responses" or
+    "predictions" below `path`, it contains only these.
 
     path : file or folder that the user named
     columns : columns by role that the user named
@@ -302,7 +306,8 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
     """Return roles with a column of prompts from another table, and add this column to `rows`.
 
-    The roles are returned unchanged if they have prompts, or if no other table has prompts for the same ids.
+    The roles are returned unchanged if they have prompts or no ids of items, or if no other table has prompts for the
+    same ids. The prompt of an item that the other table lacks is None.
 
     roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place

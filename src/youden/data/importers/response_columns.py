@@ -48,7 +48,8 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
-        Returns None if the text is none of these, or does not start with one of `columns`.
+        Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
+        `columns`.
         """
         if text in columns:
             return cls((text,))
@@ -277,7 +278,12 @@ class ResponseReader:
     _numbers_by_text: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
-        """Add the responses of one row to the pool."""
+        """Add the responses of one row to the pool.
+
+        If paths of columns contain a list, each of its elements is a response. A row whose list is empty is left out,
+        and one whose lists differ in length is dropped; both are counted. `location` is the file and line, for
+        messages.
+        """
         single_values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
         if self.agent_paths:
             for agent, path in self.agent_paths.items():

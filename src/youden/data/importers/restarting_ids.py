@@ -183,6 +183,10 @@ class _Responses:
     def has_unique_ids(self, groups: Keys, repeats: Keys) -> bool:
         """Return whether group and id together identify an item, while the id alone does not.
 
+        An agent must have the same id in two groups, and every row with a response needs a group. If there are prompts,
+        an agent, group and id must have a single prompt. Otherwise, an agent, group, id and repeat must have a single
+        response, and the agents must seem to share items (see `has_shared_items`).
+
         groups : keys (n_rows,) of groups of items, such as subjects or files
         repeats : keys (n_rows,) that distinguish repeats
         """

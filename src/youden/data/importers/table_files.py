@@ -105,7 +105,8 @@ def find_saved_splits(path: Path) -> list[Path]:
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
     """Yield the name and the rows of each table in a file.
 
-    The name is the title of the sheet if an Excel file has several sheets, and the name of the file otherwise.
+    The name is the title of the sheet if an Excel file has several sheets, and the name of the file without its suffix
+    otherwise. The rows are pairs of a location and a dictionary; errors are those of `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
     note : function that receives each assumption about the file, and its location
@@ -139,6 +140,8 @@ def read_rows(
         Function that is called with each assumption about the file, and its location. Default: assumptions are ignored.
     exact : bool, default False
         Whether a CSV or TSV file must be UTF-8, with one header line, unique column names and rows of equal length.
+        Otherwise Windows-1252 is read, too, the separator is detected, lines above the header are left out, and blank
+        cells are None, unless the header is that of a pool.
 
     Yields
     ------
@@ -234,7 +237,10 @@ def is_pool_header(names: Iterable[object]) -> bool:
 
 
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the location and the fields of each record of a text file; a blank line is an empty list.
+    """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
+
+    `text` is the content of the file, whose path only names it in locations and errors. A location has the number of
+    the record's first line.
 
     Raises: ImportFormatError [import-csv].
     """

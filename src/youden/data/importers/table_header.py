@@ -48,7 +48,9 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     Returns
     -------
     list of (str, dict)
-        Location and values by column of each row. Columns without name and values are left out.
+        Location and values by column of each row, None for a missing cell. Columns without name and values are left
+        out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
+        number, such as "column 3".
 
     Raises
     ------

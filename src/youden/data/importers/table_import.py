@@ -65,7 +65,8 @@ def read_table(
         Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is not
         a text, and ids keep the spaces around them.
     previous_pool : Pool, optional
-        Pool that was imported from the same path before; its prompts keep their item ids.
+        Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
+        with ids of items, nor on those that `exact` reads as they are.
 
     Returns
     -------

@@ -243,10 +243,11 @@ class _TidyRows:
     def add(self, record: Sequence[Any], *, number: int) -> None:
         """Add a row.
 
-        record : agent, item, text, prompt, group and repeat; None if missing
+        record : agent, item, text, prompt, group and repeat; None if missing, which only the last three may be
         number : number of the row, for errors
 
-        Raises: PoolError if a field is not valid, or contradicts an earlier row.
+        Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if the prompt of the
+            item or the group of the agent differs from that in an earlier row.
         """
         agent, item, text, prompt, group, repeat = record
         agent = self._source.parse_id(agent, "agent", number)
@@ -270,7 +271,7 @@ class _TidyRows:
 
         If they were not, the caller must add each row with `add`, which names the invalid row in its error.
 
-        columns : arrays of agents, items, texts, prompts, groups and repeats
+        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row
         """
         agent, item, text, prompt, group, repeat = columns
