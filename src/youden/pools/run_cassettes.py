@@ -82,13 +82,14 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     path : Path
         Folder of the run, or of the generated pool.
     out : Path
-        File to write.
+        File to write; an existing one is replaced.
     redacted : bool, default False
         Whether texts are replaced by hashes; for runs only.
 
     Returns
     -------
     CassetteExport
+        Numbers of answers and failures, and of requests that have neither in the store, which are left out.
 
     Raises
     ------

@@ -82,6 +82,9 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of designs, each with its default budget, for each judge that can be used.
 
+    These are the judges that make calls, and either have their API key in the environment, need none, or were used in
+    the paper. Nothing is requested.
+
     Parameters
     ----------
     pool : Pool
@@ -96,7 +99,8 @@ def estimate_costs(
     costs : tuple of DesignCost
         One per design and judge.
     notes : tuple of str
-        Designs whose cost could not be estimated, with the reasons, and assumptions of the estimates.
+        Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
+        estimates.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -175,7 +179,7 @@ def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -
 
 
 def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check the pool of a run.
+    """Check the pool of a run for problems that distort a ranking, and estimate costs.
 
     Parameters
     ----------
@@ -204,7 +208,7 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check a pool.
+    """Check a pool for problems that distort a ranking, such as near-copies of agents, and estimate costs.
 
     Parameters
     ----------
@@ -218,6 +222,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Returns
     -------
     PoolCheck
+        Counts, findings, costs, and notes on what could not be checked or estimated.
     """
     length = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)

@@ -158,7 +158,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool.
+        """Sample items of a pool, and segment all responses to them and their prompts into words.
 
         Parameters
         ----------
@@ -167,7 +167,8 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses. It determines the number of items, which is at least 20.
+            Approximate maximum number of responses. It determines the number of items, which is at least 20; a pool
+            with no more items is used as a whole.
 
         Returns
         -------

@@ -68,6 +68,8 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
+    Its key, under which the store saves the response, depends on `config`, `messages`, `agent` and `repeat`.
+
     Parameters
     ----------
     config : JudgeConfig
@@ -279,8 +281,9 @@ class GeneratedTexts:
     ) -> str:
         """Record the outcome of a request.
 
-        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". `outcome` is None if
-        the request was not sent; `stored` means that the outcome comes from the store.
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". A completion is
+        added to `answers` under its key, an unfinished one too. `outcome` is None if the request was not sent; `stored`
+        means that the outcome comes from the store. `rows` and `usd`, which the scheduler passes, are ignored.
         """
         models = self._models
         models.n_done += 1

@@ -54,10 +54,10 @@ class Instruction:
     digest: str
 
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
-        """Fill in the placeholders of the template.
+        """Fill in the placeholders {{text}} and {{notes}} of the template.
 
         Returns the system message, if there is one, and the user message. The texts are enclosed in tags that they
-        cannot contain.
+        cannot contain, also if they are empty. `notes` has no effect without its placeholder.
         """
         text, notes = (value.encode("utf-8", "replace").decode() for value in (text, notes))
         tag = make_fence(text, notes)

@@ -78,7 +78,8 @@ def generate(
     store : str or Path
         Path or URL of the store; requests whose answer it contains are not sent.
     asking : JudgingOptions, optional
-        Options of the queries. `max_missing` is the maximum fraction of responses that may be missing at the end.
+        Options of the queries. Models that may cost money need `max_cost`. `max_missing` is the maximum fraction of
+        responses that may be missing at the end.
     replay : bool, default False
         Whether answers come only from the store, without calls, keys or a cost cap.
     environment : mapping, optional
@@ -91,6 +92,7 @@ def generate(
     Returns
     -------
     GenerationResult
+        The pool, which is not written to a file, and what was requested.
 
     Raises
     ------

@@ -208,7 +208,7 @@ def is_generated(folder: Path) -> bool:
 
 
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
-    """Write the recipe of a generated pool into its folder.
+    """Write how a pool was generated to generation.json in its folder, and replace an existing file.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     generation : Generation
         What was generated.
     store : str
-        Path or URL of the store; a path becomes relative to the folder.
+        Path or URL of the store; a path becomes relative to the folder, and a URL is written without its password.
     """
     file = generation.file
     location = redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix()
