@@ -53,7 +53,10 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of a range of items as matrices of `n_agents` rows, 0 for unobserved cells."""
+        """Return the influence of a range of items as matrices (n_agents, stop − start), 0 for unobserved cells.
+
+        `items` needs a start and a stop; its step is ignored.
+        """
         # cells are sorted by item
         rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
         item = self.cells.item[rows] - np.int32(items.start)
@@ -442,7 +445,12 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Describe a selection with ids; `ability`, float array (n_agents,), are the abilities of all agents."""
+    """Convert a selection to facts that name agents by their ids instead of their positions.
+
+    `ability`, float array (n_agents,), are the abilities of all agents, and `agent_ids` their ids. The facts contain
+    the probability of being the best for all agents, largest first, and the abilities of the selected agents and of the
+    best other one.
+    """
     # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     by_ability = np.argsort(-ability, kind="stable").tolist()
@@ -497,7 +505,8 @@ def build_ranking_table(
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
     `agent_ids` are the ids of the agents in the order of `abilities`, `differences` the pairwise differences of
-    `abilities`. `groups` fills the column `group`, which is empty by default.
+    `abilities`. `groups` (agent → group) fills the column `group`, which is None by default. Agents without an ability
+    (NaN) come last, and equal abilities stay in the order of `agent_ids`.
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 

@@ -91,7 +91,7 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     name : {"robust", "family", "trusted"}
         Name of the alternative ranking.
     facts : AlternativeRankingFacts
-        Facts about it.
+        Facts about it, if it could be made.
     heads : bool
         Whether it is the main ranking of the run.
 
@@ -353,7 +353,7 @@ def rank_alternatives(
     *,
     rules: PartnerRules,
 ) -> tuple[WeightedRanking, ...]:
-    """Make the robust ranking, and those by families and by a trusted panel if `rules` name these.
+    """Make the robust ranking, and those by families and by a trusted panel if `rules` name these, in this order.
 
     `abilities` and `differences` belong to the plain ranking; `rules` must be accepted by `check_partner_rules`. If a
     ranking cannot be made, its facts state the reason; if it is the main one, StatisticsError [all-agents-flagged] or
@@ -400,8 +400,9 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
     `abilities` itself is returned if all weights are equal. StatisticsError [partners-none] or [cluster-agents] is
     raised if the weighted answers do not determine abilities or their standard errors.
 
-    With t the additive fit of all answers, the new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that
-    of t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
+    The result has neither the influence of items nor the state of a search. With t the additive fit of all answers, the
+    new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of t(weighted), with standard errors
+    multiplied by the ratio of those of θ_i and t_i(equal).
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
@@ -425,9 +426,10 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
 def with_alternative_columns(
     table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
 ) -> pd.DataFrame:
-    """Add the columns of alternative rankings to a ranking table, without changing the order of its rows.
+    """Return a ranking table with the columns of alternative rankings added, and its rows in the same order.
 
-    Their names begin with the name of the ranking. They are NaN if the ranking could not be made.
+    `table` has a column `agent`, and `agent_ids` are the ids in the order of the rankings' abilities. The names of the
+    columns begin with the name of the ranking. They are NaN if the ranking could not be made.
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:

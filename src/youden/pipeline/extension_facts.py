@@ -30,7 +30,8 @@ def compute_extension_facts(
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
     `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials
-    again, because its answers have no request hashes.
+    again, because its answers have no request hashes. The changes are those of the agents before that extension, also
+    if their rank stays; what cannot be estimated is None.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps

@@ -241,14 +241,16 @@ def initial_analysis(
     top : int
         Number of agents to select.
     max_regret : float or None
-        Maximum regret of the selection; None if this is the only analysis, which then spends all of alpha.
+        Maximum regret of the selection, above 0; None if no further analysis follows, so that all remaining alpha is
+        spent.
     previous : sequence of InterimAnalysis, default ()
         Earlier analyses of the same search.
 
     Returns
     -------
     InterimAnalysis
-        The bounds and the spent alpha after this analysis; no agent was sampled, so there is no selection bias.
+        The bounds and the spent alpha after this analysis; no agent was sampled, so there is no selection bias. If some
+        agents cannot be compared, bounds and spent alpha are those of the last analysis in `previous`.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _analyze(

@@ -184,8 +184,10 @@ def judge_run(
     ------
     JudgeError
         [run-busy] if another process judges the run; other slugs if the judge cannot be used.
+    RunFolderError
+        [run-store] if the store lacks answers that the run's own store holds.
     BudgetError
-        If the cost cap is reached.
+        If the cost cap is reached. verdicts.parquet is not written; received answers stay in the store.
     TooManyMissingError
         [too-many-missing] if more answers are missing than the config allows. No file is written; received answers stay
         in the store.

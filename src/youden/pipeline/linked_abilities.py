@@ -48,7 +48,8 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
     """Shift mean answers so that their mean over agents is the mean answer on the first `n_items` items.
 
-    These are the items of the first plan; an extension may have added others.
+    These are the items of the first plan; an extension may have added others. `abilities` is returned unchanged if it
+    has not, or if none of these items has an answer.
     """
     if trials.plan.n_items == n_items:
         return abilities
@@ -316,7 +317,8 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | None = None) -> AnchorScale:
     """Fit the effects of anchors and items to the anchors' answers in complete blocks.
 
-    `rows` selects the trials of each chunk that are used; all by default.
+    `anchors` are the abilities of the anchors, the agents of the first plan. `rows` is a function of a chunk that
+    returns a bool array, True for the trials that are used; all are by default.
     """
     return AnchorScale(
         select_anchor_answers(trials, rows=rows),
@@ -329,9 +331,10 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | N
 def link_agents(
     trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, rows: ChunkFilter | None = None
 ) -> LinkedEffects:
-    """Estimate effects of agents on the anchors' scale by linking trials.
+    """Estimate effects of agents on the anchors' scale by linking trials, those of the extensions.
 
-    `rows` selects the trials of each chunk that are used; all by default.
+    `anchors` are the abilities of the agents of the first plan, and `scale` is fitted to their answers by `fit_scale`.
+    `rows` is a function of a chunk that returns a bool array, True for the trials that are used; all are by default.
     """
     return LinkedEffects(
         select_added_answers(trials, rows=rows),

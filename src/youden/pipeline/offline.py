@@ -107,16 +107,16 @@ def export_run(
     stage : Stage
         Part of its plan to export.
     folder : Path
-        New folder for the files.
+        New or empty folder for the files; each judge of a jury gets a subfolder.
     format : {"jsonl", "parquet"}, default "jsonl"
         Format of the files.
     shards : int, default 1
-        Number of files.
+        Number of files per judge; fewer are written if there are fewer requests.
 
     Returns
     -------
     tuple of (int, tuple of Path)
-        Number of requests, and the files.
+        Number of requests, and the files. If the store has all answers, nothing is written: 0 and ().
 
     Raises
     ------
@@ -306,7 +306,7 @@ def resolve_placement(
     config : RunConfig
         Config of the run.
     workers : int, optional
-        Number of workers; overrides the config.
+        Number of workers; overrides the config, unless it is None or 0.
     on_message : callable
         Receives messages about the workers while they run.
 

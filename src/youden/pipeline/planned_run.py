@@ -337,8 +337,8 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Raise RunFolderError [run-mismatch] if a folder holds another run's answers.
 
-    These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
-    result of `find_run_plan`.
+    These are answers to another plan, answers of another judge, or an imported run. A folder without answers is
+    accepted. `run_plan` is the result of `find_run_plan`.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):

@@ -392,7 +392,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     facts : RunFacts
         Facts about its fit.
     usd_per_call : float or None
-        Price of a call; None if it is unknown.
+        Price of a call in USD; the text has no price if it is None or 0.
 
     Returns
     -------

@@ -92,7 +92,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     Raises
     ------
     StatisticsError
-        [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three.
+        [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three;
+        [judges-few] if `target` is "items-and-judges" and the judge is no jury.
 
     Examples
     --------

@@ -107,7 +107,10 @@ def recommend(
     It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None), or
     if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
     the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched. Otherwise,
-    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation.
+    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation: a
+    sentence about them is added.
+
+    Returns a `Recommendation` of the form "recommended", "candidates" or "none", with the agents and a text.
     """
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)

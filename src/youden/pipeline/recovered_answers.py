@@ -35,6 +35,8 @@ def reuse_saved_answers(
 
     `judge_plan` returns the verdicts of a plan, from the store if it holds them, otherwise by requests. The wrapped
     function calls it only for the trials whose answers are not reused. `store` is the path or URL of the run's store.
+    If the store has all answers of the folder, `judge_plan` itself is returned. Those of a jury are reused only if the
+    store has none of them, and the plan is that of the folder.
     """
     saved = _verdicts_in_folder(folder, judge)
     if saved is None:

@@ -37,7 +37,8 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write the request hashes of a large, final plan for each judge that has no valid file of them yet.
 
-    `log` receives a message about an invalid file, which is written again.
+    Nothing is written for other plans, and for judges that make no calls. `log` receives a message about an invalid
+    file, which is written again.
     """
     for member in judge.judges or (judge,):
         if not (member.makes_calls and _is_worth_storing(plan)):

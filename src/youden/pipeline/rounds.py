@@ -62,7 +62,7 @@ def plan_width_round(
     result : Verdicts
         Answers to the plan so far.
     design : FixedWidth
-        The design, with the requested half-width.
+        The design, with the half-width that 90 % of the agents are to reach.
     abilities : Abilities
         Abilities that were estimated from `result`.
     eligible : bool array (n_agents, n_items)
@@ -73,7 +73,8 @@ def plan_width_round(
     Returns
     -------
     NextRound
-        The trials of the round, or no trials and the reason to stop.
+        The trials of the round, or no trials and the reason to stop: "narrow" if the half-width is reached, "items" if
+        no number of calls on these items reaches it, and "budget" if no calls are left.
     """
     plan = result.plan
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)

@@ -101,8 +101,10 @@ def length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if text length explains much of the answers, and one if abilities correlate strongly with length.
 
-    `ability` belongs to the main ranking: float array (n_agents,), NaN for agents without one. The first check is left
-    out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed.
+    `rows` is called to iterate over the run's trials with their answers, and `n_trials` is their number. `ability`
+    belongs to the main ranking: float array (n_agents,), NaN for agents without one. The first check is left out if the
+    run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed; the second if the pool has no
+    lengths.
     """
     share = np.nan
     with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
