@@ -76,7 +76,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Responses of `n` random agents, of fewer if fewer responded. Each call draws again.
+            Responses of `n` random agents other than the base agent, of fewer if fewer have a response that is not
+            blank. Each call draws again.
         """
         responses = [
             text for k, text in enumerate(self.pool.texts[:, j]) if k != self.base_agent and text and text.strip()
@@ -108,7 +109,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Distinct words of the prompt (of the responses if there is none), those on the fewest items first.
+            Distinct words of the prompt (of the responses if there is none), those on the fewest items first, and in
+            the order of the text if they are on equally many.
         """
         text = self.prompt(j) or " ".join(self.others(j, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
@@ -147,7 +149,7 @@ class AttackContext:
         text : str
             The text.
         share : float in [0, 1], default 0.3
-            Fraction of the words with synonyms that are replaced.
+            Fraction of the words with synonyms that are replaced, at random.
 
         Returns
         -------

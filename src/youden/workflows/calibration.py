@@ -112,7 +112,7 @@ def plan_calibration(
     judges : sequence of str, optional
         Judge names or paths of judge YAMLs. Default: the judge of the run.
     calls : int, default 150
-        Number of trials per judge.
+        Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
         Config keys that replace those of the run, for example `seed` or `store`.
     usual_store : str, optional

@@ -120,7 +120,7 @@ def make_experiment_runner(
     max_cost : float or None
         Maximum cost of all experiments together in USD.
     experiments : sequence of Experiment
-        The experiments that will be run.
+        The experiments that will be run. They share the cost cap.
     asking : JudgingOptions, optional
         Options of the requests. A missing answer never stops an experiment, because their number is one of its results.
 

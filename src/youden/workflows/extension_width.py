@@ -74,6 +74,9 @@ def calls_for_joining(
 ) -> int:
     """Compute the calls with which new agents reach a half-width.
 
+    They follow from the variance components of the run, or, if it has none, from `expected` and a half-width that is
+    proportional to 1/√trials. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
+
     Parameters
     ----------
     run : PlannedRun

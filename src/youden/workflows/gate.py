@@ -206,8 +206,9 @@ def plan_analyses(
     agents, baseline : sequence of str, str
         Agents to compare, and the baseline to compare them with.
     ledger, target, labels : Path, str, LabelledAnswers, optional
-        File that counts the interim analyses, by default gates.json in the run's folder; population that differences
-        refer to, by default that of the run; labels, if quality is compared instead of ability.
+        File that counts the interim analyses, by default gates.json in the run's folder, and none if it does not exist;
+        population that differences refer to, by default that of the run; labels, if quality is compared instead of
+        ability.
 
     Returns
     -------
@@ -257,7 +258,9 @@ def gate_run(
     Returns
     -------
     Gate
-        One result per distinct agent, and the verdict on all of them.
+        One result per distinct agent, and the verdict on all of them. An agent with answers on fewer than `MIN_ITEMS`
+        items is undecided, and so are all agents if the judge does not discriminate (unless labels are given). Such an
+        analysis has no interval, and is not recorded.
 
     Raises
     ------
@@ -265,6 +268,8 @@ def gate_run(
         [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
         unknown, has no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the
         baseline; [gate-target] if `target` differs from that of earlier analyses or of the labels.
+    StatisticsError
+        [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
 
@@ -419,6 +424,10 @@ def evaluate_agent(
     ------
     InputError
         [gate-not-comparable] if the answers do not link the two agents.
+
+    Notes
+    -----
+    With fewer than `MIN_ITEMS` items, the outcome is "undecided", and `low` and `high` are None.
     """
     difference = forecast.difference
     if np.isnan(difference.variance):

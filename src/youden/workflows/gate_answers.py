@@ -207,7 +207,8 @@ def make_forecaster(
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent, and returns the forecast of their difference.
+        Takes the positions of the new and the old agent, and returns the forecast of their difference, new minus old.
+        Its variance is NaN if the answers do not link the two.
     """
     if abilities is None:
         rates = None
@@ -394,7 +395,7 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
     Returns
     -------
     tuple of InfluenceTable
-        One table; empty if the trials do not link all agents.
+        One table, with the influence of each item on each ability; empty if the trials do not link all agents.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:

@@ -65,7 +65,8 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     Returns
     -------
     Halves
-        Rates of false positives. Pairs of halves whose difference has no interval are left out.
+        Rates of false positives. Pairs of halves whose difference has no interval are left out; without any pair, the
+        rates are 0.
 
     Raises
     ------

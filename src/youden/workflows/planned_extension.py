@@ -80,7 +80,8 @@ def plan_step(
     first : int
         Number of extensions of the run before the command.
     half_width : float, optional
-        Expected half-width of the intervals, if the number of calls was computed for one.
+        Expected half-width of the intervals, if the number of calls was computed for one. Ignored if the step adds
+        agents: that of these agents is then computed.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     """Plan the step of a stopped extension again, marked as resumed.
 
     Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
-    pool have changed.
+    pool have changed. If `config` has no cost cap, that of the stopped command is recorded again.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")

@@ -70,7 +70,7 @@ def compute_abilities(
 
     Method "plain" weights all partners equally. In "robust", agents that are connected by flagged pairs or by `clones`
     (groups of agents with the same texts) do not score each other and count as one partner. In "family-balanced", the
-    same holds for `families` (agent → family, for agents that have one); it needs two families.
+    same holds for `families` (agent → family, for agents that have one); it is left out with fewer than two families.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
@@ -109,12 +109,13 @@ def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ..
     weak : int
         Position of the base agent, whose responses the attack starts from; it is left out of the ranks.
     ids : tuple of str
-        Ids of the agents.
+        Ids of the `n_agents` agents.
 
     Returns
     -------
     AttackPlace or None
-        None if no planted agent, or none of the others, has an ability.
+        Ranks among the agents with both abilities, 1 = best; a tie counts as half a rank. None if no planted agent, or
+        none of the others, has an ability.
     """
     n_agents = len(before)
     after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
@@ -358,7 +359,7 @@ def plan_stress(
     judge : str, optional
         Judge name or path of a judge YAML. Default: the judge of the run; `lexical` for a pool.
     attacks : sequence of str, optional
-        Names of registered attacks. Default: all.
+        Names of registered attacks. Default: all; those that cannot be planted are then skipped, with a reason.
     base_agent : str, optional
         Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
         words if a ranking would cost calls.
@@ -371,7 +372,7 @@ def plan_stress(
     usual_store : str, optional
         Store to use if neither `store` nor the run names one.
     max_cost : float, optional
-        Cost cap in USD for all attacks together.
+        Cost cap in USD for all attacks together; checked when they are judged.
 
     Returns
     -------

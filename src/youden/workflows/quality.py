@@ -93,10 +93,12 @@ def read_answers(
     Returns
     -------
     LabelledAnswers
-        The mean of all labels of each answer, over all tables.
+        The mean of all labels of each answer, over all tables. Missing labels (NaN) are left out.
 
     Raises
     ------
+    RunFolderError
+        If the run is not fitted.
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is
@@ -247,7 +249,7 @@ def estimate_quality(
     label: str | None = None,
     scale: tuple[float, float] | None = None,
 ) -> QualityFacts:
-    """Estimate the quality of a run's agents and write quality.csv and quality.json.
+    """Estimate the quality of a run's agents, and write quality.csv and quality.json, replacing earlier ones.
 
     Parameters
     ----------
@@ -267,6 +269,8 @@ def estimate_quality(
 
     Raises
     ------
+    RunFolderError
+        If the run is not fitted.
     ConfigError
         [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the
         labels do not fit the run.
@@ -368,6 +372,7 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 
     fit : qualities in [0, 1]
     a, b : positions of the agents in `fit`
+    level : probability that the interval contains the difference, in (0, 1)
 
     Returns (difference, low, high). Raises: StatisticsError [quality-unknown] if one of the qualities is unknown.
     """

@@ -85,7 +85,7 @@ def choose_to_label(
     folder : RunFolder
         A fitted run.
     n : int
-        Number of answers to choose; fewer are written if fewer have no label yet.
+        Number of answers to choose, at least 1; fewer are written if fewer have no label yet.
     out : Path
         CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label.
         Texts that a spreadsheet would run as a formula begin with an apostrophe.
