@@ -63,6 +63,7 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
+        Mean and SD of Spearman's ρ, and the mean recall by k. The splits have fixed seeds.
     """
     n_items = scores.shape[1]
     n_first = n_items // 2
@@ -91,7 +92,8 @@ def rank_correlation(a: Floats, b: Floats) -> float:
 def top_recall(ability: Floats, dense: Floats, top: int) -> float:
     """Compute the share of the `top` best agents by `dense` that are also among the `top` best by `ability`.
 
-    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last.
+    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last. With
+    `top` above n_agents, the result is 1.
 
     >>> top_recall(np.array([3.0, 1.0, 2.0]), np.array([3.0, 2.0, 1.0]), 2)
     0.5
@@ -213,7 +215,11 @@ class PlanLimit(NamedTuple):
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Draw a plan of a design within the limit, without a holdout; raise PlanError if that is not possible."""
+        """Draw a plan of a design within the limit, without a holdout; raise PlanError if that is not possible.
+
+        For a half-width, "cyclic" is planned as "fixed-width"; a design other than these two and "adaptive" raises
+        PlanError [width-design].
+        """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
         if design not in ("cyclic", "adaptive", "fixed-width"):
@@ -258,9 +264,9 @@ def study_budget(
     calls : sequence of int or str, optional
         Budgets, such as 5000, "2%" or "450/agent".
     half_widths : sequence of float, optional
-        Half-widths to reach, instead of or in addition to `calls`; designs that do not plan by half-width get a row
-        without results. Without either, the first three of `DEFAULT_BUDGETS`
-        at which a design can be planned are studied.
+        Half-widths to reach, instead of or in addition to `calls`. A design that cannot be planned for one of them gets
+        a row without results, which states the reason. Without `calls` and `half_widths`, the first three of
+        `DEFAULT_BUDGETS` at which a design can be planned are studied.
     n_seeds : int, default 100
         Plans per design and budget. No cell is held out.
     target : {"symmetric", "row"}, default "symmetric"

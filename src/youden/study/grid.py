@@ -32,7 +32,7 @@ RowEvaluator = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 
 @contextmanager
 def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None) -> Iterator[RowEvaluator]:
-    """Provide a function that evaluates a row of a study at every seed, and report progress.
+    """Provide, as a context manager, a function that evaluates a row of a study at every seed and reports progress.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Fold:
     dense_ability: Floats
 
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
-        """Fit a model to scores of training cells, and compare it with the held-out scores and the dense fit.
+        """Fit a model to scores of training cells, in place, and compare it with the held-out scores and the dense fit.
 
         Parameters
         ----------
@@ -147,7 +147,8 @@ class Fold:
         -------
         list of float
             RMSE on held-out cells; Spearman's ρ and Kendall's τ of its abilities with the dense ones; AUC of its
-            abilities for `groups`, NaN without groups.
+            abilities for `groups`, NaN without groups. Cells without a prediction and agents without an ability (NaN)
+            are left out.
         """
         predicted = model.fit(scores).predict()
         ability = model.ability_
@@ -186,6 +187,7 @@ def draw_folds(
     Returns
     -------
     list of Fold
+        By seed: the split, its training and held-out scores, and the abilities of a fit to all training cells.
 
     Raises
     ------

@@ -181,7 +181,8 @@ def study_paper(
     Returns
     -------
     PaperStudy
-        Figures, compared with those of the paper.
+        Figures, compared with those of the paper; the figures that cannot be computed from these domains; and
+        disagreements between the paper and its data.
 
     Raises
     ------

@@ -156,7 +156,8 @@ def study_sparsity(
     Returns
     -------
     SparsityStudy
-        Cells, calls, prediction error and rank correlations of each regime.
+        Cells, calls, prediction error and rank correlations of each regime and of all training cells ("dense"). A
+        regime that cannot be planned has a row with the reason and without results.
 
     Raises
     ------

@@ -155,7 +155,8 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking, best agent first. At least one agent has an ability.
+        Ranking, best agent first. At least one agent has an ability; the others, and agents after the first
+        `MAX_RANKED`, are not drawn.
     level : float
         Confidence level of the intervals.
     source : str

@@ -51,7 +51,7 @@ class AgentGrid(ReadOnly):
         Returns
         -------
         value : float array (n_rows, n_rows)
-            Mean agreement of each tile.
+            Mean of the known agreements in each tile; NaN if there are none.
         names : tuple of str
             Labels of the rows and columns.
         agents_per_tile : int
@@ -76,11 +76,12 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of the agents, best first.
     fpr : float or None
-        Pooled false-positive rate, which is subtracted unless each pair has its own rate.
+        Pooled false-positive rate, which is subtracted unless each pair has its own rate; None subtracts nothing.
 
     Returns
     -------
     AgentGrid
+        Agreement by position of the agents, and two orders of them: by rank, and by hierarchical clustering.
     """
     pooled_rate = 0.0 if evidence.own_rates else fpr or 0.0
     value = evidence.agreement - pooled_rate

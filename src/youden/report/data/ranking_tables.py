@@ -152,12 +152,13 @@ def rank_agents(
     pool : PoolSummary
         Pool of the run, for the mean length of the responses.
     choice : ChoiceFacts, optional
-        Selection of the run, for the probability of being the best.
+        Selection of the run, for the probability of being the best, which is None without it.
 
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order.
+        The same agents, in the same order, with the probability of being the best, the rank by length of the responses,
+        and the bar of the interval in percent of the axis; each is None if unknown.
     """
     length_ranks = _rank_by_length(pool)
     p_best = choice.p_best if choice else {}

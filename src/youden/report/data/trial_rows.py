@@ -202,7 +202,8 @@ class TrialRows:
         condition : TrialFilter
             Filter.
         by : str, default "kind"
-            Column by which the trials are sorted; missing values come last.
+            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
+            come last, and ties stay in the order of the run.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
 
@@ -315,6 +316,7 @@ class TrialBook(TrialRows):
         Returns
         -------
         Page
+            Number of all matching trials, and the trials of the page; none if `start` is beyond the last one.
         """
         rows = self.find(condition, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))

@@ -196,7 +196,8 @@ def collect_trial_data(
     Returns
     -------
     dict of str to object, or None
-        None for an imported run.
+        Columns, trials, texts and names; without trials, texts and names if `has_sample` is False. None for an imported
+        run.
     """
     if trials is None:
         return None
@@ -229,7 +230,7 @@ def select_names(lines: Sequence[TrialLine], agents: Sequence[str], items: Seque
     Returns
     -------
     dict
-        "agents" and "items": position, as a text → printable name.
+        "agents" and "items": position, as a text → printable name, for those that occur in `lines`.
     """
     agent_positions = {agent for line in lines for agent in (line.first, line.second)}
     return {

@@ -64,6 +64,11 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
     live, home : str, optional
         Paths under which the viewer serves the trials of the run, and its list of runs. Default: the page is a file,
         which contains a sample of the trials.
+
+    Returns
+    -------
+    str
+        The whole HTML document.
     """
     return _render(
         "report.html",
@@ -87,7 +92,13 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
     data : Comparison
         Data of the comparison.
     live, home : str, optional
-        Paths under which the viewer serves the trials of both runs, and its list of runs. Default: the page is a file.
+        Paths under which the viewer serves the trials of both runs, and its list of runs. Default: the page is a file,
+        which contains a sample of the trials.
+
+    Returns
+    -------
+    str
+        The whole HTML document.
     """
     return _render(
         "comparison.html",
@@ -310,7 +321,11 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
     """Write one figure of a fitted run as a picture, and return its path.
 
-    `slug` is the short name of the figure. `out` is the file; by default, SLUG.KIND in the folder of the run.
+    `slug` is the short name of the figure. `out` is the file; by default, SLUG.KIND in the folder of the run. An
+    existing file is replaced.
+
+    Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
+    installed; RunFolderError if a file of the run is missing or damaged.
     """
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
@@ -332,9 +347,10 @@ def write_as(
     kind : {"html", "md", "csv", "png", "svg"}
         The whole report, its summary, the ranking, or one figure.
     out : path, optional
-        File to write. Default: one in the run's folder.
+        File to write; an existing one is replaced. Default: report.KIND, CHART.KIND or against-RUN.html in the run's
+        folder.
     chart : str, optional
-        Figure of "png" and "svg". Default: "ranking".
+        Figure of "png" and "svg"; ignored for others. Default: "ranking".
     against : RunFolder, optional
         Other run to show side by side ("html").
 
