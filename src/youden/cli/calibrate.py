@@ -55,7 +55,8 @@ def calibrate_command(
 
     The result contains TPR, FPR and Youden's J with intervals; how often the answer changes with the order or on repetition;
     missing answers, latency and cost; a decision for or against each judge with the rule behind it; and the cheapest judge that
-    passes. A judge with a higher J is not always better: a judge that misses contradictions answers yes more often.
+    passes. A judge with a higher J is not always better: a judge that misses contradictions answers yes more often. The
+    result is also stored in calibrations.json next to the folder of the run.
 
     --max-cost limits the total cost of all judges.
 

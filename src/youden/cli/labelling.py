@@ -54,7 +54,8 @@ def label_command(
     sampling probability; keep both files together. Fill in 0 or 1, grades, or win, tie and loss; leave a cell empty if you cannot
     decide.
 
-    Items are drawn at random. Responses that already have a label in --labels are not chosen again.
+    Items are drawn at random. Responses that already have a label in --labels are not chosen again. An existing file is
+    not replaced.
     """
     from youden.runs.run_object import Run
 

@@ -25,7 +25,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return name, command and remaining arguments; an unknown name is a usage error with suggestions."""
+        """Return the name, its command and the arguments after it; an unknown name is a usage error with hints."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
             matches = get_close_matches(name, names, n=3, cutoff=0.5)

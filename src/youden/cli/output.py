@@ -95,7 +95,7 @@ def print_result(
     Parameters
     ----------
     as_json : bool
-        Whether to print `value`; otherwise tables, lines and notes are printed.
+        Whether to print `value`; otherwise the answer, tables, lines and notes are printed.
     value : mapping of str to object
         Result as JSON.
     answer : iterable of str
@@ -419,13 +419,14 @@ def print_judged_run(
     summary : Summary
         Summary of the fitted run.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints only the ranking.
+        "quiet" prints only the ranking; "short" ranking, recommendation, next step and path of the report; "verbose"
+        all results; "json" all facts of the fit as JSON.
     end_reason : str, optional
         Reason why a search ended, printed before the next step.
     changes : sequence of str, optional
-        Changes by an extension; in the short form they replace one warning.
+        Changes by an extension, only for the short form, in which they replace one warning.
     warnings : sequence of str, optional
-        Warnings that are printed before those of the fit.
+        Warnings that are printed before those of the fit; not if "quiet".
     """
     from youden.pipeline.precision import format_next_step
 

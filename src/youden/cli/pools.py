@@ -72,7 +72,8 @@ def generate_command(
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
     ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; AGENTS may set a default. Calls and
-    cost are printed before any request is sent. Run the same command again to resume.
+    cost are printed before any request is sent. Run the same command again to resume. If --out has a pool, it must have
+    the same agents and items, and at most as many responses (--repeats).
 
     With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example
     from an imported cassette.
@@ -235,7 +236,7 @@ def import_command(
                      tvd_mi_individual_examples becomes a run without texts
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
-    not respond are listed. It is an error if more than 1 % of the responses are lost.
+    not respond are listed. It is an error if more than 1 % of the responses are lost, unless --allow-dropped is set.
     """
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)
@@ -337,7 +338,8 @@ def export_command(
     apostrophe and are marked in the column `guarded`; youden removes the apostrophe when it reads the table.
 
     The other formats write a new folder. eee: a run in the schema of Every Eval Ever, one file per agent. hf: a pool or a run as
-    a dataset for the Hugging Face Hub, with a card.
+    a dataset for the Hugging Face Hub, with a card. Existing files are replaced only with --overwrite, and folders
+    never.
     """
     from youden.data.exporters import EXPORTERS
     from youden.data.exporters.export_files import ExportOptions

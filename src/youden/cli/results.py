@@ -51,8 +51,9 @@ def fit_command(
 
     An unfinished run is ranked by the answers so far, and marked as partial.
 
-    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json, and with
-    --labels also labels.json, which measures how well the ranking agrees with the labels.
+    Writes scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
+    with --labels also labels.json, which measures how well the ranking agrees with the labels. rates.parquet is written
+    for 10,000,000 trials or more only with --rates.
     """
     from youden.runs.run_object import Run
 
@@ -106,7 +107,7 @@ def compare_command(
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
     order; --target sets the population of these differences. If two runs contain answers to the same trials, the result also
     lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family (meta.family of the agents of the pool).
+    own family: that in its config or of --family, compared with meta.family of the agents of the pool.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
@@ -317,10 +318,10 @@ def report_command(
 ) -> None:
     """Write the report of RUN, or a part of it.
 
-    Reads the files of a fitted run and prints the path of the file it writes. The formats md (a summary, for example for a pull
-    request) and csv (the ranking) are written to standard output unless --out is set; png and svg contain one figure. --against
-    writes a page with both runs side by side. --labels also writes RUN/labels.json, which later reports include until the ranking
-    changes.
+    Reads the files of a fitted run and prints the path of the file it writes, by default RUN/report.html. The formats
+    md (a summary, for example for a pull request) and csv (the ranking) are written to standard output unless --out is
+    set; png and svg contain one figure. --against writes a page with both runs side by side. --labels also writes
+    RUN/labels.json, which later reports include until the ranking changes.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.summary import Summary

@@ -51,7 +51,8 @@ def links_command(
     """Test how well the additive model fits the scores of RUN.
 
     Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link,
-    raw and per SD of the transformed scores, and the R² of the additive fit.
+    raw and per SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of agents and items
+    show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.link_curl import LinksStudy, compute_partner_share
@@ -141,6 +142,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
 
     Each figure is printed next to that of the paper, and disagreements between the paper and its data are listed. RUNs are
     imported runs; they are identified by the name of the folder from which they were imported: pubmed…, opus…, peer_review….
+    Table 6 needs --judges, runs of several judges on one pool.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.agreement import JudgesStudy

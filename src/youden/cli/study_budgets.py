@@ -154,7 +154,8 @@ def _print_study(
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
     """Compare the additive model with others on held-out cells.
 
-    Reproduces Table 5 of the paper, with fair settings and those of the paper side by side, on the same holdouts and cells.
+    Reproduces Table 5 of the paper, with fair settings and those of the paper side by side, on the same holdouts and
+    cells. --html also writes a page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines
@@ -231,7 +232,7 @@ def budget_command(
 
     Random plans are answered from RUN, which is a dense run, or a pilot from which a dense run is simulated. ρ is the rank
     correlation with the dense ranking. Recall is the fraction of its top 1, 3 and 5 agents that a plan finds. The ceiling is the
-    correlation of the rankings by two random halves of the items.
+    correlation of the rankings by two random halves of the items. The cheapest plan that reaches --goal is stated.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
