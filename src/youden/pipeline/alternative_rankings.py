@@ -330,6 +330,8 @@ class PairedAnswers(NamedTuple):
         Returns
         -------
         PairedAnswers
+            The answers in chunks, and their sums by pair. Those with follow-up trials are None if there are no such
+            trials.
         """
         n_agents = trials.plan.n_agents
         blocks = partial(iter_answers, trials.iter_rates)

@@ -38,6 +38,7 @@ def fit_run(
     Returns
     -------
     FitResult
+        Scores, tables and facts of the fit, as they were written.
 
     Raises
     ------

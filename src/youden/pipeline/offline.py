@@ -255,6 +255,7 @@ def collect_answers_on_ray(
     Returns
     -------
     Verdicts
+        Answers to the whole plan, with its rounds and follow-ups.
 
     Raises
     ------
@@ -313,6 +314,7 @@ def resolve_placement(
     Returns
     -------
     RayPlacement
+        Number of workers, and the CPUs, GPUs and other resources of each.
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)

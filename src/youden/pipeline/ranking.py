@@ -274,6 +274,7 @@ def estimate_abilities(
     Returns
     -------
     Abilities
+        Estimates by position of the agents, NaN for an agent without one, with their covariance.
 
     Raises
     ------

@@ -257,6 +257,7 @@ def write_first_config(
     Returns
     -------
     FirstConfig
+        Paths of config and pool, the pool, and the estimated cost; for an existing config, also what was added.
 
     Raises
     ------

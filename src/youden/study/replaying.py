@@ -171,6 +171,7 @@ def make_recorded_answers(
     Returns
     -------
     RecordedAnswers
+        Answer to each ordered pair of agents on each item, for both trial types; NaN if unknown.
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)

@@ -113,6 +113,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     Returns
     -------
     CalibrationTrials
+        The trials, in order of their kinds, with the kind of each.
 
     Raises
     ------

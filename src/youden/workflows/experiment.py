@@ -85,6 +85,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     Returns
     -------
     Experiment
+        Plan, judge and store, with the expected cost of the new trials.
     """
     new_trials = plan
     if first_new:

@@ -419,6 +419,7 @@ def evaluate_agent(
     Returns
     -------
     GateResult
+        Outcome, difference with its interval, and the calls that a decision needs.
 
     Raises
     ------

@@ -86,6 +86,7 @@ def plan_step(
     Returns
     -------
     PlannedExtension
+        The run with its longer plan, the new trials, and their expected cost.
 
     Raises
     ------

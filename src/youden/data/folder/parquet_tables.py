@@ -63,6 +63,7 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
     Returns
     -------
     pyarrow.Table
+        One column per entry of `columns`, in their order.
     """
     n_rows = next(len(array) for array in values.values() if array is not None)
     arrays = {}

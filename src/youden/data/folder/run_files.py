@@ -241,6 +241,7 @@ class PoolSummary(ReadOnly):
         Returns
         -------
         PoolSummary
+            Ids, digest, number of cells without a response, and mean length of each agent's responses in words.
         """
         item_ids = tuple(item.id for item in pool.items)
         return cls(

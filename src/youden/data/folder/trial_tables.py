@@ -75,6 +75,7 @@ class SplitFields(StrictFile):
         Returns
         -------
         Split
+            Training and held-out cells, bool arrays of this shape, with rule, fraction and seed.
 
         Raises
         ------

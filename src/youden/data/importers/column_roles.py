@@ -97,6 +97,7 @@ def find_roles(
     Returns
     -------
     Roles
+        Columns by role, and those without a role.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 

@@ -81,6 +81,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Returns
     -------
     Instruction
+        Template, system message (None without one), and digest of the file.
 
     Raises
     ------

@@ -105,6 +105,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Returns
     -------
     Generation
+        What is to be generated, and its expected cost. No request has been sent.
 
     Raises
     ------

@@ -165,6 +165,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     Returns
     -------
     Figure
+        Vega-Lite specification with its data, title and note.
     """
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))

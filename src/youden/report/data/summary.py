@@ -166,6 +166,8 @@ class Summary:
         Returns
         -------
         Table
+            Ranks, agent, group (if any agent has one), ability, interval, bar and the other columns of the run, as
+            text.
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
