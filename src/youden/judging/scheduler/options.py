@@ -65,6 +65,8 @@ def make_batch_options(
 ) -> Batching | None:
     """Make the options of batches.
 
+    All other parameters are for the mode "batch", but `poll` is checked in any case.
+
     Parameters
     ----------
     mode : {"calls", "batch"}
@@ -72,7 +74,7 @@ def make_batch_options(
     poll : float, default 30
         Seconds between two requests for the status of batches.
     on_status : callable, optional
-        Called with a line of text for each change.
+        Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
         Where `batch_provider: folder` writes its files.
 

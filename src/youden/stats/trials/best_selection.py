@@ -86,7 +86,7 @@ def select_best(
     differences : Differences
         Differences of the same abilities; they carry the confidence level.
     top : int, default 1
-        Number of agents to select.
+        Number of agents to select, at most `n_agents`. Of equal abilities, those of lower position are selected.
     alpha_fraction : float in (0, 1], default 1
         Fraction of alpha = 1 − level that this interim analysis spends.
     upper_bounds : float array (n_agents, n_agents), optional
@@ -96,7 +96,8 @@ def select_best(
     Returns
     -------
     Choice or None
-        The selection; None if an ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
+        The selected agents, with their regret bound, other candidates and probabilities of being best. None if an
+        ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
 
     Notes
     -----
