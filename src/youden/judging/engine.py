@@ -454,7 +454,7 @@ def _make_verdicts(
     """
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
-    if not run.options.allows_pending:
+    if not run.options.read_only:
         store.remember_served(judge, answers.served.new_names())
 
     usd_calibration = 0.0

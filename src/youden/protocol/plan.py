@@ -339,8 +339,7 @@ def _check_pool_size(pool: Pool) -> None:
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
             f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and "
-            f"{format_count(pool.n_items, 'item')}. "
-            "Add some; a ranking needs at least 3 agents and 2 items.",
+            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items.",
             slug="pool-small",
         )
 

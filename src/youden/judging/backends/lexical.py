@@ -275,7 +275,7 @@ def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
         raise JudgeError(
             f"The lexical judge cannot set its scale: of {paired.size} pairs of responses to the same item that it is fitted on, "
             f"{np.count_nonzero(paired)} share a word that not all items have. "
-            "Add items that at least two agents answered in words, or use another judge.",
+            "Add items to which at least two agents responded in words, or use another judge.",
             slug="lexical-nothing-shared",
         )
 

@@ -128,8 +128,10 @@ class JudgingOptions:
         Cost account of the payments in the store; None to record none.
     stored_only : bool
         Whether nothing is sent; the run then ends if the store does not contain all answers.
+    read_only : bool
+        With `stored_only`: whether the store is opened for reading and not changed.
     allows_pending : bool
-        With `stored_only`: whether trials without a stored outcome are pending instead. The store is not changed.
+        With `stored_only`: whether trials without a stored outcome are pending instead.
     team : WorkerGroup or None
         The other processes that work on the run; None if there are none.
     keys : callable
@@ -145,6 +147,7 @@ class JudgingOptions:
     grace: float = 8.0
     account: str | None = None
     stored_only: bool = False
+    read_only: bool = False
     allows_pending: bool = False
     team: WorkerGroup | None = None
     keys: KeySource = iter_keys
