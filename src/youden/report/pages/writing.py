@@ -366,8 +366,8 @@ def write_as(
         [report-format]: if `kind` is unknown; [report-against]: if `against` is given and `kind` is not "html";
         [unknown-chart]: if the run has no such figure; [pictures-missing]: if a required package is not installed.
     RunFolderError
-        If a file of the run is missing or damaged; [fit-stale], [run-other-plan]: if the run was planned or judged
-        again since it was fitted.
+        If a file of the run is missing or damaged; for "csv" also [fit-stale], [run-other-plan]: if the run was planned
+        or judged again since it was fitted.
     """
     if against is not None and kind != "html":
         raise ConfigError(
