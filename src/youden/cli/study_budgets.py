@@ -313,10 +313,10 @@ def sparsity_command(
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
         if html is not None:
-            from youden.report.charts.studies import sparsity_figures
+            from youden.report.charts.studies import draw_sparsity_figures
             from youden.report.pages.writing import StudyPart as Part
 
-            parts.append(Part(run.name, signature, lines, sparsity_figures(study)))
+            parts.append(Part(run.name, signature, lines, draw_sparsity_figures(study)))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)

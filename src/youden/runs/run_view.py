@@ -284,7 +284,7 @@ class RunView:
             [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
             unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         """
-        from youden.report.pages.gate_output import gate_markdown, render_junit
+        from youden.report.pages.gate_output import render_gate_markdown, render_junit
         from youden.report.pages.writing import write_file
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
@@ -300,7 +300,7 @@ class RunView:
             labels=labelled,
         )
         if markdown is not None:
-            write_file(Path(markdown), gate_markdown(gate))
+            write_file(Path(markdown), render_gate_markdown(gate))
         if junit is not None:
             write_file(Path(junit), render_junit(gate))
         return gate

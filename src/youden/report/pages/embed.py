@@ -107,7 +107,7 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
-    """Draw the ranking of a run in progress.
+    """Draw the figures of a run in progress: its ranking so far.
 
     Parameters
     ----------

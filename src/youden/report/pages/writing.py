@@ -107,9 +107,9 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     figures: dict[str, Json] = {}
     sections = []
     for number, part in enumerate(parts, start=1):
-        part_figures = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
-        figures |= part_figures
-        sections.append((part.name, part.signature, part.summary, list(part_figures)))
+        figures_of_part = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
+        figures |= figures_of_part
+        sections.append((part.name, part.signature, part.summary, list(figures_of_part)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
@@ -185,7 +185,7 @@ def render_markdown(data: ReportData) -> str:
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.selection, run.chances):
+    for sentence in (run.calibration, run.selection, run.p_best_text):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
