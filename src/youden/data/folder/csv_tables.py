@@ -337,7 +337,7 @@ def _open_csv(path: Path) -> Iterator[TextIO]:
 def _format_numbers(values: Floats) -> list[str]:
     """Format numbers with `repr`, once per distinct value.
 
-    values : float array (n,).
+    values : float array (n,)
     """
     bits, index = np.unique(values.view(np.int64), return_inverse=True)
     distinct = np.array([repr(value) for value in bits.view(np.float64).tolist()], dtype=object)

@@ -211,7 +211,7 @@ class ParquetTable(Generic[M]):
         return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
     def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
-        """Read a column of texts as positions in `names`: int32 (n_rows,), −1 for null."""
+        """Read a column of texts as positions in `names`: int32 array (n_rows,), −1 for null."""
         texts = self._read_column(column.name, None, nulls=column.null)
         if not pa.types.is_dictionary(texts.type):
             texts = texts.cast(pa.string()).dictionary_encode()
@@ -237,7 +237,7 @@ class ParquetTable(Generic[M]):
     def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
         """Read a column of hexadecimal digests as an S64 array.
 
-        rows : int array (n,), rows to read; by default all.
+        rows : int array (n,), rows to read; by default all
         """
         column = self._read_column(name, pa.binary(), nulls=False)
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")

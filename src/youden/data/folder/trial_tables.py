@@ -363,7 +363,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
         """Read the request hashes (SHA-256, 64 hexadecimal digits) of some rows.
 
-        rows : int array (n,), positions in the chunk.
+        rows : int array (n,), positions in the chunk
         """
         hashes: list[bytes] = self._table.read_ascii("request_hash", rows).tolist()
         return hashes

@@ -205,9 +205,9 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 
 
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses in an answer, one per turn.
+    """Return the responses in a row of model answers, one response per turn of the conversation.
 
-    `choice` is the position of the choice; it is ignored if the answer has messages instead of choices.
+    `choice` is the position of one of several sampled answers. It is ignored if the row has a list of messages.
     """
     messages = row.get("messages")
     if not isinstance(messages, list):
@@ -229,7 +229,10 @@ def _get_content(turn: Json) -> Json:
 
 
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    """Read files of questions; return the prompt of each turn by the id of its question and its number, from 1."""
+    """Read the prompts in files of questions.
+
+    Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
+    """
     prompts: dict[tuple[str, int], Json] = {}
     for file in files:
         for _, row in read_lines(file, replaced):

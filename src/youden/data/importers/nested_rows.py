@@ -27,9 +27,9 @@ _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "part
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Turn a row with nested objects into a flat one, with a column for each path; conversations become their texts.
+    """Flatten a row: each value in nested objects gets a column named by its path, and conversations become texts.
 
-    `prefix` is put before each path, and objects nested deeper than `depth` stay values.
+    `prefix` is put before each path. Objects that are nested deeper than `depth` remain values.
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
@@ -81,9 +81,9 @@ def _extract_last_question(conversation: Json) -> str | None:
 
 
 def resolve(value: Json) -> Json:
-    """Replace a conversation, the parts of a message, or a reply encoded as JSON by its text.
+    """Return the text of a conversation, of a message in parts, of a reply encoded as JSON, or of a list of one text.
 
-    A list of one text is replaced by the text. Other values are returned unchanged.
+    Other values are returned unchanged.
 
     >>> resolve('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}'), resolve(["a"]), resolve(3)
     ('So.', 'a', 3)
@@ -226,7 +226,7 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
 
 
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Extract the rows from objects by name, which may be columns, records, texts by agent and item, or tables."""
+    """Extract the rows from an object of objects, which may be columns, records, texts by agent and item, or tables."""
     roles = [role for role in map(infer_role, objects) if role in NAMES]
     are_columns = "text" in roles or len(roles) > 1  # as pandas writes them
     if are_columns:

@@ -288,7 +288,7 @@ class PoolBuilder:
         return tuple(notes)
 
     def _describe_lost_items(self) -> list[str]:
-        """Describe the items without a usable response in one sentence; empty if there are none."""
+        """Describe the items without a usable response: a list of one sentence, or an empty list if there are none."""
         lost = [item for item in self._items_refused if item not in self._item_prompts]
         if not lost:
             return []
@@ -299,7 +299,10 @@ class PoolBuilder:
         return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {listed}"]
 
     def _describe_prompt_conflicts(self) -> list[str]:
-        """Describe the responses whose prompt differs from the first one of the item; empty if there are none."""
+        """Describe the responses whose prompt differs from the first prompt of their item.
+
+        Returns a list of one sentence, or an empty list if there are none.
+        """
         if not self._prompt_conflicts:
             return []
         location, item = next(iter(self._prompt_conflicts.items()))
@@ -333,23 +336,27 @@ class PoolBuilder:
         Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
         an agent responded to two of them.
         """
-        for kind, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
-            for first, *variants in group_spelling_variants(ids):
-                partners = [cell[1 - side] for cell in self._responses if cell[side] in (first, *variants)]
+        for kind, position, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
+            for merged_id, *variants in group_spelling_variants(ids):
+                cells = [cell for cell in self._responses if cell[position] in (merged_id, *variants)]
+                partners = [cell[1 - position] for cell in cells]
                 if len(partners) > len(set(partners)):
                     continue
 
-                listed = ", ".join(map(repr, (first, *variants)))
+                listed = ", ".join(map(repr, (merged_id, *variants)))
                 self.add_note(f"{listed} are treated as one {kind}: they differ only by spaces or case")
-                for agent, item in list(self._responses):
-                    if (agent, item)[side] in variants:
-                        merged_cell = (first, item) if kind == "agent" else (agent, first)
+                for agent, item in cells:
+                    if (agent, item)[position] in variants:
+                        merged_cell = (merged_id, item) if kind == "agent" else (agent, merged_id)
                         self._responses[merged_cell] = self._responses.pop((agent, item))
-                for name in variants:
-                    del ids[name]
+                for variant in variants:
+                    del ids[variant]
 
     def _build_pool(self) -> Pool:
-        """Make the pool; repeats are ordered by their numbers or, if a label is not a number, as they were added."""
+        """Make the pool of all added responses.
+
+        The repeats of a cell are ordered by their numbers; if a label is not a number, they stay in the order added.
+        """
         agent_positions = {name: k for k, name in enumerate(self._groups)}
         item_positions = {name: j for j, name in enumerate(self._item_prompts)}
         max_repeats = max(map(len, self._responses.values()))
@@ -403,20 +410,20 @@ class PromptItemIds:
 
 
 def _describe_unaligned(pool: Pool) -> Iterator[str]:
-    """Describe the items that at least one agent did not respond to in one sentence; yield nothing without such items."""
-    missing = ~pool.present
-    unaligned = np.flatnonzero(missing.any(axis=0))
-    if len(unaligned) == 0:
+    """Yield one sentence about the items that lack the response of an agent; yield nothing if there are none."""
+    is_missing = ~pool.present
+    incomplete_items = np.flatnonzero(is_missing.any(axis=0))
+    if len(incomplete_items) == 0:
         return
 
-    examples = []
-    for j in unaligned[:MAX_LISTED]:
-        missing_agents = np.flatnonzero(missing[:, j])[:MAX_LISTED]
+    descriptions = []
+    for j in incomplete_items[:MAX_LISTED]:
+        missing_agents = np.flatnonzero(is_missing[:, j])[:MAX_LISTED]
         agent_ids = ", ".join(f"'{pool.agents[k].id}'" for k in missing_agents)
-        examples.append(f"'{pool.items[j].id}' lacks {agent_ids}")
-    if len(unaligned) > MAX_LISTED:
-        examples.append(f"and {len(unaligned) - MAX_LISTED:,} more")
-    yield f"{len(unaligned):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(examples)}"
+        descriptions.append(f"'{pool.items[j].id}' lacks {agent_ids}")
+    if len(incomplete_items) > MAX_LISTED:
+        descriptions.append(f"and {len(incomplete_items) - MAX_LISTED:,} more")
+    yield f"{len(incomplete_items):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
 
 
 def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:
@@ -454,9 +461,10 @@ def _to_id(value: object) -> str | None:
 
 
 def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
-    """Return the labels of the `n` responses of one row, whose own label is `repeat`.
+    """Return one label for each of the `n` responses in a row, to distinguish repeated responses to an item.
 
-    One response has the label `repeat`. Several are labelled "repeat.1", "repeat.2", …, or 1, 2, … if `repeat` is None.
+    A single response gets the label of the row, `repeat`. Several responses of a row with the label "x" get the labels
+    "x.1", "x.2", …; if the row has no label, they are numbered 1, 2, ….
     """
     if n == 1:
         return [repeat]

@@ -371,7 +371,7 @@ def _join_texts(texts: pa.LargeStringArray) -> memoryview:
 
 
 def _to_int64(values: pa.Array) -> Positions:
-    """Convert whole numbers (n,) without nulls to int64 (n,), through their buffer."""
+    """Convert whole numbers (n,) without nulls to int64 array (n,), through their buffer."""
     numbers = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
