@@ -56,7 +56,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_equal_repeats(pool: Pool) -> Bools:
-    """Return whether all responses in a cell are the same text, bool (n_agents, n_items)."""
+    """Return whether all responses in a cell are the same text, bool array (n_agents, n_items)."""
     texts = np.stack(pool.texts_by_repeat)
     is_equal = np.zeros(texts.shape[1:], dtype=np.bool_)
     for k, j in np.ndindex(*is_equal.shape):
@@ -66,9 +66,11 @@ def _find_equal_repeats(pool: Pool) -> Bools:
 
 
 def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
-    """Compute the variance of log(1 + length) over the repeats of a cell, averaged over an agent's cells, float (n_agents,).
+    """Compute how much the lengths of repeated responses vary: a float array (n_agents,), NaN for an agent without repeats.
 
-    `has_repeats` is a bool array (n_agents, n_items). NaN for an agent without repeats.
+    The result is the variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent.
+
+    has_repeats : bool array (n_agents, n_items)
     """
     shape = (-1, *has_repeats.shape)
     is_present = pool.all_present.reshape(shape)

@@ -179,7 +179,7 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
 def _add_to_normal_equations(sums: _Sums, chunk: PairChunk, agent_weight: Any) -> None:
     """Add the trials of a chunk to `normal` and `right`, in place.
 
-    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group.
+    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
     agent_answers = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
@@ -258,10 +258,11 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage h of each trial, how much its fitted value moves with its own answer: float (n_trials,).
+    """Compute the leverage h of each trial, how much its fitted value moves with its own answer: float array (n_trials,).
 
-    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group; group_weight :
-    float (n_groups,); inverse : float (n_agents, n_agents), pseudo-inverse P of the normal matrix.
+    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    group_weight : float array (n_groups,)
+    inverse : float array (n_agents, n_agents), pseudo-inverse P of the normal matrix
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -291,15 +292,15 @@ class _ResidualComponents:
         self.item_mean = np.full(n_items, np.nan)
 
     def add_items(self, item_mean: Floats) -> None:
-        """Add the means of the next items, float (n_chunk_items,)."""
+        """Add the means of the next items, float array (n_chunk_items,)."""
         end = self._n_added_items + len(item_mean)
         self.item_mean[self._n_added_items : end] = item_mean
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly.
+        """Add the residuals of a chunk, float array (n_trials,), except those of trials that are fitted exactly.
 
-        is_free : bool (n_trials,), False for trials that are fitted exactly.
+        is_free : bool array (n_trials,), False for trials that are fitted exactly
         """
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
@@ -370,7 +371,7 @@ class _ResidualComponents:
 
 
 def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum a column, float (n_trials,), by agent and effect group.
+    """Sum a column, float array (n_trials,), by agent and effect group.
 
     A trial counts for both of its agents. Returns an array (n_agents, n_groups), or a `csr_array` if most of its
     entries would be 0.
@@ -386,7 +387,9 @@ def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
 def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
     """Average the effects of groups over the trials of each item, with the weights of the trials.
 
-    group_effect : float (n_groups,), effect of each group. Returns float (n_items,), NaN for an item without a trial.
+    group_effect : float array (n_groups,), effect of each group
+
+    Returns a float array (n_items,), NaN for an item without a trial.
     """
     item_weight = np.bincount(chunk.item, chunk.weight, chunk.n_items)
     has_trials = item_weight > 0

@@ -308,7 +308,9 @@ def covariance_of_chunks(
 def _independent_covariance(in_mean: Bools) -> Floats:
     """Compute the covariance of independent abilities, measured from the mean of some agents, scaled to variances of 1.
 
-    in_mean : bool array (n_agents,), agents over which the mean is taken. Returns float (n_agents, n_agents).
+    in_mean : bool array (n_agents,), agents over which the mean is taken
+
+    Returns a float array (n_agents, n_agents).
     """
     K = int(in_mean.sum())
     centred = np.eye(len(in_mean)) - np.outer(in_mean, in_mean) / K
@@ -345,8 +347,11 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
     """Estimate the squared effect of a kind of cluster that was not observed yet, see `unseen_effect_square`.
 
-    squares, fourth_powers, n : arrays (n_agents,), the sums Σd² and Σd⁴ of the effects d of each agent's clusters, and
-    the number of these. floor : smallest value of the factor 1 − 3r/n. Returns float (n_agents,).
+    squares, fourth_powers, n : arrays (n_agents,), the sums Σd² and Σd⁴ of the effects d of each agent's clusters,
+        and the number of these
+    floor : smallest value of the factor 1 − 3r/n
+
+    Returns a float array (n_agents,).
     """
     # r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r)
     has_effect = squares > n * _NO_INFLUENCE**2

@@ -233,8 +233,11 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
 def _fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
     """Add an interval to a correlation, by Fisher's transform: tanh(atanh(value) ± z·√variance).
 
-    variance : variance of atanh(value). n : number of agents. method : name of the formula of the variance. There is no
-    interval for fewer than 5 agents, and for a correlation of ±1.
+    variance : variance of atanh(value)
+    n : number of agents
+    method : name of the formula of the variance
+
+    There is no interval for fewer than 5 agents, and for a correlation of ±1.
     """
     if n < _MIN_AGENTS_FISHER:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
@@ -252,7 +255,7 @@ def normal_quantile(level: float) -> float:
 
 
 def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None:
-    """Check that two arrays, float (n_agents,), can be correlated.
+    """Check that two arrays, float array (n_agents,), can be correlated.
 
     Raises StatisticsError [level], [metric-shape], [metric-missing] or [metric-constant] otherwise.
     """

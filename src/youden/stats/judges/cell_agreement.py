@@ -170,23 +170,25 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     if a.shape != b.shape or a.ndim != 2:
         raise shape_error(a, b)
     has_both = ~(np.isnan(a) | np.isnan(b))
-    rho_by_item = []
-    for j in range(a.shape[1]):
-        has_values = has_both[:, j]
-        rho_by_item.append(_rho(a[has_values, j], b[has_values, j]))
-    valid_rho = np.array([rho for rho in rho_by_item if not np.isnan(rho)])
     overall = _overall_correlation(a, b, has_both, level=level)
-    within_items = _mean_rho(valid_rho, level=level)
-    return CellCorrelation(overall, within_items, int(has_both.sum()), len(valid_rho))
+
+    item_rhos = []
+    for j in range(a.shape[1]):
+        agents = has_both[:, j]
+        rho = _rho(a[agents, j], b[agents, j])
+        if not np.isnan(rho):
+            item_rhos.append(rho)
+    within_items = _mean_rho(np.array(item_rhos), level=level)
+    return CellCorrelation(overall, within_items, int(has_both.sum()), len(item_rhos))
 
 
 def _rho(a: Floats, b: Floats) -> float:
-    """Compute Spearman's ρ of two arrays, float (n,); NaN for fewer than 3 values, or if an array is constant."""
+    """Compute Spearman's ρ of two arrays, float array (n,); NaN for fewer than 3 values, or if an array is constant."""
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 
 def _mean_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of items, float (n_items,), with an interval by Student's t.
+    """Average the correlations of items, float array (n_items,), with an interval by Student's t.
 
     There is no interval for fewer than 3 items, or if all correlations are equal.
     """
@@ -201,9 +203,9 @@ def _mean_rho(rhos: Floats, *, level: float) -> Metric:
 
 
 def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
-    """Correlate all cells of two matrices, float (n_agents, n_items), with an interval from a jackknife over items.
+    """Correlate all cells of two matrices, float array (n_agents, n_items), with an interval from a jackknife over items.
 
-    `has_both`, bool (n_agents, n_items), selects the cells. Of more than 50 items, groups of items are left out in turn.
+    `has_both`, bool array (n_agents, n_items), selects the cells. Of more than 50 items, groups of items are left out in turn.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _rho(value_a, value_b)

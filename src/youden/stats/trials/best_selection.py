@@ -152,12 +152,13 @@ def select_best(
 def _selection_adjusted_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute how far the bounds of an agent's interval are below and above its estimate, if it was selected.
+    """Compute the distances of the interval bounds of a selected agent below and above its estimate.
 
-    agent : position of the agent with the highest estimate among `n_candidates` agents.
+    agent : position of the agent, which was selected as the one with the highest estimate of `n_candidates` agents
     """
     p_upper = (1 + level) / 2
-    df, std_error = covariance.df[agent], float(covariance.std_error[agent])
+    df = covariance.df[agent]
+    std_error = float(covariance.std_error[agent])
     t_low = float(stdtrit(df, p_upper ** (1 / n_candidates)))
     t_high = float(stdtrit(df, p_upper))
     return t_low * std_error, t_high * std_error
@@ -235,8 +236,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _dunnett_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute Dunnett's quantile for each agent as the control, transformed to Student's t of each other agent.
 
-    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom. Returns float (n_agents, n_agents):
-    row k has the control k, and column i has the degrees of freedom of agent i.
+    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
+
+    Returns a float array (n_agents, n_agents): row k has the control k, and column i has the degrees of freedom of agent i.
     """
     # quantiles for a few standard errors of the control, transformed to Student's t with the same tail probability
     sizes = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
@@ -315,9 +317,9 @@ def next_allocation(
 
 
 def _agent_std_errors(differences: Differences) -> Floats:
-    """Find a standard error e_i for each agent such that √(e_i² + e_k²) is about that of the difference of i and k.
+    """Split the standard errors of differences among agents, as if agents were independent: float array (n_agents,).
 
-    This treats agents as independent. Returns float (n_agents,).
+    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
     """
     K = len(differences.std_error)
     difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
@@ -335,17 +337,19 @@ def _agent_std_errors(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret.
 
-    ability : float (n_agents,), without NaN; differences : of the same abilities, all of which can be compared. Returns
-    posterior probabilities, float (n_agents,), with sum 1, and the posterior mean of the best ability minus that of the
-    agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without sampling
-    error, agents with the highest ability share the probability equally.
+    ability : float array (n_agents,), without NaN
+    differences : of the same abilities, all of which can be compared
+
+    Returns posterior probabilities, float array (n_agents,), with sum 1, and the posterior mean of the best ability minus
+    that of the agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without
+    sampling error, agents with the highest ability share the probability equally.
     """
     std_error = _agent_std_errors(differences)
     if not std_error.any():
         is_first = ability == ability.max()
         return np.asarray(is_first / is_first.sum()), 0.0
 
-    grid, posterior = _posterior_grid(ability, std_error)
+    grid, posterior = _estimate_posteriors(ability, std_error)
     cumulative = np.cumsum(posterior, axis=1)
     tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
@@ -388,7 +392,7 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
 
     # mean difference from the selected agents, which is the ability relative to their mean
     ability = np.nansum(among_selected.value, axis=1) / len(agents)
-    grid, posterior = _posterior_grid(ability, std_error)
+    grid, posterior = _estimate_posteriors(ability, std_error)
     posterior_mean = posterior @ grid
     bias[agents] = ability - posterior_mean
     return bias
@@ -419,11 +423,12 @@ def reliability(differences: Differences) -> float:
     return max(1 - error_variance / variance, 0.0)
 
 
-def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
+def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
     """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
-    ability, std_error : float arrays (n_agents,), not all errors 0. Returns the grid of abilities, float (n_grid,), and
-    the posterior probabilities, float (n_agents, n_grid).
+    ability, std_error : float arrays (n_agents,), not all errors 0
+
+    Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 
     The prior starts as N(θ̄, τ²), with τ² the variance of the estimates beyond their errors, but at least half the
     standard error that this variance has if all abilities are equal. A few EM steps adapt its shape. With many steps it
@@ -457,9 +462,10 @@ def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]
 def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     """Compute the `level` quantile of the largest standardised difference between a control and the other agents.
 
-    sizes : float array (n_sizes,), standard errors √v_k of the control for which to compute it; std_error : float array
-    (n_agents,), those of all agents, which are independent. Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over
-    the other agents i, float (n_sizes,).
+    sizes : float array (n_sizes,), standard errors √v_k of the control for which to compute it
+    std_error : float array (n_agents,), those of all agents, which are independent
+
+    Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over the other agents i, float array (n_sizes,).
     """
     K = len(std_error)
     total_variance = sizes[:, None] ** 2 + std_error**2
@@ -478,7 +484,7 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for K − 1
     one_comparison = np.full(len(sizes), ndtri(level))
     bonferroni = np.full(len(sizes), -ndtri((1 - level) / (K - 1)))
-    return _invert(cdf, one_comparison, bonferroni, level)
+    return _bisect(cdf, one_comparison, bonferroni, level)
 
 
 def _range_quantile(K: int, level: float) -> float:
@@ -497,13 +503,13 @@ def _range_quantile(K: int, level: float) -> float:
 
     one_comparison = np.full(1, ndtri(level))
     bonferroni = np.full(1, -ndtri((1 - level) / (K * (K - 1))))
-    return float(_invert(cdf, one_comparison, bonferroni, level)[0])
+    return float(_bisect(cdf, one_comparison, bonferroni, level)[0])
 
 
-def _invert(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
+def _bisect(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
     """Find the arguments between `low` and `high` at which an increasing function is `level`, by bisection.
 
-    low, high : float arrays (n,), bounds of the arguments; `cdf` takes and returns such arrays.
+    low, high : float arrays (n,), bounds of the arguments; `cdf` takes and returns such arrays
     """
     for _ in range(_N_BISECTIONS):
         mid = (low + high) / 2

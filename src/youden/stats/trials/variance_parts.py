@@ -142,7 +142,7 @@ class VarianceComponents:
         """Set the factors of the components.
 
         A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and trial t the weight base_t in the mean ability θ̄.
-        `responses` holds the number of the response that each side shows, int (n_trials,) each.
+        `responses` holds the number of the response that each side shows, int array (n_trials,) each.
         """
         n_trials = np.bincount(np.append(first, second), minlength=n_agents)
         has_trials = n_trials > 0
@@ -179,14 +179,17 @@ class VarianceComponents:
 def _squared_weights(
     first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
 ) -> tuple[float, float]:
-    """Sum the squared weights that units have in the distance of an ability from the mean ability.
+    """Sum the squared weights of all units in the distance of an ability from the mean ability, averaged over agents.
 
-    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials.
+    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials. The sum
+    is the coefficient of a variance component: of the variance between units in the variance of an ability.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial. first, second : int arrays
-    (n_trials,), agents of the trial. w : float (n_agents,), weight of each of its trials in an agent's ability. base :
-    float (n_trials,), weight of each trial in the mean ability. Returns the sum of squared weights, and the share of
-    the agent's own units in it, both averaged over agents.
+    first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial
+    first, second : int arrays (n_trials,), agents of the trial
+    w : float array (n_agents,), weight of each of its trials in an agent's ability
+    base : float array (n_trials,), weight of each trial in the mean ability
+
+    Returns the sum of squared weights, and the share of the agent's own units in it, both averaged over agents.
     """
     n_agents = len(w)
     units = np.append(first_unit, second_unit)
@@ -228,9 +231,12 @@ def _variance_interval(value: float, std_error: float, t: float) -> Part:
 
 
 def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
-    """Return whether some agents have several responses to an item, and some responses are shown more than once.
+    """Return whether the variance of responses can be estimated.
 
-    first, second, item : int arrays (n_trials,). responses : number of the response on either side, such arrays.
+    It can if some agents have several responses to an item, and if some responses are shown more than once.
+
+    first, second, item : int arrays (n_trials,)
+    responses : number of the response on either side, such arrays
     """
     agents = np.append(first, second).astype(np.int64)
     response_numbers = np.append(*responses).astype(np.int64)
@@ -253,8 +259,8 @@ def _sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squared residuals by cell, by response (if given) and by trial, and their expectations.
 
-    A cell is an agent on an item. Returns the sums of each item, float (n_items, n_components), and the coefficients of
-    the variance components in their expectations, float (n_items, n_components, n_components).
+    A cell is an agent on an item. Returns the sums of each item, float array (n_items, n_components), and the coefficients of
+    the variance components in their expectations, float array (n_items, n_components, n_components).
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
@@ -276,7 +282,7 @@ def _sums_of_squares(
 def _select_items(item: Ids, max_items: int) -> list[Positions]:
     """Group the rows of trials by item, for the items with several trials: a list of int64 arrays.
 
-    item : int (n_trials,). If there are more than `max_items` such items, a random sample of them is returned.
+    item : int array (n_trials,). If there are more than `max_items` such items, a random sample of them is returned.
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
@@ -288,9 +294,9 @@ def _select_items(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Count the units of each trial of one item, and subtract the means over the trials: float (n_trials, n_units).
+    """Count the units of each trial of one item, and subtract the means over the trials: float array (n_trials, n_units).
 
-    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response.
+    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -304,8 +310,9 @@ def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _expectations(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    designs : centred design matrices Z, float (n_trials, n_units), one for each component but the residual variance.
-    Returns float (n_components, n_components): rows are sums of squares, columns are components.
+    designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
+
+    Returns a float array (n_components, n_components): rows are sums of squares, columns are components.
     """
     # E Σ(Z_aᵀe)² has the coefficients ‖Z_aᵀZ_b‖² of component b and ‖Z_a‖² of the residual variance; E Σe² has ‖Z_b‖²
     # and n − 1 for n trials
@@ -322,9 +329,11 @@ def _expectations(designs: list[Floats], n_trials: int) -> Floats:
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
     """Estimate the variance components by setting sums of squares equal to their expectations.
 
-    squares : float (n_items, n_components), sums of squares of each item; expectations : float (n_items, n_components,
-    n_components), coefficients of the components in them. Returns the estimates from all items, float (n_components,),
-    and those without each item, float (n_items, n_components).
+    squares : float array (n_items, n_components), sums of squares of each item
+    expectations : float array (n_items, n_components, n_components), coefficients of the components in them
+
+    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
+    n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
@@ -340,7 +349,9 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
 def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     """Compute the standard errors of estimates, and the .975 quantiles of Student's t for their intervals.
 
-    jackknife : float (n_items, n_components), estimates without each item. Returns two float arrays (n_components,).
+    jackknife : float array (n_items, n_components), estimates without each item
+
+    Returns two float arrays (n_components,).
     """
     n_items = len(jackknife)
     squares = (jackknife - jackknife.mean(axis=0)) ** 2
@@ -358,8 +369,11 @@ def _pair_component(
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
 
-    first, second, item : int arrays (n_trials,); residual : float (n_trials,); ability_variance : sampling variance of
-    an ability. Returns None if there are fewer than 2 products of a pair's residuals per agent.
+    first, second, item : int arrays (n_trials,)
+    residual : float array (n_trials,)
+    ability_variance : sampling variance of an ability
+
+    Returns None if there are fewer than 2 products of a pair's residuals per agent.
     """
     # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
@@ -370,7 +384,7 @@ def _pair_component(
     n = np.bincount(index).astype(np.float64)
 
     def sum_products(column: Floats) -> Floats:
-        """Sum, for each pair, twice the products of values on different items: float (n_agents, n_agents)."""
+        """Sum, for each pair, twice the products of values on different items: float array (n_agents, n_agents)."""
         square_of_sum = np.bincount(pair, column, n_agents**2) ** 2
         products = square_of_sum - np.bincount(pair, column**2, n_agents**2)
         return np.asarray(products.reshape(n_agents, n_agents))
