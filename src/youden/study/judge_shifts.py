@@ -182,10 +182,11 @@ class JudgeShifts:
 
 
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
-    """List the shift of each agent, ordered by p-value."""
+    """List the shift of each agent under the second judge, the smallest p-value first."""
     alpha = 1 - shift.level
+    order = np.argsort(shift.curve.p_value, kind="stable")
     agent_shifts = []
-    for row in np.argsort(shift.curve.p_value, kind="stable").tolist():
+    for row in order.tolist():
         agent_shift = AgentShift(
             agent=aligned.agent_ids[shift.agents[row]],
             shift=float(shift.shift[row]),
@@ -203,26 +204,30 @@ def _compute_family_shifts(
 ) -> tuple[FamilyShift, ...]:
     """Compute the shift of each family of agents, with p-values that are adjusted by Holm's method.
 
-    A family that contains all agents is left out. `judge_families` maps each judge to its own family, or to None.
+    A family that contains all agents is left out.
+
+    judge_families : judge → its own family, or None
     """
     names = [aligned.families[agent] for agent in shift.agents]
     keys = [_normalize(name) for name in names]
-    tested_families = {_normalize(family) for family in judge_families.values()} & set(keys)
-    n_tested = len(tested_families - {None})
+    keys_of_judges = {_normalize(family) for family in judge_families.values()}
+    n_tested = len({key for key in keys if key is not None and key in keys_of_judges})
     # the tests of the judges' own families share ALPHA; they are one-sided, and intervals are two-sided
     level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
 
-    families: list[FamilyShift] = []
+    family_shifts: list[FamilyShift] = []
     for key in sorted({key for key in keys if key}):
         is_member = np.array([agent_key == key for agent_key in keys])
         if is_member.all():
             continue
         name = str(names[keys.index(key)])
-        families.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
-    if not families:
+        family_shifts.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
+    if not family_shifts:
         return ()
-    p_holm = holm(np.array([family.p_value for family in families])).tolist()
-    return tuple(replace(family, p_holm=p) for family, p in zip(families, p_holm, strict=True))
+
+    p_values = np.array([family_shift.p_value for family_shift in family_shifts])
+    adjusted = zip(family_shifts, holm(p_values).tolist(), strict=True)
+    return tuple(replace(family_shift, p_holm=p_holm) for family_shift, p_holm in adjusted)
 
 
 def _compute_family_shift(
@@ -329,10 +334,13 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return True if a nonlinear relation between the judges cannot explain the shift.
+    """Return whether a preference of the judge can be distinguished from a nonlinear relation between the judges.
 
-    `curve_range` has the lowest and the highest shift that such a relation may cause. A family that is not clustered and
-    whose interval contains 0 shows no preference, however unreliable the abilities are.
+    A family that is not clustered, and whose interval contains 0, shows no preference, however unreliable the abilities
+    are.
+
+    is_clustered : whether the agents of the family have similar abilities
+    curve_range : lowest and highest shift that a nonlinear relation may cause
     """
     if curve_range == (0.0, 0.0) or _get_side(estimate, curve_range) != 0:
         return True

@@ -355,9 +355,11 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 
 
 def _shrink(value: Floats, std_error: Floats) -> Floats:
-    """Shrink estimates towards their mean by the root of their reliability, and replace NaN by the mean.
+    """Shrink estimates towards their mean, so that their variance is that of the true values; NaN becomes the mean.
 
-    `value` and `std_error` are float arrays (n,). The reliability is 1 − mean SE² / variance, at least 0.
+    Distances from the mean are multiplied by √reliability, with the reliability 1 − mean SE² / variance, at least 0.
+
+    value, std_error : float array (n,)
     """
     variance = float(np.nanvar(value))
     reliability = max(0.0, 1 - float(np.mean(std_error**2)) / variance) if variance > 0 else 0.0
