@@ -112,7 +112,10 @@ class Outcomes:
             self.store.pay(self.account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
-        """End a call with an answer. The run ends if the first answers lack log-probabilities that the judge needs."""
+        """End a call with an answer, and store and report it.
+
+        The run ends if the first answers lack log-probabilities that the judge needs.
+        """
         if self._lacks_logprobs(completion):
             self.stop.record_failure(self._make_logprobs_error, n_requests=len(self.work))
         else:
@@ -163,7 +166,7 @@ class Outcomes:
             self._store(*self._early_failures.pop())
 
     def _give_up(self, call: Call, error: CallError) -> None:
-        """End a call with a failure; it is stored later if no call was answered yet."""
+        """End a call with a failure, and report it; the failure is stored at once only if another call was answered."""
         if self.backend.live:
             self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)

@@ -81,14 +81,14 @@ class ProgressLog:
         self.write_event("stop")
 
     def advance(self, n: int, *, missing: str = "answered", usd: float = 0.0, stored: bool = False) -> None:
-        """Report that trials are done.
+        """Report to the progress display that trials have ended, with or without an answer.
 
         Parameters
         ----------
         n : int
             Number of trials.
         missing : str, default "answered"
-            Why these trials have no answer; "answered" if they have one.
+            Reason why these trials have no answer; "answered" if they have one.
         usd : float, default 0
             Cost of the call.
         stored : bool, default False
