@@ -180,7 +180,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the decompressed size of each row in bytes, int64 (n_rows,)."""
+    """Return the decompressed size of each row in bytes, int64 array (n_rows,)."""
     if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
         sizes = np.append(_compute_text_sizes(column.dictionary), 0)
         indices = column.indices.fill_null(len(sizes) - 1) if column.null_count else column.indices
@@ -192,7 +192,7 @@ def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _compute_text_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the size of each text in bytes, int64 (n_rows,).
+    """Return the size of each text in bytes, int64 array (n_rows,).
 
     The sizes are differences of offsets, because importing `pyarrow.compute` takes as long as reading a small table.
     """

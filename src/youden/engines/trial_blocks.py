@@ -101,15 +101,15 @@ class ItemChunk(NamedTuple):
 
     @property
     def answered(self) -> Bools:
-        """Whether a trial has an answer: bool (n_trials,)."""
+        """Whether a trial has an answer: bool array (n_trials,)."""
         return ~np.isnan(self.answer)
 
     def count_by_agent(self, n_agents: int) -> Positions:
-        """Count the trials in which each agent takes part, as int (n_agents,)."""
+        """Count the trials in which each agent takes part, as int array (n_agents,)."""
         return np.bincount(np.append(self.first, self.second), minlength=n_agents)
 
     def where(self, rows: Bools) -> ItemChunk:
-        """Select trials by a mask, bool (n_trials,)."""
+        """Select trials by a mask, bool array (n_trials,)."""
         return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[2:]})
 
     def split(self, n_chunks: int) -> Iterator[ItemChunk]:
@@ -368,8 +368,9 @@ class TrialsByItem:
     def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the first item of each chunk and the first one after it.
 
-        A chunk consists of whole partitions; a partition holds all trials on some consecutive items. kinds : kinds of
-        trials that will be read, of "paired", "independent" and "follow-up".
+        A chunk consists of whole partitions; a partition holds all trials on some consecutive items.
+
+        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
@@ -390,7 +391,7 @@ class TrialsByItem:
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : kinds of trials to use, of "paired", "independent" and "follow-up".
+        kinds : kinds of trials to use, of "paired", "independent" and "follow-up"
         """
         split = self.plan.split
         items = slice(start, stop)
@@ -426,9 +427,11 @@ class TrialsByItem:
     def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
         """Compute true- and false-positive rates of each ordered pair of agents on each item of a chunk.
 
-        paired : columns of the paired trials, with items numbered from 0. independent : the same of the independent
-        trials, or None if all pairs share one false-positive rate, which is then NaN here. items : positions of the
-        items in the run. is_repeated : whether a pair may have several paired trials on an item.
+        paired : columns of the paired trials, with items numbered from 0
+        independent : the same of the independent trials, or None if all pairs share one false-positive rate, which is
+            then NaN here
+        items : positions of the items in the run
+        is_repeated : whether a pair may have several paired trials on an item
         """
         if is_repeated or independent is not None:
             return self._average_by_pair(paired, independent, items)
@@ -454,8 +457,9 @@ class TrialsByItem:
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
         """Compute the mean answer to the paired and to the independent trials of each ordered pair on each item.
 
-        paired : columns of the paired trials, with items numbered from 0. independent : the same of the independent
-        trials, or None if all pairs share one false-positive rate. items : positions of the items in the run.
+        paired : columns of the paired trials, with items numbered from 0
+        independent : the same of the independent trials, or None if all pairs share one false-positive rate
+        items : positions of the items in the run
         """
         trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
         answer = paired["answer"]
@@ -498,7 +502,7 @@ class TrialsByItem:
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], used: Bools) -> None:
         """Add answered independent trials to the totals by item, and to those by step and kind of block.
 
-        used : bool (n_rows,), rows to add.
+        used : bool array (n_rows,), rows to add
         """
         first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
         may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
@@ -550,8 +554,9 @@ class TrialsByItem:
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append some trials to the partitions of their items.
 
-        kind : "paired", "follow-up" or "independent". columns : columns of a chunk of rows. mask : bool (n_rows,), rows
-        to append.
+        kind : "paired", "follow-up" or "independent"
+        columns : columns of a chunk of rows
+        mask : bool array (n_rows,), rows to append
         """
         # sort the rows by partition; rows of one partition keep their order
         rows = np.flatnonzero(mask)
@@ -613,8 +618,9 @@ class TrialsByItem:
     def _read(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition. Returns arrays
-        (n_trials,) by the names of the fields in `_trial_dtype`.
+        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition.
+
+        Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
         """
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]

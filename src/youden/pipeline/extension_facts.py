@@ -29,8 +29,9 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
-    `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials
-    again, because its answers have no request hashes.
+    trials : all trials of the run
+    after : abilities by all trials
+    answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes
     """
     plan = trials.plan
     steps = get_extensions(plan).steps
@@ -173,7 +174,7 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
 
 
 def _describe_changes(facts: ExtensionFacts) -> str:
-    """State how many abilities of earlier agents changed, and which one changed the most."""
+    """State in one sentence how many abilities of earlier agents changed, and which one changed the most."""
     change_by_agent = {
         change.agent: change.after - change.before
         for change in facts.agent_changes

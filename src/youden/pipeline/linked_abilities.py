@@ -46,9 +46,9 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift mean answers so that their mean over agents is the mean answer on the first `n_items` items.
+    """Shift abilities so that their mean over agents is the mean answer on the items of the first plan.
 
-    These are the items of the first plan; an extension may have added others.
+    n_items : number of items of the first plan; those after them were added by extensions
     """
     if trials.plan.n_items == n_items:
         return abilities
@@ -141,7 +141,8 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
     """Replace the abilities and covariances of some anchors by those from before the extension.
 
-    `unchanged`, int array, holds the positions of these anchors.
+    anchors : abilities before the extension, with false-positive rates that are not subtracted yet
+    unchanged : int array, positions of the anchors to replace
     """
     before = anchors.with_rates_subtracted()
     ability = abilities.ability.copy()
@@ -166,9 +167,11 @@ def _iter_influence(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    Its argument `keep_anchors` is whether the influence on anchors is only that through their complete blocks.
-    `weights` are two float arrays (n_agents,): the fractions of an agent's trials that are in complete blocks, and that
-    are linking trials. The influence of an item is the weighted mean of its influence through both.
+    The influence of an item is the weighted mean of its influence through trials in complete blocks and through linking
+    trials. The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks
+    only.
+
+    weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
@@ -250,9 +253,9 @@ def _covariance_over_items(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return `base` with the rows, columns and degrees of freedom of some agents replaced by those of `source`.
+    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
 
-    `agents`, int array, holds the positions of these agents.
+    agents : int array, positions of these agents
     """
     covariance, df = base.covariance.copy(), base.df.copy()
     covariance[agents] = source.covariance[agents]
@@ -269,12 +272,14 @@ def _combine_variances(
     *,
     factor: float,
 ) -> CentredCovariance:
-    """Combine the variances of complete blocks and linking trials, neglecting the covariances between them.
+    """Combine the variances of complete blocks and of linking trials, and neglect the covariances between both.
 
-    `block_weight` and `linked_weight`, float arrays (n_agents,), are the fractions of an agent's trials that are in
-    complete blocks, and that are linking trials. An effect, multiplied by `factor`, is a difference in ability.
+    block_weight, linked_weight : float array (n_agents,), fractions of an agent's trials in complete blocks, and of linking
+        trials
+    factor : ratio of a difference in ability to a difference of effects
     """
-    n_anchors, n_agents = len(anchor_covariance.df), len(block_weight)
+    n_anchors = len(anchor_covariance.df)
+    n_agents = len(block_weight)
 
     # complete blocks: C_ik · w_i · w_k for anchors i and k
     anchor_weight = block_weight[:n_anchors]

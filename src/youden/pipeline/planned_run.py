@@ -167,7 +167,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     if config.resolved is not None and config.resolved.pool == pools[0].digest:
         budget = config.resolved.budget
     if budget is None and config.calls is None and design == Adaptive.name:
-        budget = _affordable_calls(config, pools[0], design, options)
+        budget = _estimate_affordable_calls(config, pools[0], design, options)
     plan = make_plan(
         pools[0],
         design=design,
@@ -202,10 +202,10 @@ _PLANNED_CAP_FRACTION = 0.9
 """Fraction of the cost cap that a search plans to spend, because the actual cost of calls may exceed the estimate."""
 
 
-def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, at most those of the dense design, which makes all comparisons.
+def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
+    """Estimate how many calls the cost cap pays for, at most as many as the dense design, which makes all comparisons.
 
-    None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
+    Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -222,9 +222,9 @@ def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mappi
 
 
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
-    """Extend a plan by the steps of a config; `pools` holds the pool of each step.
+    """Extend a plan by the steps of a config, each of which adds agents, items, repeats (further responses) or calls.
 
-    A step adds agents, items, repeats (further responses) or calls.
+    pools : pool of each step
     """
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
@@ -367,7 +367,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
-    """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
+    """Suggest the command that continues a run with a search for the best agents, if it sampled all agents equally.
 
     Returns the beginning of a sentence, to which "another name or --out for this run" is appended. Empty if the config
     does not ask for a search, if the run is one already, or if it has no fit.
@@ -433,7 +433,12 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 
 
 def _is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Return whether answers of the recorded judge can be those of `judge`; a replay can have answers of any judge."""
+    """Return whether recorded answers may have been given by a judge.
+
+    A replay may have given the answers of any judge. A jury is compared judge by judge.
+
+    recorded : description of the judge that is stored with the answers
+    """
     if judge.backend == REPLAY:
         return True
     if judge.judges:

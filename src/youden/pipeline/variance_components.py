@@ -252,15 +252,22 @@ def _interval_components(
 
 
 def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List the variances of the judge's answers to repeated comparisons, which are part of the calls' variance."""
+    """List two components of the variance of calls: how the judge's answer varies if it is asked again.
+
+    The first is for the same order of the texts, the second for the other order. `run` is the name of the run, for the
+    command that measures an unknown component.
+    """
+    same_order, other_order = _repeated_answer_variances(result)
+    variances = {"asked again": same_order, "asked in the other order": other_order}
     parts = []
-    titles = ("asked again", "asked in the other order")
-    for title, variance in zip(titles, _repeated_answer_variances(result), strict=True):
-        part, measure = None, f"youden calibrate {run}"
+    for title, variance in variances.items():
+        part = None
+        command = f"youden calibrate {run}"
         if variance is not None:
-            value = variance * components.residual_factor
-            part, measure = Part(value, value, value), ""
-        parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=measure, in_interval=False))
+            ability_variance = variance * components.residual_factor
+            part = Part(ability_variance, ability_variance, ability_variance)
+            command = ""
+        parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=command, in_interval=False))
     return parts
 
 
@@ -276,16 +283,21 @@ def _outside_components(
 ) -> list[ComponentFacts]:
     """List the components that the intervals do not contain: another judge, and another pool of partners.
 
-    `judges` is the variance between judges, None if it is unknown; `run` is the name of the run, for the command that
-    measures it; `n_agents` is the number of agents with an ability.
+    judges : variance between judges; None if it is unknown
+    run : name of the run, for the command that measures an unknown component
+    n_agents : number of agents with an ability
     """
-    judge_part, judge_command = None, f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+    judge_part = None
+    judge_command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
     if judges is not None:
-        judge_part, judge_command = Part(judges.variance, judges.low, judges.high), ""
+        judge_part = Part(judges.variance, judges.low, judges.high)
+        judge_command = ""
 
-    partner_part, partner_command = None, "more calls, so that pairs of agents meet on several items"
+    partner_part = None
+    partner_command = "more calls, so that pairs of agents meet on several items"
     if components.pair is not None:
-        partner_part, partner_command = components.pair.times(1 / max(n_agents - 2, 1)), ""
+        partner_part = components.pair.times(1 / max(n_agents - 2, 1))
+        partner_command = ""
         if np.isnan(partner_part.low):  # too few agents for an interval
             partner_part = Part(partner_part.value, partner_part.value, partner_part.value)
     return [
@@ -313,7 +325,10 @@ def _summarize_components(
 ) -> str:
     """Name the largest component in one sentence, and state what narrows the intervals most.
 
-    `in_interval` begins with the components items, responses and calls.
+    in_interval : components that the intervals contain, first those of items, responses and calls
+    error_variance : sum of these components
+    agent_variance : variance between agents
+    judges : variance between judges; None if it is unknown
     """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
@@ -346,11 +361,12 @@ def _component_variance(part: ComponentFacts) -> float:
 
 
 def _format_row(part: ComponentFacts, total: float) -> list[str]:
-    """Format a line of the table; `total` is the variance that the intervals contain."""
+    """Format one component as a row of the table; `total` is the variance that the intervals contain."""
     variance = part.ability_variance
     if variance is None:
         return [part.name, "unknown", "", "", ""]
-    low, sd, high = (max(value, 0.0) ** 0.5 for value in (variance.low, variance.value, variance.high))
+    variances = (variance.low, variance.value, variance.high)
+    low, sd, high = (max(value, 0.0) ** 0.5 for value in variances)
     fraction = max(variance.value, 0.0) / total
     if part.name.startswith("of these"):
         share = f"({fraction:.0%})"

@@ -193,8 +193,11 @@ _ABSENT = -1
 def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
     """Assign to the responses of each cell their places in a cycle, which begins with a random one.
 
-    A cell is an agent on an item. cell_codes : int64 array (n_cells,), see `_cell_codes`. Returns the places, int64 array
-    (n_cells, n_responses), from 0, and −1 for responses that a cell does not have.
+    A cell is an agent on an item.
+
+    cell_codes : int64 array (n_cells,), see `_cell_codes`
+
+    Returns the places, int64 array (n_cells, n_responses), from 0, and −1 for responses that a cell does not have.
     """
     agent, item = np.divmod(cell_codes // 2, pool.n_items)
     n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
@@ -209,8 +212,10 @@ def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
 def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
     """Choose for each text the response that its cell has shown least often; of several, the one with the first turn.
 
-    cell : int array (n_texts,), cell of each text. turn, n_shown : int arrays (n_cells, n_responses), turn of each
-    response, −1 if the cell does not have it, and how often the cell has shown it; `n_shown` is updated in place.
+    cell : int array (n_texts,), cell of each text
+    turn, n_shown : int arrays (n_cells, n_responses), turn of each response, −1 if the cell does not have it, and how
+        often the cell has shown it; `n_shown` is updated in place
+
     Returns the responses, int32 array (n_texts,), from 0.
     """
     n_responses = turn.shape[1]

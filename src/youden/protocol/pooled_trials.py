@@ -207,10 +207,12 @@ def _draw_different_items(
 
     Pairs for which no new comparison is found are left out.
 
-    first, second : int64 array (n_pairs,), the agents; eligible : bool array (n_agents, n_items), cells that may be
-    used; codes : int64 array, codes of the comparisons so far (see `_comparison_codes`). Returns the comparisons (item,
-    first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and whether each pair has one, bool
-    array (n_pairs,).
+    first, second : int64 array (n_pairs,), the agents
+    eligible : bool array (n_agents, n_items), cells that may be used
+    codes : int64 array, codes of the comparisons so far (see `_comparison_codes`)
+
+    Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
+    whether each pair has one, bool array (n_pairs,).
     """
     # eligible items of all agents, one agent after the other; those of an agent begin at `start`
     n_eligible = eligible.sum(axis=1)
@@ -235,10 +237,12 @@ def _draw_different_items(
 
 
 def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return the code of each comparison, int64 (n,), and whether it is new, bool (n,).
+    """Return the code of each comparison, int64 array (n,), and whether it is new, bool array (n,).
 
-    A comparison is new if it is of two different items, if its code is not in `codes`, and if no comparison before it is
-    the same. comparisons : int64 array (n, 4), columns item, first, second and other_item.
+    A comparison is new if it is of two different items, if its code is not in `codes`, and if no comparison before it
+    is the same.
+
+    comparisons : int64 array (n, 4), columns item, first, second and other_item
     """
     code = _comparison_codes(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
@@ -250,7 +254,7 @@ def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tupl
 
 
 def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
-    """Encode comparisons (item, first, second, other_item), int64 (n_trials, 4), as numbers, int64 (n_trials,)."""
+    """Encode comparisons (item, first, second, other_item), int64 array (n_trials, 4), as numbers, int64 array (n_trials,)."""
     n_agents, n_items = eligible.shape
     item, first, second, other_item = comparisons.T
     return np.asarray((first * n_items + item) * (n_agents * n_items) + second * n_items + other_item)
@@ -272,7 +276,8 @@ def draw_scored_trials(
     Each scored agent appears equally often as first and as second agent, to within one. A trial counts only for the
     scored agent. Fewer than `n` trials are drawn if different ones are not found.
 
-    eligible : bool array (n_agents, n_items), cells that may be used; scored, partners : int arrays, positions
+    eligible : bool array (n_agents, n_items), cells that may be used
+    scored, partners : int arrays, positions
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]
@@ -297,7 +302,8 @@ def draw_scored_trials(
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
     """Draw a partner for each agent, which is not the agent itself: int array (n,).
 
-    agent : int array (n,); partners : int array (n_partners,), the agents to draw from.
+    agent : int array (n,)
+    partners : int array (n_partners,), the agents to draw from
     """
     # position of each agent among the partners, −1 if it is none
     position_of_partner = {int(partner): position for position, partner in enumerate(partners)}

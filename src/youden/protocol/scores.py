@@ -350,7 +350,7 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
 def _rows_by_chunk(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
     """Yield the first item of each chunk of items, and the rows on the items of the chunk.
 
-    item : int (n_rows,), item of each row, in any order.
+    item : int array (n_rows,), item of each row, in any order
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))

@@ -156,12 +156,12 @@ class Pool(ReadOnly):
 
     @cached_property
     def present(self) -> Bools:
-        """Whether the agent responded to the item: bool (n_agents, n_items)."""
+        """Whether the agent responded to the item: bool array (n_agents, n_items)."""
         return _find_present(self.texts)
 
     @cached_property
     def lengths(self) -> Positions:
-        """Number of characters of each first response: int64 (n_agents, n_items); 0 if there is none."""
+        """Number of characters of each first response: int64 array (n_agents, n_items); 0 if there is none."""
         return _count_characters(self.texts)
 
     @property
@@ -171,7 +171,7 @@ class Pool(ReadOnly):
 
     @cached_property
     def n_repeats(self) -> Ids:
-        """Number of responses of the agent to the item: int32 (n_agents, n_items)."""
+        """Number of responses of the agent to the item: int32 array (n_agents, n_items)."""
         by_repeat = self.all_present.reshape(self.repeats, *self.present.shape)
         return np.asarray(by_repeat.sum(axis=0), dtype=np.int32)
 

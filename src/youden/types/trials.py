@@ -351,7 +351,7 @@ class Trials(ReadOnly):
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:
-        """Return one number ≥ 0 per trial, equal for trials with the same items and agents: int64 (n_trials,)."""
+        """Return one number ≥ 0 per trial, equal for trials with the same items and agents: int64 array (n_trials,)."""
         codes = np.zeros(len(self), dtype=np.int64)  # 64 bits suffice for two cells of a pool of 200 million
         for column in (self.item, self.first, self.second, self.other_item):
             codes *= int(column.max(initial=-1)) + 2
@@ -372,7 +372,7 @@ class Trials(ReadOnly):
 
     @property
     def text_cells(self) -> tuple[Ids, Ids]:
-        """int32 (n_trials,) each, items of the first and of the second text."""
+        """int32 array (n_trials,) each, items of the first and of the second text."""
         return self.item, np.where(self.other_item >= 0, self.other_item, self.item)
 
 

@@ -86,7 +86,7 @@ class AttackContext:
 
     @cached_property
     def document_frequency(self) -> dict[str, int]:
-        """For each word, the number of items whose prompt or responses contain it."""
+        """Number of items whose prompt or responses contain a word, by word."""
         frequency: dict[str, int] = {}
         for item, texts in zip(self.pool.items, self.pool.texts.T, strict=True):
             responses = [text or "" for text in texts]
@@ -133,11 +133,12 @@ class AttackContext:
         if not responses:
             return ""
         # mean Jaccard index: shared words / words in either response
-        mean_similarity = []
-        for own_words in word_sets:
-            similarity = [len(own_words & other_words) / len(own_words | other_words) for other_words in word_sets]
-            mean_similarity.append(np.mean(similarity))
-        return str(responses[int(np.argmax(mean_similarity))])
+        mean_similarities = []
+        for words in word_sets:
+            similarities = [len(words & other_words) / len(words | other_words) for other_words in word_sets]
+            mean_similarities.append(np.mean(similarities))
+        most_central = int(np.argmax(mean_similarities))
+        return str(responses[most_central])
 
     def reworded(self, text: str, *, share: float = 0.3) -> str:
         """Replace words of a text by synonyms.
@@ -223,29 +224,49 @@ class PlantedAgents:
         return tuple(self.pool.agents[k].id for k in self.agents)
 
 
-def plant(pool: Pool, attack: Attack, *, weak: int, rng: np.random.Generator) -> PlantedAgents:
-    """Return a copy of a pool with the agents of an attack after its own.
+def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
+    """Return a copy of a pool in which the agents of an attack follow the agents of the pool.
 
-    The new agents have no family and no group. An id that exists already gets a number. `weak` is the position of the
-    base agent, whose responses the attack starts from; `rng` makes the random choices of the attack.
+    The new agents have no family and no group. If an id exists already, the new agent gets a number after its name.
 
-    Raises: ConfigError [synonyms-missing] if the attack needs synonyms that are not installed; [transform-option] if it
-    passes an option that a transform does not have.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to attack.
+    attack : Attack
+        Attack that makes the responses of the new agents.
+    base_agent : int
+        Position of the agent whose responses the attack starts from.
+    rng : Generator
+        Random generator of the attack.
+
+    Returns
+    -------
+    PlantedAgents
+        The copy, and the positions of the new agents.
+
+    Raises
+    ------
+    ConfigError
+        [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
+        option that a transform does not have.
     """
-    texts_by_name = attack.texts(AttackContext(pool, weak, rng))
+    texts_by_name = attack.texts(AttackContext(pool, base_agent, rng))
     used_ids = {agent.id for agent in pool.agents}
     agents = []
     for name in texts_by_name:
-        # the name itself, or else "name 2", "name 3", …
-        candidates = (name, *(f"{name} {n}" for n in range(2, len(used_ids) + 3)))
-        free_id = next(candidate for candidate in candidates if candidate not in used_ids)
-        used_ids.add(free_id)
-        agents.append(Agent(free_id))
+        unused_id = name
+        number = 2
+        while unused_id in used_ids:
+            unused_id = f"{name} {number}"
+            number += 1
+        used_ids.add(unused_id)
+        agents.append(Agent(unused_id))
 
     rows = [list(texts) for texts in texts_by_name.values()]
     texts: Objects = np.array(rows, dtype=object).reshape(len(rows), pool.n_items)
-    attacked = pool.with_agents(agents, [texts])
-    return PlantedAgents(attacked, tuple(range(pool.n_agents, attacked.n_agents)))
+    attacked_pool = pool.with_agents(agents, [texts])
+    return PlantedAgents(attacked_pool, tuple(range(pool.n_agents, attacked_pool.n_agents)))
 
 
 N_EXACT = 3
@@ -270,7 +291,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Return a short text of each agent of the ring per item, which ends with a word that only the ring uses."""
+    """Return the responses of several agents that collude, a ring: short texts that end with a secret word.
+
+    On each item, all agents of the ring use the same word, which no other agent uses.
+    """
     secret_words = []
     for _ in context.items:
         letters = context.rng.integers(len(LETTERS), size=9)

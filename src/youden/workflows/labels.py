@@ -195,9 +195,12 @@ def _compare_label(
 
 
 def _measure_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
-    """Correlate abilities with labels, float arrays (n_agents,), by `compare`.
+    """Correlate the abilities of agents with their labels.
 
-    The result has the value None if a correlation is undefined; its `method` then contains the reason.
+    compare : function that computes a correlation
+    ability, label : float array (n_agents,)
+
+    Returns a result with the value None if the correlation is undefined; its `method` then contains the reason.
     """
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
@@ -217,8 +220,12 @@ def _find_disagreements(
 ) -> list[Disagreement]:
     """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
 
-    `agents`, `label` and `ability` have the length n_agents. Agents with equal labels share a range of ranks. The two rank
-    ranges contain the ranks that the confidence intervals allow; they explain a disagreement if they overlap.
+    Agents with equal labels share a range of ranks. Confidence intervals explain a disagreement if the ranks that they
+    allow overlap.
+
+    agents : ids of the agents
+    label, ability : float array (n_agents,)
+    ranks_by_label, ranks_by_ability : ranks that the confidence intervals of labels and of abilities allow
     """
     tied_ranks = rank_ranges(label, label)
     rank = rank_with_ties(ability)
@@ -304,7 +311,7 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """List differences between the agents and items of a table of labels and those of a run, in sentences."""
+    """Describe in sentences how the agents and items of a table of labels differ from those of a run."""
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []

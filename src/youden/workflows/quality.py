@@ -107,7 +107,7 @@ def read_answers(
     """
     agent_ids = [row.agent for row in folder.read_ranking()]
     if not isinstance(labels, str | PathLike | Sequence):
-        return _read_frame(labels, agent_ids, label=label or "label", scale=scale)
+        return _read_labels_of_frame(labels, agent_ids, label=label or "label", scale=scale)
     pool_agents = folder.read_pool().agents
     tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
 
@@ -129,7 +129,7 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
     return [Path(labels)] if isinstance(labels, str | PathLike) else [Path(path) for path in labels]
 
 
-def _read_frame(
+def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
     if missing := [name for name in ("agent", "item", label) if name not in frame]:
@@ -163,7 +163,11 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 def _average_by_answer(
     agent_ids: Sequence[str], rows: Sequence[tuple[str, str, float]], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
-    """Average the labels of each answer. `rows` are (agent, item, label); `scale` defaults to (0, 1)."""
+    """Average the labels of each answer, which is a response of an agent to an item.
+
+    rows : one (agent, item, label) per label
+    scale : lowest and highest possible label; None for (0, 1)
+    """
     if not rows:
         raise ConfigError("No answer of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = scale or (0.0, 1.0)
@@ -199,7 +203,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
     The agents of the result are in the order of the ranking.
     """
-    facts, rows = folder.read_facts(), folder.read_ranking()
+    facts = folder.read_facts()
+    rows = folder.read_ranking()
     ability = np.array([row.ability for row in rows], dtype=np.float64)
     std_error = np.array([row.std_error for row in rows], dtype=np.float64)
     return quality_from_labels(
@@ -210,7 +215,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
     """Make the rows of quality.csv, the best agent first and agents without an estimate last.
 
-    `agent_ids` are those of the ranking; `fit` has the same agents in the same order.
+    agent_ids : ids of the agents in the order of the ranking
+    fit : estimated qualities of the same agents, in the same order
     """
     low, high = answers.scale
 
@@ -310,17 +316,20 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     if facts.regression is None:
         yield f"Fewer than {MIN_AGENTS} agents have labels, so ability is not used."
         return
-    line = facts.regression
-    if line.r2 < MIN_EXPLAINED:
-        yield f"Ability hardly predicts this label (probability of no relation: {line.p_zero_slope:.0%})."
+    regression = facts.regression
+    if regression.r2 < MIN_EXPLAINED:
+        yield f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
     else:
         yield (
-            f"Ability explains {line.r2:.0%} of the differences in quality, with a slope of "
-            f"{format_with_interval(line.slope, line.low, line.high)} logits per SD (probability of no relation: "
-            f"{line.p_zero_slope:.0%})."
+            f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
+            f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
+            f"relation: {regression.p_zero_slope:.0%})."
         )
-    if line.equivalent_labels > facts.n_labels:
-        yield f"Without ability, about {line.equivalent_labels:,} labels would be needed for the precision of {facts.n_labels:,}."
+    if regression.equivalent_labels > facts.n_labels:
+        yield (
+            f"Without ability, about {regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"{facts.n_labels:,}."
+        )
     outliers = [
         f"{row.agent} (predicted {row.predicted:.2f}, labels {row.label_mean:.2f})"
         for row in facts.agents
@@ -389,13 +398,14 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 
 
 def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
-    """Return the answers of a gate with a comparison of quality by these labels; unchanged if `answers` is None.
+    """Return the answers of a gate so that it compares qualities by labels; unchanged if there are no labels (None).
 
     The digest of the answers covers the labels too, so that new labels count as new answers.
     """
     if answers is None:
         return gate_answers
-    fit, agent_ids = fit_quality(folder, answers), [row.agent for row in folder.read_ranking()]
+    fit = fit_quality(folder, answers)
+    agent_ids = [row.agent for row in folder.read_ranking()]
     n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
     scale_width = answers.scale[1] - answers.scale[0]
 

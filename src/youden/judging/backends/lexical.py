@@ -328,7 +328,8 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
 def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
     """Return the mean mass of the texts of each agent, a float array (n_agents, n_models).
 
-    mass : float array (n_texts, n_models); agent_of : int array (n_texts,), agent of each text
+    mass : float array (n_texts, n_models)
+    agent_of : int array (n_texts,), agent of each text
     """
     agents, position, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
     if len(agents) == len(agent_of):
@@ -341,7 +342,9 @@ def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
 def _upper_quartiles(mass: Floats) -> Floats:
     """Return the upper quartile of the positive values of each column, linearly interpolated; 0 if there are none.
 
-    mass : float array (n_agents, n_models), ≥ 0. Returns a float array (n_models,).
+    mass : float array (n_agents, n_models), ≥ 0
+
+    Returns a float array (n_models,).
     """
     ordered = np.sort(mass, axis=0)
     n_zero = np.count_nonzero(ordered == 0, axis=0)

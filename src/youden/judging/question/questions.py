@@ -171,13 +171,13 @@ class Questions:
         return {}
 
     def truncated_rows(self, plan: Plan) -> Bools:
-        """Return which trials of a plan have texts that are truncated, bool (n_trials,)."""
+        """Return which trials of a plan have texts that are truncated, bool array (n_trials,)."""
         if self.max_text_characters is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
         return np.asarray(_count_text_characters(plan) > self.max_text_characters)
 
     def count_characters(self, plan: Plan) -> Positions:
-        """Count the characters of the messages of each trial, int64 (n_trials,)."""
+        """Count the characters of the messages of each trial, int64 array (n_trials,)."""
         n_characters = _count_text_characters(plan) + self.overhead_characters
         for row in np.flatnonzero(self.truncated_rows(plan)).tolist():
             n_characters[row] = count_characters(self.request(plan, row))
@@ -236,7 +236,7 @@ def hash_request(canonical: Mapping[str, object]) -> str:
 
 
 def _count_text_characters(plan: Plan) -> Positions:
-    """Count the characters of the two texts of each trial before any truncation, int64 (n_trials,)."""
+    """Count the characters of the two texts of each trial before any truncation, int64 array (n_trials,)."""
     first_item, second_item = plan.trials.text_cells
     first_row, second_row = plan.text_rows
     lengths = plan.pool.all_lengths

@@ -188,7 +188,7 @@ class SampledTexts:
 
     @cached_property
     def bounds(self) -> Index:
-        """Bounds of the texts of each sampled item, int (n_sampled_items + 1,).
+        """Bounds of the texts of each sampled item, int array (n_sampled_items + 1,).
 
         Item m has the texts from bounds[m] to bounds[m + 1] (excluded).
         """
@@ -201,22 +201,22 @@ class SampledTexts:
 
     @cached_property
     def n_words(self) -> Index:
-        """Number of words of each text, then of each prompt: int (n_texts + n_sampled_items,)."""
+        """Number of words of each text, then of each prompt: int array (n_texts + n_sampled_items,)."""
         return np.diff(self.texts.start)
 
     @cached_property
     def has_word(self) -> csr_array[np.int8]:
-        """1 if the text contains the word: int8 (n_texts, n_distinct_words)."""
+        """1 if the text contains the word: int8 array (n_texts, n_distinct_words)."""
         return build_word_matrix(self.texts)[: len(self)]
 
     @cached_property
     def prompt_has_word(self) -> csr_array[np.int8]:
-        """1 if the prompt of the item contains the word: int8 (n_sampled_items, n_distinct_words)."""
+        """1 if the prompt of the item contains the word: int8 array (n_sampled_items, n_distinct_words)."""
         return build_word_matrix(self.texts)[len(self) :]
 
     @cached_property
     def idf(self) -> Floats:
-        """Inverse document frequency of each word, float (n_distinct_words,).
+        """Inverse document frequency of each word, float array (n_distinct_words,).
 
         It is log(number of sampled items / number of sampled items with a response that contains the word).
         """
@@ -264,7 +264,7 @@ class SampledTexts:
             yield np.arange(start, end), n_shared / np.maximum(1, n_union)
 
     def mean_similarity(self) -> Floats:
-        """Return the mean similarity of two agents' responses to the same item, float (n_agents, n_agents).
+        """Return the mean similarity of two agents' responses to the same item, float array (n_agents, n_agents).
 
         Similarities are those of `iter_similarities`. NaN for agents that have no sampled item in common.
         """
@@ -280,7 +280,7 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of `values` over each agent's texts, float (n_agents,); NaN for an agent without values.
+        """Return the median of `values` over each agent's texts, float array (n_agents,); NaN for an agent without values.
 
         `values` is a float array (n_texts,), in which NaN is ignored.
         """

@@ -60,7 +60,7 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams that its prompt contains, float (n_texts,); NaN without a prompt."""
+    """Return the share of each response's n-grams that its prompt contains, float array (n_texts,); NaN without a prompt."""
     shares = np.full(len(sample), np.nan)
     for m, j in enumerate(sample.items):
         if sample.pool.items[j].prompt:
@@ -97,7 +97,7 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _prompt_similarity(sample: SampledTexts) -> Floats:
-    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float (n_texts,).
+    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float array (n_texts,).
 
     NaN if there is no prompt, or if the response or the prompt has few words.
     """
@@ -306,7 +306,7 @@ class _NgramTable:
         return cls(sample, has_ngram, np.diff(has_ngram.indptr).astype(np.float64))
 
     def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another agent, float (n_texts,).
+        """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
 
         Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
         """
@@ -323,7 +323,7 @@ class _NgramTable:
         return shares
 
     def max_similarity(self, included: Bools) -> Floats:
-        """Return each text's Jaccard similarity of words to the most similar text of another agent, float (n_texts,).
+        """Return each text's Jaccard similarity of words to the most similar text of another agent, float array (n_texts,).
 
         Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few words.
         """
@@ -338,7 +338,7 @@ class _NgramTable:
         return result
 
     def mean_contained(self) -> Floats:
-        """Return the mean number of complete responses of others that each agent's responses contain, float (n_agents,)."""
+        """Return the mean number of complete responses of others that each agent's responses contain, float array (n_agents,)."""
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:

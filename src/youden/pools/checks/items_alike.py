@@ -113,7 +113,7 @@ def _find_similar_pairs(
     """Return a sparse matrix (n_items, n_items) with 1 for each pair of different items with similar word profiles.
 
     The profiles, (n_items, n_distinct_words), have rows of norm 1 or 0. Two are similar if their scalar product reaches
-    the threshold, float (n_items,), of both items. Only pairs that share one of their rarest words are compared, which
+    the threshold, float array (n_items,), of both items. Only pairs that share one of their rarest words are compared, which
     loses none.
     """
     n_items = profiles_a.shape[0]
@@ -147,7 +147,9 @@ def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity:
     have dropped the rarest word that they share, and with it all others that they share. Then the product would be
     below the threshold of that row.
 
-    profiles : (n_items, n_distinct_words); threshold : (n_items,); rarity : (n_distinct_words,), 0 for the rarest word.
+    profiles : (n_items, n_distinct_words)
+    threshold : (n_items,)
+    rarity : (n_distinct_words,), 0 for the rarest word
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """

@@ -300,7 +300,7 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _relative_specificity(sample: SampledTexts) -> Floats:
-    """Return how specific the responses of each agent are to their items, relative to the median agent, float (n_agents,).
+    """Return how specific the responses of each agent are to their items, relative to the median agent, float array (n_agents,).
 
     If all items have a prompt, specificity is the overlap with the prompts, or 1 for agents whose overlap with other
     responses is normal. Otherwise it is the overlap with other responses. NaN means that it is unknown.
@@ -313,7 +313,7 @@ def _relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute each agent's median over its texts, and divide it by that of the median agent, float (n_agents,).
+    """Compute each agent's median over its texts, and divide it by that of the median agent, float array (n_agents,).
 
     `values` is a float array (n_texts,). The result is NaN for an agent without values, and for all agents if fewer
     than four have values.
@@ -326,7 +326,7 @@ def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def recurring_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's n-grams (sequences of three words) that its agent repeats, float (n_texts,).
+    """Return the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
 
     An n-gram is repeated if at least two texts and at least a tenth of all texts of the agent contain it. NaN for a
     text without n-grams.
@@ -352,7 +352,7 @@ def recurring_shares(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_prompts(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that its prompt contains, float (n_texts,).
+    """Return the share of each text's words that its prompt contains, float array (n_texts,).
 
     Words are weighted by idf (inverse document frequency): Σ idf of the words that the prompt contains / Σ idf of all
     words of the text. NaN if the denominator is 0.
@@ -364,7 +364,7 @@ def specificity_to_prompts(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_responses(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that other responses to the item contain, float (n_texts,).
+    """Return the share of each text's words that other responses to the item contain, float array (n_texts,).
 
     Words are weighted by idf (inverse document frequency), and by the fraction of the other responses that contain the
     word. NaN if all words of the text have weight 0.

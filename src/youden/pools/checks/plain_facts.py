@@ -57,7 +57,7 @@ def response_lengths(pool: Pool) -> NDArray[np.int64]:
 def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
     """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that are hard to distinguish.
 
-    length : int array (n_agents, n_items), characters of each response, −1 without a response.
+    length : int array (n_agents, n_items), characters of each response, −1 without a response
     """
     return [
         *_check_size(pool),

@@ -89,7 +89,7 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def function_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that are function words of its agent, float (n_texts,).
+    """Return the share of each text's words that are function words of its agent, float array (n_texts,).
 
     A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
     with few words, and for all texts of an agent that has few texts or mostly short ones.
@@ -108,7 +108,7 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Measure how much of a prompt's rare words each text lists in one sequence, float (n_texts,).
+    """Measure how much of a prompt's rare words each text lists in one sequence, float array (n_texts,).
 
     The value is the length of the longest sequence of rare words of the prompt, divided by the number of these rare
     words (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.

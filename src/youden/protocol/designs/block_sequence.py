@@ -50,9 +50,9 @@ class Comparisons(NamedTuple):
         return np.asarray((self.contender != self.partner) & has_cells)
 
     def to_trials(self, mask: Bools, *, block: Positions) -> Trials:
-        """Make trials that measure the contenders from the comparisons in `mask`, bool (n_comparisons,).
+        """Make trials that measure the contenders from the comparisons in `mask`, bool array (n_comparisons,).
 
-        block : int array (n_comparisons,), block number of each comparison in the plan.
+        block : int array (n_comparisons,), block number of each comparison in the plan
         """
         trials = Trials.paired(
             self.item[mask].astype(np.int32),
@@ -88,7 +88,8 @@ class BlockSequence(NamedTuple):
     def compare(self, number: Positions, contenders: Positions) -> Comparisons:
         """Compare each contender with the partner of each block.
 
-        number : int array (n_blocks,), positions of the blocks in the sequence; contenders : int array (n_contenders,).
+        number : int array (n_blocks,), positions of the blocks in the sequence
+        contenders : int array (n_contenders,)
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item = self.items[number % n_items]
