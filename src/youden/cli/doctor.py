@@ -76,7 +76,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    `source` is a judge, the config of a run (its judge is returned), or an agents' file (its models are returned).
+    source : a judge, the config of a run (for its judge), or an agents' file (for its models)
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml

@@ -332,7 +332,7 @@ def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
 def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
     """Return a function that calls `function` while the stores named in configs may be opened.
 
-    `password` is whether the password in PGPASSWORD may be sent to their hosts.
+    password : whether the password in PGPASSWORD may be sent to their hosts
     """
 
     def wrapped(**arguments: object) -> R:

@@ -370,7 +370,8 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
-    `report` is the path of the HTML report. `changes` are those by an extension.
+    report : path of the HTML report
+    changes : sentences about what an extension changed
     """
     from youden.report.data.warnings import merge_by_kind
 

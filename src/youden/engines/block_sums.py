@@ -42,7 +42,7 @@ class PairSums:
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
         """Add the rates of pairs of agents on the items of a chunk.
 
-        `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial.
+        n_cells : number of cells (agent, item) of the chunk that have an answered paired trial
         """
         rates = chunk.rates
         difference = rates.tpr
@@ -59,8 +59,8 @@ class PairSums:
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
         """Return the statistics of every pair of agents.
 
-        `differences` are the pairwise differences of the abilities, which decide which agents are significantly better.
-        `ability`, float array (n_agents,), holds the abilities of the additive fit.
+        differences : pairwise differences of the abilities, which decide which agents are significantly better
+        ability : float array (n_agents,), abilities of the additive fit
         """
         means = self.totals.means
 
@@ -229,7 +229,9 @@ class _ScoreCollector:
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
         """Join the scores of all chunks, and subtract a false-positive rate, `offset`, from each.
 
-        `role` is whether they are scores for training or of held-out cells. The collector is empty afterwards.
+        The collector is empty afterwards.
+
+        role : whether they are scores for training or of held-out cells
         """
         agent, item, value, weight = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
         self._chunks.clear()
@@ -349,7 +351,7 @@ class CallCounts:
 def _count_by_reason(counts: Positions) -> dict[str, int]:
     """Return the numbers of missing answers by reason, without zeros and without pending trials.
 
-    `counts` is an int array, one element per member of `MISSING_REASONS`; the first counts the answered trials.
+    counts : int array, one element per member of `MISSING_REASONS`; the first counts the answered trials
     """
     n_by_reason = zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True)
     return {reason: int(n) for reason, n in n_by_reason if n and reason != "pending"}

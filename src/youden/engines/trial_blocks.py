@@ -577,7 +577,9 @@ class TrialsByItem:
     def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        `name` is a field of `_trial_dtype`. Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
+        name : field of `_trial_dtype`
+
+        Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
         """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)

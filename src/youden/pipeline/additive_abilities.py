@@ -55,7 +55,8 @@ def fit_cells(scores: Scores) -> tuple[Scores, ClippedLinear]:
 def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates: AgentRates | None = None) -> Abilities:
     """Fit abilities to rates in memory, of which only the difference TPR − FPR of each pair is used.
 
-    `agent_rates` are the false-positive rates of the agents, which are stored, but not subtracted; unknown by default.
+    agent_rates : false-positive rates of the agents, which are stored, but not subtracted; unknown by default
+
     Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
@@ -121,9 +122,10 @@ def abilities_from_fit(
 ) -> Abilities:
     """Return the abilities of an additive fit of trials, which links all agents that have trials.
 
-    `mean_score` is the mean score of the average agent, to which the fitted effects are added. The false-positive rates
-    are stored, but not subtracted. `with_items` is whether to compute the influence of the items, which only the target
-    "items-like-these" has.
+    The false-positive rates are stored, but not subtracted.
+
+    mean_score : mean score of the average agent, to which the fitted effects are added
+    with_items : whether to compute the influence of the items, which only the target "items-like-these" has
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"

@@ -176,7 +176,8 @@ class WeightedRanking:
 
         `groups` holds the ids of the agents that are weighted together: flagged agents, families, or the panel.
         `make_partners` returns the weights. A StatisticsError that it raises becomes `error`.
-        `plain` and `plain_differences` are the abilities of the plain ranking and their pairwise differences.
+
+        plain, plain_differences : abilities of the plain ranking and their pairwise differences
         """
         self.name = name
         self.abilities: Abilities | None = None
@@ -486,7 +487,7 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
 def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """List the ids of each group of two or more agents, the largest group first.
 
-    `label`, int32 array (n_agents,), has the same number for the agents of a group.
+    label : int32 array (n_agents,), same number for the agents of a group
     """
     agents_by_label: dict[int, list[str]] = {}
     for agent, group_label in zip(agent_ids, label.tolist(), strict=True):

@@ -72,8 +72,10 @@ def compute_extension_facts(
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
-    `earlier` are the trials before the last extension. New answers are compared with earlier ones on the same items. An
-    extension by repeats shows other responses, so drift cannot be estimated from it.
+    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
+    drift cannot be estimated from it.
+
+    earlier : trials before the last extension
     """
     extensions = get_extensions(trials.plan)
     n_steps = len(extensions.steps)

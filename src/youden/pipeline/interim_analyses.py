@@ -183,9 +183,10 @@ def _analyze(
     A search that ends with its budget spends alpha in proportion to the budget. One that ends with a regret bound
     spends most of the remaining alpha if the next round is expected to reach the bound, and little before.
 
-    `differences` are the pairwise differences of the abilities after the round, `previous` the analyses before.
-    `is_active`, bool array (n_agents,), marks the agents that the round sampled. `budget_fraction` is the spent
-    fraction of the budget.
+    differences : pairwise differences of the abilities after the round
+    previous : earlier analyses
+    is_active : bool array (n_agents,), agents that the round sampled
+    budget_fraction : spent fraction of the budget
     """
     n_agents = len(is_active)
     alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION  # fraction of alpha for this analysis

@@ -68,10 +68,12 @@ def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: i
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of all agents of an extended run.
 
-    `anchors` are the mean answers of the first plan's agents in their complete blocks, without their false-positive
-    rates subtracted. An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents
-    that joined, and of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers
-    of trials. Their false-positive rates are estimated from their own independent trials.
+    An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents that joined, and
+    of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers of trials. Their
+    false-positive rates are estimated from their own independent trials.
+
+    anchors : mean answers of the first plan's agents in their complete blocks, without their false-positive rates
+        subtracted
     """
     plan = trials.plan
     n_anchors = get_extensions(plan).anchors
@@ -200,7 +202,7 @@ def _iter_influence(
 def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    `anchors` are mean answers, as in `estimate_extended_abilities`.
+    anchors : mean answers, as in `estimate_extended_abilities`
 
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
@@ -234,8 +236,9 @@ def _covariance_over_items(
 ) -> CentredCovariance:
     """Compute the covariance of abilities from the influence of the items.
 
-    `influence` returns the matrices of all items in chunks each time it is called. `n_trials` is a float array
-    (n_agents,).
+    `influence` returns the matrices of all items in chunks each time it is called.
+
+    n_trials : float array (n_agents,)
     """
     # number of items of each agent, and sum of the squares of their shares of the agent's trials
     n_items = np.zeros(len(n_trials), dtype=np.int64)

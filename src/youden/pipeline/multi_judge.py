@@ -374,9 +374,10 @@ class JudgeSpread:
     ) -> None:
         """Compute the variance components from the abilities by each judge.
 
-        by_judge : float array (n_judges, n_agents). `covariance` is that of the mean over judges, without the variance
-        between judges. sampling_variance : float array (n_agents,), the sampling variance of a judge's difference from
-        the mean. `correlation` is the mean correlation of two judges' answers.
+        by_judge : float array (n_judges, n_agents), abilities by each judge
+        covariance : covariance of the mean over judges, without the variance between judges
+        sampling_variance : float array (n_agents,), sampling variance of a judge's difference from the mean
+        correlation : mean correlation of two judges' answers
 
         Raises StatisticsError [judges-few] if there is a single judge.
         """

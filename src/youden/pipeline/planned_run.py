@@ -148,7 +148,8 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
     """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
 
-    `pools` are the pool of the first plan, and one for each extension. `earlier` is a smaller part that is in the folder.
+    pools : pool of the first plan, and one for each extension
+    earlier : smaller part that is already in the folder
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
@@ -251,8 +252,9 @@ def _agent_position(agent: str, plan: Plan) -> int:
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """Describe the differences between a config and the settings that a stored plan was drawn with.
 
-    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
-    and is 1".
+    pools : pool of the first plan, and one for each extension
+
+    Yields the parts of a message, such as "seed was 0 and is 1".
     """
     # a part of another run may be older than the last extension of that run
     possible_pools = pools[:1] if config.trials_from is None else pools
@@ -337,8 +339,9 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Raise RunFolderError [run-mismatch] if a folder holds another run's answers.
 
-    These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
-    result of `find_run_plan`.
+    These are answers to another plan, answers of another judge, or an imported run.
+
+    run_plan : result of `find_run_plan`
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -423,7 +426,7 @@ def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
     """Return the error for a folder that holds something else.
 
-    `remedy` is the beginning of a sentence, to which "another name or --out for this run" is appended.
+    remedy : beginning of a sentence, to which "another name or --out for this run" is appended
     """
     return RunFolderError(
         f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "

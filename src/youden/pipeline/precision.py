@@ -260,8 +260,9 @@ class PrecisionForecast:
     def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
         """Set `lowest_bound`, `search_items` and `search_calls`.
 
-        `n_paired` is the number of calls if one agent is clearly the best. `components` has one value per reference
-        data set.
+        max_regret : regret that the search accepts
+        n_paired : number of calls if one agent is clearly the best
+        components : variance components, one value per reference data set
         """
         cases = _scale_widths(components, 1.0)
         widest_cases = _scale_widths(components, WIDTH_FACTOR)

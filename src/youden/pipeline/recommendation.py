@@ -69,7 +69,7 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
     """Measure the judge of an imported run, of which only D = TPR − FPR is known.
 
-    `blocks` are the rates of the run in chunks of items.
+    blocks : rates of the run in chunks of items
     """
     totals = ItemTotals(n_items)
     for chunk in blocks:
@@ -104,10 +104,12 @@ def recommend(
 ) -> Recommendation:
     """Decide what a run recommends by agreement.
 
-    It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None), or
-    if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
-    the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched. Otherwise,
-    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation.
+    It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None),
+    or if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled
+    out as the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched.
+    Otherwise, it recommends all candidates.
+
+    warnings : findings of the run, some of which limit the recommendation
     """
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)

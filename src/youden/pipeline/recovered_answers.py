@@ -114,7 +114,7 @@ def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     """Find the saved answers that the store does not hold: row of `saved` by request hash.
 
-    `path` is the path or URL of the store.
+    path : path or URL of the store
     """
     if saved.request_hash is None:
         return {}

@@ -113,7 +113,9 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
 def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
     """Count the answers to `plan` that the run's own store holds and the store in `config` does not.
 
-    `own_store` is the path or URL of the run's own store. Only answers of `judge` count.
+    Only answers of `judge` count.
+
+    own_store : path or URL of the run's own store
     """
     read_keys = get_key_reader(RunFolder(config.folder))
     keys = (key for _, key in read_keys(judge.questions(), plan))

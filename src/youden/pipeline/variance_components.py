@@ -69,7 +69,7 @@ def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> 
 def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -> bool:
     """Return whether the trials are few enough to decompose their variance during a fit.
 
-    `max_repeats` is the maximum number of responses of an agent that are shown for an item.
+    max_repeats : maximum number of responses of an agent that are shown for an item
     """
     max_texts_per_item = min(plan.n_agents * max_repeats, 2 * n_trials // max(plan.n_items, 1) + 1)
     return n_trials * max_texts_per_item**2 < MAX_NUMBERS
@@ -113,8 +113,10 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of abilities that are estimated from verdicts.
 
-    `run` is the name of the run. `judges` is the variance between judges of the same trials; by default, that of the
-    run's own jury is used, if it has one. Raises StatisticsError [variance-few] if there are too few agents or items.
+    run : name of the run
+    judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
+
+    Raises StatisticsError [variance-few] if there are too few agents or items.
     """
     plan = result.plan
     used = is_training_answer(result)
@@ -198,7 +200,7 @@ def _interval_components(
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's share of the calls.
 
-    `rate_variance` is the mean variance of an ability that is due to false-positive rates.
+    rate_variance : mean variance of an ability that is due to false-positive rates
     """
     # variances per trial, and from them the parts of the variance of an ability
     items, response, residual = components.agent_item, components.response, components.residual
@@ -254,8 +256,9 @@ def _interval_components(
 def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List two components of the variance of calls: how the judge's answer varies if it is asked again.
 
-    The first is for the same order of the texts, the second for the other order. `run` is the name of the run, for the
-    command that measures an unknown component.
+    The first is for the same order of the texts, the second for the other order.
+
+    run : name of the run, for the command that measures an unknown component
     """
     same_order, other_order = _repeated_answer_variances(result)
     variances = {"asked again": same_order, "asked in the other order": other_order}

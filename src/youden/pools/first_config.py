@@ -121,8 +121,9 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import the files at `source` as a pool; return None if they are a pool already.
 
-    `pool_path` is the path at which the pool will be written; it is only used in messages. `columns` maps a field of the pool
-    to a column of a table. `known_pool` is the pool that was imported from the same source before.
+    pool_path : path at which the pool will be written, for messages
+    columns : field of the pool → column of the table
+    known_pool : pool that was imported from the same source before
     """
     has_responses_file = (source / RESPONSES).is_file()
     format_ = None if has_responses_file else recognise_format([source])

@@ -147,7 +147,8 @@ def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> P
 def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
     """Return the verdicts of some trials.
 
-    `plan` is the plan with these trials only. `rows` : bool array (n_trials,) or slice, the trials in `result`.
+    plan : plan with these trials only
+    rows : bool array (n_trials,) or slice, the trials in `result`
     """
     selected: dict[str, Any] = {}
     for name in PER_TRIAL:

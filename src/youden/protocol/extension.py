@@ -58,11 +58,14 @@ def draw_anchor_trials(
     The anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
     compared with itself.
 
-    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `scored`: positions of
-    the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `pairs`: if
-    "unordered", their reverse is not drawn either. `items` : int array, the items in the order in which the blocks go
-    through them, again and again. `start`: number of the first block. `together`: whether all scored agents of a block
-    meet the same two anchors.
+    eligible : bool array (n_agents, n_items), the cells (agent, item) that may be compared
+    scored : positions of the agents
+    n_paired : maximum number of trials
+    planned : comparisons that are not repeated
+    pairs : if "unordered", their reverse is not drawn either
+    items : int array, the items in the order in which the blocks go through them, again and again
+    start : number of the first block
+    together : whether all scored agents of a block meet the same two anchors
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -354,9 +357,11 @@ class _PlanExtender:
         """Draw blocks that compare some agents with anchors, the agents of the first plan.
 
         In a block, each of the `scored` agents, given by their positions, has two trials on one item. Items on which
-        these agents have the fewest trials come first. `n_paired`: maximum number of trials. `items` : int array, the
-        items to use; by default all items of the plan. `together`: whether all scored agents of a block meet the same
-        two anchors.
+        these agents have the fewest trials come first.
+
+        n_paired : maximum number of trials
+        items : int array, the items to use; by default all items of the plan
+        together : whether all scored agents of a block meet the same two anchors
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -396,8 +401,11 @@ class _PlanExtender:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
-        agents that joined later gets a block that compares it with anchors. `set_sizes` : number of items by set
-        number, as in `item_set_sizes`. Returns one table of trials per set and group.
+        agents that joined later gets a block that compares it with anchors.
+
+        set_sizes : number of items by set number, as in `item_set_sizes`
+
+        Returns one table of trials per set and group.
 
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
@@ -480,12 +488,15 @@ class _PlanExtender:
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
-        """Return the plan with the drawn paired trials, and independent trials for them, after its own trials.
+        """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        `drawn` are tables of paired trials; `n_requested` is the number of paired calls that were requested, and `calls`
-        that of both trial types (None for the default). `scored` are the positions of the agents whose abilities these
-        trials measure; () for all. `search` is the number of agents to select and the maximum regret, if the extension
-        is part of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
+        drawn : tables of paired trials
+        n_requested : number of paired calls that were requested
+        calls : number of calls of both trial types that were requested; None for the default
+        scored : positions of the agents whose abilities these trials measure; () for all
+        search : number of agents to select and the maximum regret, if the extension is part of a search
+
+        Raises PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -528,8 +539,9 @@ class _PlanExtender:
     def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
 
-        `scored` are the positions of the agents whose abilities the paired trials measure; () for all. Trials of scored
-        agents, and of agents that joined earlier, do not count for anchors that are not scored.
+        Trials of scored agents, and of agents that joined earlier, do not count for anchors that are not scored.
+
+        scored : positions of the agents whose abilities the paired trials measure; () for all
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)

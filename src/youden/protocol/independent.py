@@ -153,8 +153,10 @@ def count_characters(pool: Pool, trials: Trials) -> int:
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    Returns the trials with the columns `first_repeat` and `second_repeat`, the numbers of the responses from 1; without
-    them if no agent has several responses. `after` are earlier trials of the plan, whose responses are chosen already.
+    after : earlier trials of the plan, whose responses are chosen already
+
+    Returns the trials with the columns `first_repeat` and `second_repeat`, the numbers of the responses from 1;
+    without them if no agent has several responses.
 
     A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
     by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of

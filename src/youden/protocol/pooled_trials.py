@@ -33,9 +33,10 @@ _ROUNDING = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are pooled independent trials: 7 to 10 %, in whole passes.
 
-    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types.
-    `is_first`: whether the agents have no such trials yet; there are then at least two passes. If not, the number of
-    passes is rounded, and may be 0.
+    In a pass, each agent appears once first and once second.
+
+    n_calls : number of calls of both trial types
+    is_first : whether the agents have no such trials yet; there are then at least two passes, otherwise there may be none
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -52,7 +53,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
 
-    `is_first`: whether the agents have no independent trials yet.
+    is_first : whether the agents have no independent trials yet
 
     >>> count_independent_of_paired(276, 12)
     24
@@ -122,8 +123,9 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    `calls` is the number of calls of both trial types. `n_scored` is the number of agents whose abilities the paired
-    trials measure; `joins`: whether these agents are new in the plan.
+    calls : number of calls of both trial types
+    n_scored : number of agents whose abilities the paired trials measure
+    joins : whether these agents are new in the plan
     """
     if plan.independent == "matched":
         return calls // 2
@@ -135,8 +137,8 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
 def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
     """Return how many calls an extension needs for `n_paired` paired trials; free independent trials do not count.
 
-    `n_scored` is the number of agents whose abilities the paired trials measure; `joins`: whether these agents are new
-    in the plan.
+    n_scored : number of agents whose abilities the paired trials measure
+    joins : whether these agents are new in the plan
     """
     if has_free_calls(plan):
         return n_paired

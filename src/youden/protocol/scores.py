@@ -218,9 +218,11 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
 def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
     """Compute the FPR of each pair from the independent trials that training may use.
 
-    `holdout` : bool array (n_agents, n_items), held-out cells; `ignores_partner`: whether the cell of the second text
-    may be held out. Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training
-    may use each row of `rates.detail`, bool array, or None if the rates have no detail.
+    holdout : bool array (n_agents, n_items), held-out cells
+    ignores_partner : whether the cell of the second text may be held out
+
+    Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training may use each row
+    of `rates.detail`, bool array, or None if the rates have no detail.
     """
     detail = rates.detail
     if detail is None:

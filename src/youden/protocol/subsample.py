@@ -193,7 +193,9 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in blocks, and each block has all agents that its item allows.
 
     These are the agents with a training cell on the item; each must be the first agent of exactly one trial of the
-    block. `paired` : int array, rows of paired trials.
+    block.
+
+    paired : int array, rows of paired trials
     """
     block_number, first = plan.block[paired].astype(np.int64), plan.first[paired]
     if len(block_number) == 0 or (block_number < 0).any():
@@ -213,9 +215,12 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
-    No item gets its second block before each item has its first, and so on. `paired` : int array, rows of paired
-    trials; `kept` : int array, those in the blocks that are drawn first. Returns the rows of the trials in the drawn
-    blocks, int array, in the order of `paired`.
+    No item gets its second block before each item has its first, and so on.
+
+    paired : int array, rows of paired trials
+    kept : int array, those in the blocks that are drawn first
+
+    Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
     block_of_trial = plan.block[paired]
     blocks, first_trial, n_trials = np.unique(block_of_trial, return_index=True, return_counts=True)
@@ -237,9 +242,13 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
 def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
-    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least
-    often. `rows` : int array, rows of the trials to draw from; `kept` : int array, those that are drawn first. Returns n
-    of them in random order, or all if there are at most n.
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
+    least often.
+
+    rows : int array, rows of the trials to draw from
+    kept : int array, those that are drawn first
+
+    Returns n of them in random order, or all if there are at most n.
     """
     if n >= len(rows):
         return rows

@@ -195,8 +195,10 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Compute the standard error of each model's RMSE minus that of the first model, by a bootstrap of items.
 
-    `squares` and `counts`, float arrays (n_seeds, n_models, n_items), are sums of squared errors of held-out cells and
-    numbers of these cells. Returns a float array (n_models,).
+    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells and numbers
+        of these cells
+
+    Returns a float array (n_models,).
     """
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)

@@ -82,7 +82,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
 def rank_correlation(a: Floats, b: Floats) -> float:
     """Compute Spearman's ρ of two estimates of abilities, over the agents that have both.
 
-    `a` and `b` are float arrays (n_agents,), NaN if missing. Raises StatisticsError [metric-constant] if one does not vary.
+    a, b : float arrays (n_agents,), NaN if missing
+
+    Raises StatisticsError [metric-constant] if one does not vary.
     """
     is_common = ~(np.isnan(a) | np.isnan(b))
     return spearman(a[is_common], b[is_common]).value

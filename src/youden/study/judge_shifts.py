@@ -241,7 +241,8 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    `is_member` is a bool array (n_agents,). `level` is the confidence level of the interval.
+    is_member : bool array (n_agents,)
+    level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
     share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
@@ -285,7 +286,9 @@ def _compute_family_shift(
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
     """Compute the share of the variance of membership in a family that a curve in ability explains.
 
-    `ability` and `is_member` are arrays (n_agents,). The share is corrected for errors of the abilities by their reliability.
+    The share is corrected for errors of the abilities by their reliability.
+
+    ability, is_member : arrays (n_agents,)
     """
     share = curve_share(ability, is_member.astype(np.float64))
     return float(np.minimum(1.0, share / max(reliability, 0.1)))
@@ -318,8 +321,10 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate by how much the yes rate of a family differs from the curve, with a confidence interval.
 
-    `is_member` is a bool array (n_agents,). Errors in the curve are corrected for clustered families only: they do not
-    bias others, and the correction adds noise.
+    Errors in the curve are corrected for clustered families only: they do not bias others, and the correction adds
+    noise.
+
+    is_member : bool array (n_agents,)
     """
     curve = shift.curve
     if is_clustered:

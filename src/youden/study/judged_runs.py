@@ -294,7 +294,8 @@ def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
 def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> None:
     """Check that every two judges answered a unit in common; raise ConfigError [judges-trials] if two did not.
 
-    `hard`, float array (n_runs, n_units), has the answers, NaN if missing. `unit` is "trial" or "pair", for the message.
+    hard : float array (n_runs, n_units), answers, NaN if missing
+    unit : "trial" or "pair", for the message
     """
     for a, b in combinations(range(len(names)), 2):
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
@@ -344,7 +345,9 @@ def _index_shared(
 ) -> tuple[Ids, Ids]:
     """Return the position of each agent and of each item of a run among the shared ones, −1 if it is not shared.
 
-    `keys` are the keys of the run's items. Returns an int arrays (n_agents_of_run,) and (n_items_of_run,).
+    keys : keys of the run's items
+
+    Returns int arrays (n_agents_of_run,) and (n_items_of_run,).
     """
     agent_positions = {name: position for position, name in enumerate(agents)}
     item_positions = {key: position for position, key in enumerate(items)}

@@ -370,7 +370,7 @@ def _shrink(value: Floats, std_error: Floats) -> Floats:
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
     """Make the rates of simulated answers to all ordered pairs, with the ids of `source`.
 
-    `paired` and `independent` are float arrays (n_items, n_agents, n_agents), NaN on the diagonal.
+    paired, independent : float arrays (n_items, n_agents, n_agents), NaN on the diagonal
     """
     item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
     ones = np.ones(len(item), dtype=np.int32)

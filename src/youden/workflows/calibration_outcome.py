@@ -139,10 +139,12 @@ def _compute_yes_rate(hard: Floats) -> Proportion:
 
 
 def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Proportion:
-    """Compute the share of repeated trials whose answer differs from that to the original trial.
+    """Compute the share of repeated trials whose answer differs from the answer to the original trial.
 
-    `hard` has the answers 0 and 1, float array (n_trials,), NaN if missing. `originals` and `repeats` are rows of
-    trials, int arrays (n_repeats,). A pair with a missing answer is left out.
+    A pair with a missing answer is left out.
+
+    hard : float array (n_trials,), answers 0 and 1, NaN if missing
+    originals, repeats : int arrays (n_repeats,), rows of the trials
     """
     is_answered = ~np.isnan(hard[originals]) & ~np.isnan(hard[repeats])
     is_flipped = (hard[originals] != hard[repeats])[is_answered]

@@ -326,7 +326,7 @@ def _evaluate_difference(
 ) -> GateResult:
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
-    `n_agents` is the number of agents that are compared together and share alpha.
+    n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality:
         difference = answers.quality(analysis.agent, baseline, analysis.level)

@@ -155,8 +155,10 @@ def _compare_label(
 ) -> LabelFacts:
     """Compare one column of a table of labels with the ranking.
 
-    `rows` are the rows of the ranking that have an ability. `ability_differences` refers to the same agents, in the same order.
-    `level` is the confidence level.
+    `ability_differences` refers to the same agents, in the same order.
+
+    rows : rows of the ranking that have an ability
+    level : confidence level
     """
     mean_labels = _compute_mean_labels(table, column)
     positions = [position for position, row in enumerate(rows) if row.agent in mean_labels]
@@ -345,7 +347,7 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
     """Describe labelled items that are not in the run, and whether agents are labelled on different items.
 
-    `agents` and `items` are the ids of the run.
+    agents, items : ids of the run
     """
     items_by_agent: dict[str, set[str]] = {}
     for agent, item in zip(table.agents, table.items or (), strict=True):

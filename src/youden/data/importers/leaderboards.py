@@ -207,7 +207,7 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
     """Return the responses in a row of model answers, one response per turn of the conversation.
 
-    `choice` is the position of one of several sampled answers. It is ignored if the row has a list of messages.
+    choice : position of one of several sampled answers; it is ignored if the row has a list of messages
     """
     messages = row.get("messages")
     if not isinstance(messages, list):

@@ -87,8 +87,10 @@ class BatchLeases:
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
         """Return the requests that are still to be sent: those of `keys` that no other process has sent in a batch.
 
-        `keys` are hashes of requests that this process has leased. The leases on the requests that another process has
-        sent are released, and `elsewhere` is set if there are any.
+        The leases on the requests that another process has sent are released, and `elsewhere` is set if there are
+        any.
+
+        keys : hashes of requests that this process has leased
         """
         # This process may have taken over the lease of an unresponsive process that had sent the request in a batch.
         # The record of that batch exists by now, because it is made while the request is leased.

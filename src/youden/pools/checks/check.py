@@ -136,8 +136,10 @@ def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
 def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
     """Estimate the number of calls of a plan, and their number of characters, without drawing it.
 
-    `length` is an int array (n_agents, n_items), −1 for a missing response. Raises PlanError [cost-unknown] if the
-    design has no default budget, or if it cannot attain its half-width on these items.
+    length : int array (n_agents, n_items), −1 for a missing response
+
+    Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
+    these items.
     """
     design_class = DESIGNS.load(design)
     n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)

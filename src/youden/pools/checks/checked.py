@@ -282,7 +282,7 @@ class SampledTexts:
     def agent_medians(self, values: Floats) -> Floats:
         """Return the median of `values` over each agent's texts, float array (n_agents,); NaN for an agent without values.
 
-        `values` is a float array (n_texts,), in which NaN is ignored.
+        values : float array (n_texts,), in which NaN is ignored
         """
         medians = np.full(self.pool.n_agents, np.nan)
         order = np.argsort(self.agent_of, kind="stable")

@@ -74,8 +74,9 @@ def _copied_shares(sample: SampledTexts) -> Floats:
 def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Floats, evidence: str) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
-    `agents` are positions of agents and `medians` their median shares, arrays (n_reported,). `evidence` is a sentence with the
-    placeholders {their} and {share}.
+    agents : int array (n_reported,), positions of the agents
+    medians : float array (n_reported,), their median shares
+    evidence : sentence with the placeholders {their} and {share}
     """
     ids = tuple(sample.pool.agents[k].id for k in agents)
     min_share = float(medians.min())

@@ -168,8 +168,9 @@ MIN_FAMILY_RATIO = 1.25
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
-    `clones` are ids of agents with a finding as clones. A set of agents is skipped if at least half of them are clones,
-    because clones share all their words.
+    A set of agents is skipped if at least half of them are clones, because clones share all their words.
+
+    clones : ids of agents with a finding as clones
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
@@ -315,8 +316,9 @@ def _relative_specificity(sample: SampledTexts) -> Floats:
 def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
     """Compute each agent's median over its texts, and divide it by that of the median agent, float array (n_agents,).
 
-    `values` is a float array (n_texts,). The result is NaN for an agent without values, and for all agents if fewer
-    than four have values.
+    The result is NaN for an agent without values, and for all agents if fewer than four have values.
+
+    values : float array (n_texts,)
     """
     agent_medians = sample.agent_medians(values)
     valid = agent_medians[~np.isnan(agent_medians)]

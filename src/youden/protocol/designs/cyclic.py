@@ -181,7 +181,7 @@ class _Block(NamedTuple):
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
     """Yield the blocks of the cyclic design by the rule in the notes of `Cyclic`.
 
-    `eligible` is a bool array (n_agents, n_items).
+    eligible : bool array (n_agents, n_items)
     """
     check_shared_items(eligible)
     n_agents, n_items = eligible.shape
@@ -254,7 +254,7 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
     """Return the number of each trial's block, int32 array (n_trials,); blocks are numbered from `start`.
 
-    `sizes` are the numbers of trials per block.
+    sizes : numbers of trials per block
     """
     numbers = np.arange(start, start + len(sizes), dtype=np.int32)
     return np.repeat(numbers, sizes)

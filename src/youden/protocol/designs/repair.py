@@ -248,7 +248,7 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
 def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, design: str, remedy: str) -> None:
     """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
 
-    `n_cells` is an int array with the number of cells of each agent, or of each item.
+    n_cells : int array with the number of cells of each agent, or of each item
     """
     if (n_cells < d).any():
         position = int(np.argmin(n_cells))
@@ -307,7 +307,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
 def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, d: int) -> None:
     """Add eligible cells in place until each row has d cells, those with the smallest keys first.
 
-    `cells`, `eligible` and `key` are arrays of one shape, (n_agents, n_items) or (n_items, n_agents).
+    cells, eligible, key : arrays of one shape, (n_agents, n_items) or (n_items, n_agents)
     """
     for row in np.flatnonzero(cells.sum(axis=1) < d):
         spare = np.flatnonzero(eligible[row] & ~cells[row])

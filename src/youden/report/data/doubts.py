@@ -411,7 +411,7 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
 def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
     """Report the group without which, as partners, the ranking of the other agents changes most.
 
-    `lines` are the groups with a known correlation; nothing is reported if there are none.
+    lines : groups with a known correlation; nothing is reported if there are none
     """
     if not lines:
         return
@@ -436,7 +436,7 @@ def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
 def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
     """Report the fraction of the pool at which agents that always agree with each other would rank above each group.
 
-    `lines` are the groups with a known agreement; nothing is reported if there are none.
+    lines : groups with a known agreement; nothing is reported if there are none
     """
     if not lines:
         return

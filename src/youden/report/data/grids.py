@@ -171,7 +171,7 @@ def _assign_bins(order: Positions, size: int, n: int) -> Positions:
 def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
     """Return the mean value of each tile, ignoring NaN: float array of `shape`, NaN for an empty tile.
 
-    `row`, `column` and `values` are arrays (n_cells,): the row and column of the tile of each cell, and the value of the cell.
+    row, column, values : arrays (n_cells,): the row and column of the tile of each cell, and the value of the cell
     """
     n_rows, n_columns = shape
     n_tiles = n_rows * n_columns

@@ -70,7 +70,9 @@ def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
 def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
     """Make a content security policy that allows only the given scripts.
 
-    `is_served` is whether the viewer serves the page, which then may load data from it. A page in a file loads nothing.
+    A page in a file loads nothing.
+
+    is_served : whether the viewer serves the page, which then may load data from it
     """
     script_sources = " ".join(script.source for script in scripts) or "'none'"
     viewer = "'self'" if is_served else "'none'"

@@ -289,7 +289,7 @@ def write_report(folder: RunFolder) -> ReportData:
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
     """Write the report of a fitted run as HTML, and return its path and its data.
 
-    `out` is the file; by default, report.html in the folder of the run.
+    out : file; by default, report.html in the folder of the run
     """
     data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
@@ -300,7 +300,7 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Rep
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    `out` is the file; by default, against-SECOND.html in the folder of the first run.
+    out : file; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     write_file(path, render_comparison(Comparison(first, second)))
@@ -310,7 +310,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
     """Write one figure of a fitted run as a picture, and return its path.
 
-    `slug` is the short name of the figure. `out` is the file; by default, SLUG.KIND in the folder of the run.
+    slug : short name of the figure
+    out : file; by default, SLUG.KIND in the folder of the run
     """
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out

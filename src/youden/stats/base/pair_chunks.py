@@ -170,7 +170,9 @@ class InfluenceChunk(NamedTuple):
 def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
     """Sum a column over the trials of each agent in each effect group, float array (n_agents, n_effect_groups).
 
-    `column` is a float array (n_trials,). A trial counts for both of its agents.
+    A trial counts for both of its agents.
+
+    column : float array (n_trials,)
     """
     n_groups = chunk.n_items if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     return _sum_by_agent(chunk, chunk.effect_groups, (column, column), n_agents, n_groups)
@@ -179,7 +181,9 @@ def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floa
 def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
     """Sum a column over the trials of each agent on each item, float array (n_agents, n_items).
 
-    `column` is a float array (n_trials,). A trial counts for each of its agents that it measures.
+    A trial counts for each of its agents that it measures.
+
+    column : float array (n_trials,)
     """
     columns = column * chunk.first_weight, column * chunk.second_weight
     return _sum_by_agent(chunk, chunk.item, columns, n_agents, chunk.n_items)

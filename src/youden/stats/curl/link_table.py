@@ -329,7 +329,9 @@ def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive scores are on one link: quantiles of their curl, raw and per standard deviation, and R².
 
-    `index` are the cells of the scores. R² is that of the additive fit.
+    R² is that of the additive fit.
+
+    index : cells of the scores
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

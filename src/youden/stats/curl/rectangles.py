@@ -109,7 +109,7 @@ class Corners(NamedTuple):
     def scores(self, score_at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the scores of the cells (i, j), (k, j), (i, m) and (k, m), float array (n_pairs, n_per_pair) each.
 
-        `score_at` is a function of an array of agents and an array of items that returns the scores of these cells.
+        score_at : function of an array of agents and an array of items that returns the scores of these cells
         """
         i, k, j, m, _ = self
         return score_at(i, j), score_at(k, j), score_at(i, m), score_at(k, m)

@@ -205,7 +205,9 @@ def _mean_rho(rhos: Floats, *, level: float) -> Metric:
 def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
     """Correlate all cells of two matrices, float array (n_agents, n_items), with an interval from a jackknife over items.
 
-    `has_both`, bool array (n_agents, n_items), selects the cells. Of more than 50 items, groups of items are left out in turn.
+    Of more than 50 items, groups of items are left out in turn.
+
+    has_both : bool array (n_agents, n_items), cells
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _rho(value_a, value_b)
