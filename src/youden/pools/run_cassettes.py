@@ -210,12 +210,17 @@ def _read_generation(folder: Path) -> Generation:
 
 
 def _read_run_entries(path: Path, redacted: bool) -> Entries:
-    """Read the requests and answers of a judged run from its store; if `redacted`, replace texts by hashes."""
+    """Read the requests and answers of a judged run from its store.
+
+    path : folder of the run
+    redacted : whether to replace texts by hashes
+    """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
     with open_store_of_folder(run.store) as store:
         for judge in run.judges:
-            questions, labels = judge.questions(), judge.loaded_prompt.labels
+            questions = judge.questions()
+            labels = judge.loaded_prompt.labels
             for key, entry in iter_entries(questions, run.plan, store):
                 if entry and redacted:
                     entries[key] = redact(entry, read=questions.read, labels=labels)

@@ -60,14 +60,14 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams that its prompt contains, float array (n_texts,); NaN without a prompt."""
+    """Return the share of each response's n-grams that its prompt contains: float array (n_texts,), NaN without a prompt."""
     shares = np.full(len(sample), np.nan)
-    for m, j in enumerate(sample.items):
-        if sample.pool.items[j].prompt:
-            start, end = sample.bounds[m], sample.bounds[m + 1]
-            responses = (sample.texts[row] for row in range(start, end))
-            prompt = sample.texts[len(sample) + m]
-            shares[start:end] = copied_shares(responses, prompt)
+    for number, item in enumerate(sample.items):
+        if sample.pool.items[item].prompt:
+            rows = range(sample.bounds[number], sample.bounds[number + 1])
+            responses = (sample.texts[row] for row in rows)
+            prompt = sample.texts[len(sample) + number]
+            shares[rows.start : rows.stop] = copied_shares(responses, prompt)
     return shares
 
 
@@ -78,13 +78,14 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
     medians : float array (n_reported,), their median shares
     evidence : sentence with the placeholders {their} and {share}
     """
-    ids = tuple(sample.pool.agents[k].id for k in agents)
+    ids = tuple(sample.pool.agents[position].id for position in agents)
     min_share = float(medians.min())
-    if len(ids) == 1:
-        verb, their, share = "copies its", "its", f"{min_share:.0%}"
-    else:
-        verb, their = "copy their", "their"
-        share = f"{min_share:.0%}" if min_share >= 1 else f"{min_share:.0%} or more"
+    share = f"{min_share:.0%}"
+    if len(ids) > 1 and min_share < 1:
+        share += " or more"
+    their = "its" if len(ids) == 1 else "their"
+    verb = f"copies {their}" if len(ids) == 1 else f"copy {their}"
+
     return Finding(
         "source-copying",
         f"{format_names(ids, limit=20)} {verb} source: {evidence.format(their=their, share=share)}.",
@@ -212,16 +213,17 @@ def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
 
     An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
     """
-    addresses = [[text is not None and addresses_a_judge(text) for text in row] for row in pool.texts]
+    addresses = [text is not None and addresses_a_judge(text) for text in pool.texts.ravel()]
     is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
     mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
     is_single = is_addressing.sum(axis=1, keepdims=True) == 1
     is_addressing &= ~(is_single & mentions_judge)
     if not is_addressing.any():
         return
+
     n_responses = int(is_addressing.sum())
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(is_addressing.any(axis=1)))
-    items = tuple(pool.items[j].id for j in np.flatnonzero(is_addressing.any(axis=0)))
+    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_addressing.any(axis=1)))
+    items = tuple(pool.items[position].id for position in np.flatnonzero(is_addressing.any(axis=0)))
     yield Finding(
         "addresses-judge",
         f"{format_count(n_responses, 'response', 'addresses', 'address')} a judge, by {format_names(agents)} (on "

@@ -120,24 +120,27 @@ def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding
     Yields one finding for all such agents, and none if they are the majority. The agents with ids in `excluded` are
     ignored; they have another finding.
     """
-    included = [k for k, agent in enumerate(pool.agents) if agent.id not in excluded]
-    n_duplicates: Counter[int] = Counter()
-    for column in pool.texts.T:
+    included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
+    n_duplicates: Counter[int] = Counter()  # by agent
+    for texts_of_item in pool.texts.T:
         first_agent: dict[str, int] = {}
-        duplicated: set[int] = set()
-        for k in included:
-            text = column[k]
+        duplicating_agents: set[int] = set()
+        for agent in included:
+            text = texts_of_item[agent]
             if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
                 continue
-            if first_agent.setdefault(text, k) != k:
-                duplicated |= {k, first_agent[text]}
-        n_duplicates.update(duplicated)
+            if first_agent.setdefault(text, agent) != agent:
+                duplicating_agents |= {agent, first_agent[text]}
+        n_duplicates.update(duplicating_agents)
+
     n_responses = pool.present.sum(axis=1)
-    reported = [k for k in sorted(n_duplicates) if n_duplicates[k] >= max(2, MIN_DUPLICATE_SHARE * n_responses[k])]
+    min_duplicates = np.maximum(2, MIN_DUPLICATE_SHARE * n_responses)
+    reported = [agent for agent in sorted(n_duplicates) if n_duplicates[agent] >= min_duplicates[agent]]
     if not reported or 2 * len(reported) > len(included):
         return
-    ids = tuple(pool.agents[k].id for k in reported)
-    max_share = max(n_duplicates[k] / n_responses[k] for k in reported)
+
+    ids = tuple(pool.agents[agent].id for agent in reported)
+    max_share = max(n_duplicates[agent] / n_responses[agent] for agent in reported)
     yield Finding(
         "duplicates",
         f"Responses of {format_names(ids)} are identical to responses of other agents, up to {max_share:.0%} of an agent's.",
@@ -215,16 +218,18 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
     Yields one finding per family. Responses are similar if two members share more words than a member and another agent.
     """
     agents = sample.pool.agents
-    family_of = [agent.meta.get("family") for agent in agents]
-    families = sorted({name for name in family_of if isinstance(name, str)})
+    family_by_agent = [agent.meta.get("family") for agent in agents]
+    families = sorted({family for family in family_by_agent if isinstance(family, str)})
     if not families:
         return
+
     similarity = sample.mean_similarity()
     for name in families:
-        is_member = np.array([family == name for family in family_of])
+        is_member = np.array([family == name for family in family_by_agent])
         n_members = int(is_member.sum())
         if n_members < 2:
             continue
+
         within_family = similarity[np.ix_(is_member, is_member)][~np.eye(n_members, dtype=np.bool_)]
         across_families = similarity[np.ix_(is_member, ~is_member)]
         ratio = 1.0
@@ -233,7 +238,8 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         share = n_members / len(agents)
         if ratio < MIN_FAMILY_RATIO and (n_members < 3 or share < LARGE_FAMILY_SHARE):
             continue
-        ids = tuple(agents[k].id for k in np.flatnonzero(is_member))
+
+        ids = tuple(agents[position].id for position in np.flatnonzero(is_member))
         yield Finding(
             "family",
             f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. Two of them share "
@@ -269,9 +275,10 @@ MIN_TEMPLATE_AGENTS = 4
 
 
 def find_templates(sample: SampledTexts) -> Iterator[Finding]:
-    """Find agents whose responses repeat the same phrases or hardly depend on the item; yield one finding per agent."""
+    """Yield one finding for each agent whose responses repeat the same phrases, or hardly depend on the item."""
     if len(sample.items) < MIN_TEMPLATE_ITEMS:
         return
+
     recurring = sample.agent_medians(recurring_shares(sample))
     specificity = _relative_specificity(sample)
     for k, agent in enumerate(sample.pool.agents):
@@ -289,6 +296,7 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
             share = float(specificity[k])
         else:
             continue
+
         yield Finding(
             "template",
             message,
