@@ -70,7 +70,12 @@ class UnpackLimit:
             )
 
     def _parse_limit(self, text: str) -> int:
-        """Return the limit in bytes; `text` is the value of the variable in GB, empty if it is not set."""
+        """Return the largest number of bytes that the file may unpack to.
+
+        Raises ConfigError [unpacked-limit] if `text` is not a number.
+
+        text : limit in GB, from the environment variable; "" if it is not set
+        """
         if not text:
             return BASE_BYTES + MAX_RATIO * self._size
         try:

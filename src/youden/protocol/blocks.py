@@ -110,12 +110,17 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
     extensions = get_extensions(plan)
     if n >= len(extensions.steps):
         return plan
-    n_agents, n_items, pool_digest = extensions.anchors, extensions.items, extensions.pool
-    earlier_extensions = None
-    if n:
-        last = extensions.steps[n - 1]
-        n_agents, n_items, pool_digest = last.agents, last.items, last.pool
+    if n > 0:
+        last_step = extensions.steps[n - 1]
+        n_agents = last_step.agents
+        n_items = last_step.items
+        pool_digest = last_step.pool
         earlier_extensions = replace(extensions, steps=extensions.steps[:n])
+    else:
+        n_agents = extensions.anchors
+        n_items = extensions.items
+        pool_digest = extensions.pool
+        earlier_extensions = None
 
     # each later extension has added one note
     n_later = len(extensions.steps) - n

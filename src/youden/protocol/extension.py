@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import replace
 from itertools import chain, islice
+from math import ceil
 
 import numpy as np
 
@@ -349,7 +350,7 @@ class _PlanExtender:
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
             return 0
-        return -(-n_of_anchors * n_scored // self.extensions.anchors)  # rounded up
+        return ceil(n_of_anchors * n_scored / self.extensions.anchors)
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
@@ -451,6 +452,8 @@ class _PlanExtender:
         the beginning of the same random sequence. If agents have several responses per item, each comparison may be
         repeated that many times.
 
+        set_number : 0 for the items of the first plan; 1, 2, … for the items that each extension added
+
         Returns the trials, and the items of the set, int32 array: first those with new trials, then the others.
         """
         sets = self.extensions.item_sets
@@ -465,8 +468,11 @@ class _PlanExtender:
         # one pass through all blocks for each response per cell, with its own random stream
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         set_key = (set_number,) if set_number else ()
-        pass_keys = ([], *([n] for n in range(1, self.pool.repeats)))
-        passes = (design.blocks(eligible, stream(stream_name, self.plan.seed, *set_key, *key)) for key in pass_keys)
+        passes = []
+        for number in range(self.pool.repeats):
+            pass_key = (number,) if number else ()
+            rng = stream(stream_name, self.plan.seed, *set_key, *pass_key)
+            passes.append(design.blocks(eligible, rng))
         next_blocks = islice(chain.from_iterable(passes), n_done, n_done + n_blocks)
 
         # the design numbers the items of the set from 0
@@ -474,9 +480,10 @@ class _PlanExtender:
         blocks = number_blocks(list(next_blocks), start=start)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
         self.next_block = int(trials.block.max(initial=start - 1)) + 1
-        used = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
-        unused = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), used)
-        return trials, np.concatenate([used, unused])
+        items_with_trials = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
+        all_items = np.arange(items.start, items.stop, dtype=np.int32)
+        other_items = np.setdiff1d(all_items, items_with_trials)
+        return trials, np.concatenate([items_with_trials, other_items])
 
     def extend(
         self,
@@ -547,23 +554,24 @@ class _PlanExtender:
             trials = draw_matched_trials(paired, self.train, self.rng)
             has_complete_blocks = (paired.role == MAIN).any()
             return trials if has_complete_blocks else trials.with_role(ANCHOR)
-        n_anchors, n_paired = self.extensions.anchors, len(paired)
+        n_anchors = self.extensions.anchors
+        n_paired = len(paired)
         if scored:
-            n = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
-            n += self.requested_calls(len(scored))
-            return self._draw_linking_independent(scored, n)
+            n_trials = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
+            n_trials += self.requested_calls(len(scored))
+            return self._draw_linking_independent(scored, n_trials)
 
-        # divide n trials in proportion to the paired ones, in whole passes (each agent once first and once second):
+        # divide the trials in proportion to the paired ones, in whole passes (each agent once first and once second):
         # first among the anchors, then among each group of agents that joined
-        n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
+        n_trials = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
         n_main = int((paired.role == MAIN).sum())
-        n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0
+        n_passes = n_trials * n_main // (n_paired * n_anchors) if n_paired else 0
         is_of_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & is_of_anchors)
         drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng, planned=planned)]
         for group in self.extensions.joined:
             n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
-            n_passes = n * n_of_group // (n_paired * len(group))
+            n_passes = n_trials * n_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
         return Trials.concat(drawn)
 

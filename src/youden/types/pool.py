@@ -273,10 +273,10 @@ class Pool(ReadOnly):
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)
         extended = []
-        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
-            old_texts = no_texts if old is None else old
-            new_texts = no_new_texts if new is None else new
-            extended.append(np.concatenate([old_texts, new_texts], axis=axis))
+        for pool_texts, new_texts in zip_longest(self.texts_by_repeat, texts_by_repeat):
+            before = no_texts if pool_texts is None else pool_texts
+            added = no_new_texts if new_texts is None else new_texts
+            extended.append(np.concatenate([before, added], axis=axis))
         return extended
 
     @cached_property
@@ -305,7 +305,7 @@ class Pool(ReadOnly):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of ids, prompts and texts. Groups and metadata change no number and are left out."""
+        """SHA-256 (hexadecimal) of ids, prompts and texts; groups and metadata are left out, as they change no result."""
         agent_ids = [agent.id for agent in self.agents]
         items = [[item.id, item.prompt] for item in self.items]
         lines = [_to_ascii_json(agent_ids), _to_ascii_json(items)]

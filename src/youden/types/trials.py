@@ -239,7 +239,8 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            All rows. Repeats are 1 for parts without repeats if another part has repeats.
+            All rows. If only some of the parts state which repeat of a response was shown, it is set to the first one in
+            the others.
         """
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
@@ -249,7 +250,9 @@ class Trials(ReadOnly):
             parts = [part.with_first_repeats() if part.first_repeat is None else part for part in parts]
 
         tables = [part.columns() for part in parts]
-        concatenated = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        concatenated = {}
+        for name in tables[0]:
+            concatenated[name] = np.concatenate([table[name] for table in tables])
         return cls(**concatenated)
 
     def take(self, rows: Bools | Positions | slice) -> Trials:

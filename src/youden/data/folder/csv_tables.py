@@ -137,12 +137,14 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Read scores.
+    """Read the scores in a CSV file.
 
-    The file contains neither the kind and the role of the scores, which are arguments, nor numbers of trials. So the
-    `weight` of each observed cell is 1.
+    The file contains no numbers of trials, so the `weight` of each observed cell is 1.
 
     Raises: RunFolderError if the file is missing or damaged.
+
+    kind : kind of the scores, which the file does not contain
+    role : role of the trials behind the scores, which the file does not contain
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:

@@ -181,8 +181,12 @@ def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
 
 
 def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
-    """Make a plan from its metadata and its trials; `path` is the file, for errors."""
-    n_agents, n_items = len(metadata.agents), len(metadata.items)
+    """Make a plan from its metadata and its trials.
+
+    path : file of the plan, for error messages
+    """
+    n_agents = len(metadata.agents)
+    n_items = len(metadata.items)
     rounds = None
     if metadata.rounds is not None:
         starts = [(turn.start, turn.agents) for turn in metadata.rounds.turns]

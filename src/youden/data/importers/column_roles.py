@@ -334,7 +334,8 @@ class _RoleSearch:
             return ()
 
         candidates = [name for name in table.names if self.may_hold_responses(name)]
-        prose, unclear = [], []
+        prose = []
+        unclear = []
         for name in candidates:
             column = table[name]
             has_digits = any(re.search(r"\d", text) for text in column.texts)
@@ -539,8 +540,9 @@ class _RoleSearch:
         scores = [table.count_shared_cells(agents, name) if agents else 0 for name in candidates]
         max_score = max(scores)
         if max_score > 0:
-            item, *others = (name for name, score in zip(candidates, scores, strict=True) if score == max_score)
-            for name in others:
+            best = [name for name, score in zip(candidates, scores, strict=True) if score == max_score]
+            item = best[0]
+            for name in best[1:]:
                 is_prompt = infer_role(name) == "prompt" and table[name].is_text
                 if is_prompt and self.has_restarting_ids(item, name):
                     return name

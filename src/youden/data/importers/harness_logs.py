@@ -225,8 +225,10 @@ def _format_transcript(sample: Mapping[str, Json]) -> str | None:
 
 def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
     """Yield one line of text for each message and each tool call that follows the input of a sample."""
-    input_ = sample.get("input")
-    input_messages: list[Json] = input_ if isinstance(input_, list) else [{"role": "user", "content": input_}]
+    sample_input = sample.get("input")
+    input_messages: list[Json] = [{"role": "user", "content": sample_input}]
+    if isinstance(sample_input, list):
+        input_messages = sample_input
     input_identities = {_get_identity(message) for message in input_messages}
     attachments = sample.get("attachments")
     messages = sample.get("messages")

@@ -60,7 +60,9 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     {}
     """
     for domain in _GROUPS:
-        groups = {name: group for group, names in domain.items() for name in names.split(", ")}
+        groups: dict[str, str] = {}
+        for group, names in domain.items():
+            groups |= dict.fromkeys(names.split(", "), group)
         if groups.keys() <= set(conditions):
             return groups
     return {}

@@ -357,8 +357,8 @@ class PoolBuilder:
 
         The repeats of a cell are ordered by their numbers; if a label is not a number, they stay in the order added.
         """
-        agent_positions = {name: k for k, name in enumerate(self._groups)}
-        item_positions = {name: j for j, name in enumerate(self._item_prompts)}
+        agent_positions = {name: position for position, name in enumerate(self._groups)}
+        item_positions = {name: position for position, name in enumerate(self._item_prompts)}
         max_repeats = max(map(len, self._responses.values()))
         texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
         for (agent, item), texts_by_label in self._responses.items():
@@ -366,8 +366,8 @@ class PoolBuilder:
             are_numbers = all(label is not None and label.isdecimal() for label in labels)
             if are_numbers:
                 labels.sort(key=lambda label: int(label or 0))
-            for nth, label in enumerate(labels):
-                texts[nth, agent_positions[agent], item_positions[item]] = texts_by_label[label]
+            for repeat, label in enumerate(labels):
+                texts[repeat, agent_positions[agent], item_positions[item]] = texts_by_label[label]
 
         agents = []
         for name, group in self._groups.items():
@@ -417,10 +417,10 @@ def _describe_unaligned(pool: Pool) -> Iterator[str]:
         return
 
     descriptions = []
-    for j in incomplete_items[:MAX_LISTED]:
-        missing_agents = np.flatnonzero(is_missing[:, j])[:MAX_LISTED]
-        agent_ids = ", ".join(f"'{pool.agents[k].id}'" for k in missing_agents)
-        descriptions.append(f"'{pool.items[j].id}' lacks {agent_ids}")
+    for item_position in incomplete_items[:MAX_LISTED]:
+        missing_agents = np.flatnonzero(is_missing[:, item_position])[:MAX_LISTED]
+        agent_ids = ", ".join(f"'{pool.agents[agent_position].id}'" for agent_position in missing_agents)
+        descriptions.append(f"'{pool.items[item_position].id}' lacks {agent_ids}")
     if len(incomplete_items) > MAX_LISTED:
         descriptions.append(f"and {len(incomplete_items) - MAX_LISTED:,} more")
     yield f"{len(incomplete_items):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,12 +181,15 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Return the rows without those of another kind, for example without the rows of a grader in a log.
 
-    The rows without a model are of another kind if a column such as `type` or `kind` has other values in them than in the
-    rows with a model. In a log with a header (`is_log`), the same rule applies to rows without a prompt.
+    Rows without a model are of another kind if the values that they have in a column such as `type` or `kind` do not occur in
+    the rows with a model. In a log with a header, the same rule applies to rows without a prompt.
+
+    is_log : whether the rows are those of a log with a header
+    note : function that receives a note and its location, if rows are dropped
     """
-    names = list(dict.fromkeys(name for _, row in rows for name in row))
-    kind_columns = [name for name in names if _KIND.search(name)]
-    required = [name for name in names if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
+    columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
+    kind_columns = [name for name in columns if _KIND.search(name)]
+    required = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
     for name in required:
         complete = [(location, row) for location, row in rows if row.get(name) is not None]
         incomplete = [row for _, row in rows if row.get(name) is None]
@@ -194,8 +198,8 @@ def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
             other_kinds = {str(row.get(column)) for row in incomplete}
             if complete_kinds and other_kinds and complete_kinds.isdisjoint(other_kinds):
                 first_location, _ = rows[0]
-                listed = ", ".join(sorted(other_kinds))
-                note(f"rows not read: {column!r} is {listed}, and {name!r} is empty", first_location)
+                kinds = ", ".join(sorted(other_kinds))
+                note(f"rows not read: {column!r} is {kinds}, and {name!r} is empty", first_location)
                 return complete
     return rows
 

@@ -216,7 +216,7 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row; a NaN in a column of floats is a missing value and becomes None."""
+    """Yield the location and the values of each row. A NaN in a column of floats is a missing value, and becomes None."""
     number = 0
     for batch in batches:
         for row in batch.to_pylist():

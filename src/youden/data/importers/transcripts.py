@@ -252,19 +252,22 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 
 
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
-    """Yield a line for each step of a trace, in order of time; `calls` are the spans of models.
+    """Yield a line for each step of a trace, in order of time.
 
-    The input of each call repeats the steps before it; so each message and each tool result is yielded only once.
+    The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
+
+    spans : all operations of the trace
+    calls : those of them that are calls of a model
     """
-    done = {"user 0"}  # the first message of the user is the prompt
+    yielded_steps = {"user 0"}  # the first message of the user is the prompt
     call_ids = {id(span) for span in calls}
     for span in spans:
         if id(span) in call_ids:
-            yield from _format_new_inputs(span, done)
+            yield from _format_new_inputs(span, yielded_steps)
             for _, parts in span.get_messages("output"):
                 yield from (_format_step(part, "assistant") for part in parts)
         elif "gen_ai.tool.call.result" in span.attributes:
-            done.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
+            yielded_steps.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
 
 

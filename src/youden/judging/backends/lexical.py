@@ -376,24 +376,26 @@ def _copying_warnings(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, I
     texts : words of all responses, followed by those of the prompts of all items
     rows : agent and item of each response, int arrays (n_responses,), sorted by item
     """
-    agent_of, item_of = rows
+    agent_rows, item_columns = rows
+    n_responses = len(item_columns)
     shares = np.full(pool.all_texts.shape, np.nan)
-    # the responses to item j are the rows from ends[j] to ends[j + 1]
-    ends = np.searchsorted(item_of, np.arange(pool.n_items + 1))
-    for j, item in enumerate(pool.items):
+    # the responses to an item are consecutive: from starts[column] to starts[column + 1]
+    starts = np.searchsorted(item_columns, np.arange(pool.n_items + 1))
+    for column, item in enumerate(pool.items):
         if item.prompt is not None:
-            responses = range(ends[j], ends[j + 1])
-            prompt = texts[len(item_of) + j]
-            shares[agent_of[responses], j] = copied_shares((texts[row] for row in responses), prompt)
-    # `shares` has one row per agent and repeat; below, the repeats of an agent are side by side in one row
-    return [
-        Finding(
-            "copying",
-            f"Agent '{pool.agents[copying.agent].id}' copies its prompts: in its median response, {copying.share:.0%} of the "
+            positions = range(starts[column], starts[column + 1])
+            prompt = texts[n_responses + column]
+            shares[agent_rows[positions], column] = copied_shares((texts[position] for position in positions), prompt)
+
+    # `shares` has one row per agent and repeat; put the repeats of an agent side by side in one row
+    shares_by_agent = np.hstack(np.split(shares, pool.repeats))
+    findings = []
+    for copying in find_copying_agents(shares_by_agent):
+        agent_id = pool.agents[copying.agent].id
+        message = (
+            f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "
             f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
-            "with all responses that keep to the prompt, so this judge ranks the agent higher than its responses deserve.",
-            agents=(pool.agents[copying.agent].id,),
-            facts={"share": copying.share},
+            "with all responses that keep to the prompt, so this judge ranks the agent higher than its responses deserve."
         )
-        for copying in find_copying_agents(np.hstack(np.split(shares, pool.repeats)))
-    ]
+        findings.append(Finding("copying", message, agents=(agent_id,), facts={"share": copying.share}))
+    return findings

@@ -85,17 +85,18 @@ class BatchLeases:
         return [call for call in wanted if call.key in keys_to_send]
 
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
-        """Return the requests that are still to be sent: those of `keys` that no other process has sent in a batch.
+        """Return the requests of `keys` that no other process has sent in a batch.
 
-        The leases on the requests that another process has sent are released, and `elsewhere` is set if there are
-        any.
+        If another process has sent some of them, their leases are released, and `elsewhere` is set.
 
         keys : hashes of requests that this process has leased
         """
         # This process may have taken over the lease of an unresponsive process that had sent the request in a batch.
         # The record of that batch exists by now, because it is made while the request is leased.
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
-        keys_in_other_jobs = {key for job in other_jobs for key in job.keys}
+        keys_in_other_jobs: set[str] = set()
+        for job in other_jobs:
+            keys_in_other_jobs.update(job.keys)
 
         leased_keys = set(keys)
         sent_keys = keys_in_other_jobs & leased_keys

@@ -346,9 +346,12 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode a text of the trial in `row`; `cell` is its row and column in the array of texts.
+    """Encode one text of a trial for requests.
 
-    Raises: InputError [plan-missing-text] if there is no text.
+    Raises InputError [plan-missing-text] if there is no text.
+
+    row : row of the trial in the plan
+    cell : row and column of the text in the array of texts
     """
     text = plan.pool.all_texts[cell]
     if text is None:
