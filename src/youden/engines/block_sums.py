@@ -227,11 +227,12 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Join the scores of all chunks, and subtract a false-positive rate, `offset`, from each.
+        """Join the scores of all chunks, and subtract a false-positive rate from each.
 
         The collector is empty afterwards.
 
         role : whether they are scores for training or of held-out cells
+        offset : the false-positive rate
         """
         agent, item, value, weight = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
         self._chunks.clear()

@@ -302,7 +302,7 @@ class TrialsByItem:
 
     def iter_chunks(self) -> Iterator[ItemChunk]:
         """Iterate over the paired trials in chunks, in the order of items."""
-        for start, stop in self._chunk_bounds(("paired",)):
+        for start, stop in self._compute_chunk_bounds(("paired",)):
             columns = self._read("paired", start, stop)
             n_trials = len(columns["answer"])
             counts_for_all = np.ones(n_trials, dtype=np.bool_)
@@ -345,7 +345,7 @@ class TrialsByItem:
             kinds.append("independent")
         if with_follow_ups:
             kinds.append("follow-up")
-        for start, stop in self._chunk_bounds(kinds):
+        for start, stop in self._compute_chunk_bounds(kinds):
             yield self._read_rates(start, stop, kinds)
 
     def find_alarms(self) -> list[Finding]:
@@ -365,7 +365,7 @@ class TrialsByItem:
             findings.append(Finding("alarm", message, agents=agents, facts=facts))
         return findings
 
-    def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
+    def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the first item of each chunk and the first one after it.
 
         A chunk consists of whole partitions; a partition holds all trials on some consecutive items.

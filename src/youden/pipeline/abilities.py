@@ -442,7 +442,10 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Describe a selection with ids; `ability`, float array (n_agents,), are the abilities of all agents."""
+    """Describe a selection of agents by their ids.
+
+    ability : float array (n_agents,), abilities of all agents
+    """
     # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}

@@ -404,7 +404,7 @@ def rank_alternatives(
     totals = answers.totals_with_follow_ups or answers.totals
     cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
     groups = _group_ids(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
-    rankings = [make_ranking("robust", groups, lambda: _robust_partners(cluster))]
+    rankings = [make_ranking("robust", groups, lambda: _make_cluster_weights(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
         rankings.append(make_ranking("family", _group_ids(family, agent_ids), lambda: group_balanced_weights(family)))
@@ -418,7 +418,7 @@ def rank_alternatives(
     return tuple(rankings)
 
 
-def _robust_partners(cluster: Ids) -> PartnerWeights:
+def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
     """Return weights that count each group of flagged agents as one partner, whose members do not score each other.
 
     cluster : int32 array (n_agents,), the same number for the agents of a group

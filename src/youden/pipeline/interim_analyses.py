@@ -67,7 +67,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
     first_new = min(len(analyses), n_rounds - 1)
-    mean_score = _mean_pilot_answer(trials)
+    mean_score = _average_pilot_answers(trials)
     for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
@@ -100,7 +100,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     )
 
 
-def _mean_pilot_answer(trials: TrialsByItem) -> float:
+def _average_pilot_answers(trials: TrialsByItem) -> float:
     """Compute the mean answer to the paired trials of the pilot, the first plan of a search."""
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():

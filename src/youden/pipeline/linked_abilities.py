@@ -100,11 +100,11 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         influence = _iter_influence(
             trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
         )
-        estimate = _covariance_over_items(partial(influence, keep_anchors=False), n_total, n_anchors)
+        estimate = _estimate_covariance(partial(influence, keep_anchors=False), n_total, n_anchors)
         if n_linked[:n_anchors].any():
             # further calls on some anchors must not change the standard errors of other agents
             n_kept = np.append(n_block[:n_anchors], n_total[n_anchors:])
-            with_kept_anchors = _covariance_over_items(partial(influence, keep_anchors=True), n_kept, n_anchors)
+            with_kept_anchors = _estimate_covariance(partial(influence, keep_anchors=True), n_kept, n_anchors)
             estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
 
     n_trials = np.where(n_linked > 0, n_total, _pad(anchors.n_trials.astype(np.float64), n_joined))
@@ -231,7 +231,7 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
     return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 
 
-def _covariance_over_items(
+def _estimate_covariance(
     influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
     """Compute the covariance of abilities from the influence of the items.

@@ -38,13 +38,13 @@ def average_judges(result: Verdicts) -> Verdicts:
     """
     if result.votes is None:
         return result
-    columns = _answer_columns(result.votes.mean(axis=0), result.missing_reason)
+    columns = _make_answer_columns(result.votes.mean(axis=0), result.missing_reason)
     return replace(
         result, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
     )
 
 
-def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
+def _make_answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
     answer : float array (n_trials,), mean votes, NaN if a vote is missing
@@ -71,7 +71,7 @@ def average_judge_rows(rows: Rows) -> Rows:
             votes = get_votes_by_judge(chunk)
             columns = {}
             if votes:
-                columns = _answer_columns(np.mean(votes, axis=0), chunk["missing_reason"])
+                columns = _make_answer_columns(np.mean(votes, axis=0), chunk["missing_reason"])
             yield RowSubset(chunk, slice(None), **columns)
 
     return read_averaged

@@ -191,7 +191,7 @@ class PrecisionForecast:
                 continue
             if components is None:
                 prior = prior_components(kind)
-                rate_variance = _expected_rate_variance(plan, multiple)
+                rate_variance = _forecast_rate_variance(plan, multiple)
                 with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
                 widths = half_widths(with_rates, n_blocks, n_items)
                 self.half_width[multiple] = widen_half_widths(summarize_range(widths))
@@ -324,7 +324,7 @@ class PrecisionForecast:
         return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
 
 
-def _expected_rate_variance(plan: Plan, multiple: float) -> float:
+def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
     """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls.
 
     0 for fewer than 3 agents, and for a plan without pooled independent trials.

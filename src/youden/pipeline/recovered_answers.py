@@ -165,7 +165,9 @@ def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts
 
 
 def _combine_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, new: Verdicts | None) -> Ids:
-    """Return the position in `models` of the model of each answer, −1 if it is unknown: int32 array (n_trials,).
+    """Find which model gave each answer.
+
+    Returns its position in `models`, int32 array (n_trials,); −1 if the model is unknown.
 
     models : names of models, first those of `saved`
     rows : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 if the answer is the next row of `new`

@@ -107,7 +107,7 @@ def length_warnings(
     share = np.nan
     with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-            share = _explained_share(folder, pool, rows)
+            share = _compute_explained_share(folder, pool, rows)
     if share >= MAX_SHARE:
         yield Finding(
             "length",
@@ -120,7 +120,7 @@ def length_warnings(
         yield length_finding(*correlation)
 
 
-def _explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
+def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
     """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed.
 
     Only answered trials count, without probes.

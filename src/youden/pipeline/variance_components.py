@@ -141,7 +141,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     n_items = len(np.unique(plan.item[used]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _interval_components(components, result, run, rate_variance=mean_rate_variance)
-    parts = [*in_interval, *_outside_components(components, judges, run, n_agents)]
+    parts = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
     error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
 
     # variance between agents without the errors; the error of a difference is that of two independent abilities
@@ -158,7 +158,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     )
 
 
-def _repeated_answer_variances(result: Verdicts) -> tuple[float | None, float | None]:
+def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
     Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES`
@@ -260,7 +260,7 @@ def _judge_components(components: VarianceComponents, result: Verdicts, run: str
 
     run : name of the run, for the command that measures an unknown component
     """
-    same_order, other_order = _repeated_answer_variances(result)
+    same_order, other_order = _estimate_repeat_variances(result)
     variances = {"asked again": same_order, "asked in the other order": other_order}
     parts = []
     for title, variance in variances.items():
@@ -281,7 +281,7 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
     return f"it is part of the calls, because no response was shown twice: youden extend calls {run} {len(result.plan)}"
 
 
-def _outside_components(
+def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
     """List the components that the intervals do not contain: another judge, and another pool of partners.

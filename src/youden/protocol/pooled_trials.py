@@ -211,7 +211,7 @@ def _draw_different_items(
 
     first, second : int64 array (n_pairs,), the agents
     eligible : bool array (n_agents, n_items), cells that may be used
-    codes : int64 array, codes of the comparisons so far (see `_comparison_codes`)
+    codes : int64 array, numbers of the earlier comparisons, as made by `_comparison_codes`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
@@ -239,12 +239,15 @@ def _draw_different_items(
 
 
 def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return the code of each comparison, int64 array (n,), and whether it is new, bool array (n,).
+    """Return a number for each comparison, and whether the comparison is new.
 
-    A comparison is new if it is of two different items, if its code is not in `codes`, and if no comparison before it
+    A comparison is new if it is of two different items, if its number is not in `codes`, and if no comparison before it
     is the same.
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
+    codes : int64 array, numbers of the earlier comparisons
+
+    Returns the numbers, int64 array (n,), and a bool array (n,).
     """
     code = _comparison_codes(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
@@ -302,10 +305,12 @@ def draw_scored_trials(
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
-    """Draw a partner for each agent, which is not the agent itself: int array (n,).
+    """Draw a partner for each agent, which differs from the agent itself.
 
     agent : int array (n,)
     partners : int array (n_partners,), the agents to draw from
+
+    Returns the partners, int array (n,).
     """
     # position of each agent among the partners, −1 if it is none
     position_of_partner = {int(partner): position for position, partner in enumerate(partners)}

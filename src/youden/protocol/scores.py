@@ -63,7 +63,7 @@ def compute_rates(verdicts: Verdicts) -> Rates:
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
         split=plan.split,
-        detail=_independent_rates(verdicts),
+        detail=_compute_independent_rates(verdicts),
     )
 
 
@@ -93,7 +93,7 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
     )
 
 
-def _independent_rates(verdicts: Verdicts) -> IndependentRates:
+def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     """Sum the answers of equal independent trials, those with the same agents and items.
 
     Probes, trials of unusually similar texts, are left out.
@@ -140,7 +140,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _scores(rates, training_differences(rates), kind=kind, role="train")
+    return _average_by_cell(rates, training_differences(rates), kind=kind, role="train")
 
 
 def training_differences(rates: Rates) -> Floats:
@@ -161,8 +161,8 @@ def training_differences(rates: Rates) -> Floats:
     is_held_out = holdout[rates.first, rates.item]
     if not ignores_partner:
         is_held_out |= holdout[rates.second, rates.item]
-    fpr, is_training_detail = _training_fpr(rates, holdout, ignores_partner=ignores_partner)
-    difference = _differences(rates, fpr, is_training_detail)
+    fpr, is_training_detail = _compute_training_fpr(rates, holdout, ignores_partner=ignores_partner)
+    difference = _compute_differences(rates, fpr, is_training_detail)
     return np.where(is_held_out, np.nan, difference)
 
 
@@ -185,7 +185,7 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _scores(rates, _differences(rates, rates.fpr, None), kind=kind, role="holdout")
+    return _average_by_cell(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
 
 
 def pooled_fpr(rates: Rates) -> float | None:
@@ -215,7 +215,7 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
     return float(total.sum() / n.sum())
 
 
-def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
+def _compute_training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
     """Compute the FPR of each pair from the independent trials that training may use.
 
     holdout : bool array (n_agents, n_items), held-out cells
@@ -246,7 +246,7 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
     return np.divide(total, n, out=np.full(len(codes), np.nan), where=n > 0), is_training
 
 
-def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
+def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
     """Compute D = TPR − FPR of each row of rates: float array (n_rows,), NaN for pairs without an answer.
 
     If independent trials are matched, each row has its own FPR, in `fpr`, float array (n_rows,). If they are pooled,
@@ -262,7 +262,7 @@ def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats
     return rates.tpr - (pooled_rate or 0.0)
 
 
-def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Average the differences D = TPR − FPR of pairs by cell (agent, item), for training cells or held-out ones.
 
     difference : float array (n_rows,), one value per row of `rates`; NaN for rows that do not count
@@ -323,7 +323,7 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     """
     # items are processed in chunks whose table of cells stays in the processor's cache
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
-    chunk_rows = _rows_by_chunk(item, items_per_chunk, n_items)
+    chunk_rows = _iter_chunk_rows(item, items_per_chunk, n_items)
 
     positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
     codes = [np.empty(0, dtype=np.int64)]
@@ -349,7 +349,7 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     return IndexedCells(cells, positions)
 
 
-def _rows_by_chunk(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
+def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
     """Yield the first item of each chunk of items, and the rows on the items of the chunk.
 
     item : int array (n_rows,), item of each row, in any order

@@ -89,7 +89,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     pooled. If the plan has more independent than paired trials, because its judge costs nothing, the default part leaves
     out the others.
     """
-    rows = _usable_rows(plan)
+    rows = _find_usable_rows(plan)
     is_paired = plan.trial_type[rows] == PAIRED
     paired, independent = rows[is_paired], rows[~is_paired]
     max_independent = len(independent)
@@ -169,7 +169,7 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
     )
 
 
-def _usable_rows(plan: Plan) -> Positions:
+def _find_usable_rows(plan: Plan) -> Positions:
     """Return the rows of the trials that may be drawn, int array: both texts in training cells, and not a probe.
 
     Probes are trials with unusually similar texts, which serve only the false-positive alarm.

@@ -26,7 +26,9 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells, bool array (n_agents, n_items), to random folds of equal size.
+    """Assign the observed cells to random folds of equal size.
+
+    observed : bool array (n_agents, n_items), whether each cell was observed
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """

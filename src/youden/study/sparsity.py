@@ -172,9 +172,13 @@ def study_sparsity(
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
     def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
-        """Evaluate a regime at every seed, as a row of the table; without a regime, all training cells are observed."""
+        """Evaluate a regime at every seed, and return the results as a row of the table.
+
+        Without a regime, all training cells are observed.
+        """
 
         def compute_figures(seed: int) -> list[float]:
+            """Return the costs and the results of the regime at one seed."""
             fold = folds[seed]
             if regime is None:
                 all_cells = fold.split.train & ~np.isnan(fold.train)

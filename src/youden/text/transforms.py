@@ -112,7 +112,9 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
 
 @lru_cache(maxsize=128)
 def _central_first(sentences: tuple[str, ...]) -> NDArray[np.int64]:
-    """Rank sentences by TextRank, and return their positions, int array (n_sentences,), the most central first.
+    """Return the positions of sentences, sorted by TextRank, the most central sentence first.
+
+    The result is an int array (n_sentences,).
 
     TextRank is PageRank on a graph of sentences, in which the weight of an edge is the number of shared words. Rankings are
     cached, because several agents may use the same one with different numbers of sentences.
@@ -214,6 +216,7 @@ def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
     def replace_word(match: regex.Match[str]) -> str:
+        """Return a synonym of the matched word in the same letter case, or the word itself."""
         word: str = match.group()
         if len(word) < _MIN_SUBSTITUTED_LETTERS or rng.random() >= share:
             return word

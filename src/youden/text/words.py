@@ -57,10 +57,10 @@ def find_synonyms(word: str) -> tuple[str, ...]:
     """
     thesaurus = _load_thesaurus()
     entry = thesaurus.get(word)
-    return () if entry is None else _most_similar(word, entry, thesaurus)
+    return () if entry is None else _rank_similar_words(word, entry, thesaurus)
 
 
-def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
+def _rank_similar_words(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
     """Return the entries of a word that list the word too, the most similar first; at most `MAX_SYNONYMS`."""
     ranked = []
     for synonym in entry:

@@ -217,11 +217,13 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats: int32 array (n_trials,), −1 if it repeats none.
+    """Find the paired trial that each trial repeats.
 
     Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
 
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
+
+    Returns the rows of the paired trials, int32 array (n_trials,); −1 for a trial that repeats none.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):

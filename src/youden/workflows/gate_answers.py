@@ -234,6 +234,7 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of two agents on the items of the run."""
         superpopulation = forecast(new, old)
         C = abilities.covariance.covariance
         # Var(θ_new − θ_old), of which the false-positive rates are reported separately

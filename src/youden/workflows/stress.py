@@ -363,6 +363,7 @@ def attacks_table(result: Stress) -> Table:
 
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
+    """Yield one table row per attack with its ranks, moves, findings, alarms and number of new answers."""
     for attack in result.attacks:
         if not attack.ranks_after:
             continue

@@ -71,7 +71,10 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
 
 
 def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
-    """Convert an array (n_rows,), or None for nulls, to an Arrow array of the type that the column has in the file."""
+    """Convert the values of a column to an Arrow array of the type that the column has in the file.
+
+    values : array (n_rows,); None if all values are null
+    """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
     match column.kind:

@@ -235,7 +235,7 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def terms(self) -> FitTerms:
-        """Settings of the fit."""
+        """Settings of the fit: how abilities and intervals are computed from the answers."""
         from youden.types.facts import PartnerRules, RankedBy
 
         ranked_by: RankedBy = "plain"

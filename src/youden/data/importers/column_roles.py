@@ -528,9 +528,9 @@ class _RoleSearch:
     def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column with the largest number of shared cells (see `max_shared_cells`). If several columns have
-        that number, it is the first of them; if the ids in that one restart for each agent, it is a column of prompts.
-        If no cell is shared, it is the first column that has at least 90 % of the largest number of distinct values.
+        This is the column with the largest number of values that several agents share. If several columns have that
+        number, it is the first of them. But if the ids in that one begin again for each agent, it is a column of prompts.
+        If no value is shared, it is the first column that has at least 90 % of the largest number of distinct values.
         """
         table = self.table
         candidates = [name for name in candidates if name not in agents]

@@ -79,12 +79,12 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
         decides; or if prompts with the same id differ, and too many of them belong to a single agent.
     """
     table = TableColumns(rows)
-    roles = _without_run_numbers(roles, table)
+    roles = _remove_run_columns(roles, table)
     roles = _with_composite_item(roles, table, location=location)
     return _with_repeat_column(roles, table)
 
 
-def _without_run_numbers(roles: Roles, table: TableColumns) -> Roles:
+def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns of numbered runs (1, 2 or run-1, run-2) from the agents if other columns name models."""
     run_columns = set()
     for name in roles.agents:

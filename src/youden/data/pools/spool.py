@@ -311,7 +311,7 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add a response.
+        """Add the response of one agent to one item.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file

@@ -241,7 +241,7 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
-        """Add a row.
+        """Check one row of the table, and add its response to the pool.
 
         record : agent, item, text, prompt, group and repeat; None if missing
         number : number of the row, for errors
@@ -359,7 +359,7 @@ def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) ->
 
 
 def _join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Join texts by SEPARATOR."""
+    """Return the UTF-8 bytes of all texts, with SEPARATOR between them."""
     import pyarrow.compute as pc
 
     # both arrays are made from buffers, because pyarrow would import pandas otherwise

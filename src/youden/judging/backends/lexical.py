@@ -169,7 +169,7 @@ class Lexical:
             warnings=(
                 Finding("lexical", _BASELINE),
                 *_warn_without_prompts(pool),
-                *_copying_warnings(pool, texts, rows=(agent_of, item_of)),
+                *_find_copying(pool, texts, rows=(agent_of, item_of)),
             ),
         )
 
@@ -215,11 +215,12 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
 
 
 def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Index:
-    """Divide items into random folds of about equal size: int array (n_items,), fold of each item from 0 on.
+    """Divide items into random folds of about equal size.
 
-    items : int array, the items with responses; the others get −1
+    items : int array, items with responses
 
-    Raises: JudgeError [lexical-few-items].
+    Returns the fold of each item, int array (n_items,), counted from 0; −1 for an item without responses.
+    Raises JudgeError [lexical-few-items] if there are too few items.
     """
     if len(items) < MIN_ITEMS:
         raise JudgeError(
@@ -307,7 +308,7 @@ def compute_text_weights(
 
         # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
         common_mass = np.asarray(words_in_common @ word_weights)
-        limit = MAX_QUARTILES * _upper_quartiles(_means_by_agent(common_mass, agent_of[texts]))
+        limit = MAX_QUARTILES * _compute_upper_quartiles(_average_by_agent(common_mass, agent_of[texts]))
         np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
     return np.asarray(weights**LENGTH_POWER)
 
@@ -325,7 +326,7 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
     return build_group_word_matrix(words_by_cell, cells // n_agents, n_groups=int(item_of.max()) + 1, min_texts=2)
 
 
-def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
+def _average_by_agent(mass: Floats, agent_of: Index) -> Floats:
     """Return the mean mass of the texts of each agent, a float array (n_agents, n_models).
 
     mass : float array (n_texts, n_models)
@@ -339,7 +340,7 @@ def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
     return np.asarray(sums / n_texts[:, None])
 
 
-def _upper_quartiles(mass: Floats) -> Floats:
+def _compute_upper_quartiles(mass: Floats) -> Floats:
     """Return the upper quartile of the positive values of each column, linearly interpolated; 0 if there are none.
 
     mass : float array (n_agents, n_models), ≥ 0
@@ -370,7 +371,7 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
     ]
 
 
-def _copying_warnings(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
+def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
     """Return a finding for each agent whose median response is copied from its prompt to at least `COPYING_SHARE`.
 
     texts : words of all responses, followed by those of the prompts of all items

@@ -225,7 +225,7 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
 
 
 def read_cassette(path: Path) -> Cassette:
-    """Read a cassette.
+    """Read a cassette: a file of recorded requests and answers, which can be replayed.
 
     Parameters
     ----------

@@ -127,9 +127,12 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts that are encoded in UTF-8; see `make_fence`.
+    """Compute the fence of two texts in UTF-8: a part of the tags around them that neither text contains.
 
     n_first : number of characters of the first text
+    first, second : the texts, in UTF-8
+
+    Returns 16 hex digits of a hash of both texts.
     """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
     fence = hasher.hexdigest()[:16].encode()

@@ -201,7 +201,7 @@ class RequestLoop:
         may_be_outage = not is_stopped and not self._caller.backend.has_fallback_server
         if may_be_outage and breaker.record_failure(call.attempts, error):
             self._queue.hold(call)
-            self._on_outage(error, was_open=was_open)
+            self._report_outage(error, was_open=was_open)
             return
         if not is_no_response(error):
             self._record_reply(is_answer=False)
@@ -220,7 +220,7 @@ class RequestLoop:
         else:
             self._queue.back_off(call, seconds or 0.0)
 
-    def _on_outage(self, error: CallError, *, was_open: bool) -> None:
+    def _report_outage(self, error: CallError, *, was_open: bool) -> None:
         """Report an outage once, and end the run if it lasts too long."""
         judge = self._config.name
         address = self._config.address

@@ -206,25 +206,26 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check a pool.
+    """Find problems in the responses of a pool, and estimate what judging it costs.
 
     Parameters
     ----------
     pool : Pool
         Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
     seed : int, default 0
-        Seed of the sample.
+        Seed of the choice of random items.
     designs : sequence of str, optional
         Designs whose cost is estimated. Default: all.
 
     Returns
     -------
     PoolCheck
+        Sizes, findings and costs.
     """
-    length = response_lengths(pool)
+    lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)
     notes = _describe_limits(pool, n_sampled_items=len(sample.items))
-    findings = find_agent_problems(sample, length)
+    findings = find_agent_problems(sample, lengths)
     findings += find_similar_items(pool, seed=seed)
     try:
         languages = find_languages(sample, seed=seed)
@@ -232,16 +233,16 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
         languages = Languages({}, ())
         notes.append(f"Languages were not checked. {error.message}")
     findings += languages.findings
-    costs, cost_notes = estimate_costs(pool, length, designs)
+    costs, cost_notes = estimate_costs(pool, lengths, designs)
 
     n_words = sample.n_words[: len(sample)]
     agent_words = {}
-    for k, agent in enumerate(pool.agents):
-        n_agent_words = n_words[sample.agent_of == k]
+    for position, agent in enumerate(pool.agents):
+        n_agent_words = n_words[sample.agent_of == position]
         agent_words[agent.id] = float(n_agent_words.mean()) if len(n_agent_words) else None
     return PoolCheck(
         name=pool.name,
-        counts=_count_responses(pool, length, mean_words=float(n_words.mean()) if len(n_words) else None),
+        counts=_count_responses(pool, lengths, mean_words=float(n_words.mean()) if len(n_words) else None),
         agent_words=agent_words,
         languages=languages.languages,
         findings=tuple(findings),

@@ -280,7 +280,9 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of `values` over each agent's texts, float array (n_agents,); NaN for an agent without values.
+        """Return the median of some values over the texts of each agent, float array (n_agents,).
+
+        The median of an agent without values is NaN.
 
         values : float array (n_texts,), in which NaN is ignored
         """

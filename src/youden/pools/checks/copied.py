@@ -40,10 +40,10 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
     An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
     rewords if its median response and the prompt have at least half of all their words in common.
     """
-    copied_medians = sample.agent_medians(_copied_shares(sample))
+    copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
 
-    similarity_medians = sample.agent_medians(_prompt_similarity(sample))
+    similarity_medians = sample.agent_medians(_compute_prompt_similarity(sample))
     valid = similarity_medians[~np.isnan(similarity_medians)]
     is_natural = not valid.size or np.median(valid) >= NATURAL_PROMPT_SIMILARITY
     rewording = np.array([], dtype=np.int64)
@@ -59,8 +59,11 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
         yield _report_source_copying(sample, rewording, similarity_medians[rewording], evidence)
 
 
-def _copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams that its prompt contains: float array (n_texts,), NaN without a prompt."""
+def _compute_copied_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each response's n-grams (runs of words) that occur in its prompt.
+
+    The result is a float array (n_texts,), NaN for a response without a prompt.
+    """
     shares = np.full(len(sample), np.nan)
     for number, item in enumerate(sample.items):
         if sample.pool.items[item].prompt:
@@ -98,7 +101,7 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
     )
 
 
-def _prompt_similarity(sample: SampledTexts) -> Floats:
+def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
     """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float array (n_texts,).
 
     NaN if there is no prompt, or if the response or the prompt has few words.

@@ -280,7 +280,7 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
         return
 
     recurring = sample.agent_medians(recurring_shares(sample))
-    specificity = _relative_specificity(sample)
+    specificity = _compute_relative_specificity(sample)
     for k, agent in enumerate(sample.pool.agents):
         if recurring[k] >= MIN_RECURRING_SHARE:
             message = (
@@ -308,25 +308,27 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
         )
 
 
-def _relative_specificity(sample: SampledTexts) -> Floats:
-    """Return how specific the responses of each agent are to their items, relative to the median agent, float array (n_agents,).
+def _compute_relative_specificity(sample: SampledTexts) -> Floats:
+    """Return how specific the responses of each agent are to their items, relative to the median agent.
 
     If all items have a prompt, specificity is the overlap with the prompts, or 1 for agents whose overlap with other
-    responses is normal. Otherwise it is the overlap with other responses. NaN means that it is unknown.
+    responses is normal. Otherwise it is the overlap with other responses.
+
+    Returns a float array (n_agents,), NaN where specificity is unknown.
     """
-    by_responses = _relative_to_median(sample, specificity_to_responses(sample))
+    by_responses = _divide_by_median(sample, specificity_to_responses(sample))
     if not all(sample.pool.items[j].prompt for j in sample.items):
         return by_responses
-    by_prompt = _relative_to_median(sample, specificity_to_prompts(sample))
+    by_prompt = _divide_by_median(sample, specificity_to_prompts(sample))
     return np.where(by_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, by_prompt)
 
 
-def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute each agent's median over its texts, and divide it by that of the median agent, float array (n_agents,).
-
-    The result is NaN for an agent without values, and for all agents if fewer than four have values.
+def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
+    """Compute the median over the texts of each agent, and divide it by that of the median agent.
 
     values : float array (n_texts,)
+
+    Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
     """
     agent_medians = sample.agent_medians(values)
     valid = agent_medians[~np.isnan(agent_medians)]

@@ -50,7 +50,7 @@ ITEM_SOURCES: Registry[Callable[[], tuple[Item, ...]]] = Registry(
 
 
 def read_items(source: str) -> tuple[Item, ...]:
-    """Read items.
+    """Read the items of a benchmark, each with its prompt, from a registered source or a file.
 
     Parameters
     ----------

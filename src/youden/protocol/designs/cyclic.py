@@ -122,7 +122,10 @@ class Cyclic(TrialDesign):
 
 
 def _budget_error(budget: int, eligible: Bools) -> PlanError:
-    """Make the error for a budget of paired calls that does not cover two blocks; eligible : (n_agents, n_items)."""
+    """Make the error for a budget of paired calls that does not cover two blocks.
+
+    eligible : bool array (n_agents, n_items), cells that may be compared
+    """
     # the largest number of calls that two blocks can have: one call per agent that is eligible on the item
     n_agents_on_item = eligible.sum(axis=0).tolist()
     largest_first = sorted((n for n in n_agents_on_item if n > 1), reverse=True)

@@ -166,7 +166,10 @@ def spec_digest(spec: dict[str, Json]) -> str:
 
 
 def _complete_spec(figure: Figure, name: str) -> dict[str, Json]:
-    """Return the specification of a figure with data, title, source and width; `name` is the name of the run."""
+    """Return the complete specification of a figure, with its data, title, source and width.
+
+    name : name of the run, for the title
+    """
     title: Json = {
         "text": f"{printable(name)}: {figure.title}",
         "subtitle": f"Source: {figure.source}",

@@ -169,9 +169,13 @@ def _assign_bins(order: Positions, size: int, n: int) -> Positions:
 
 
 def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
-    """Return the mean value of each tile, ignoring NaN: float array of `shape`, NaN for an empty tile.
+    """Return the mean value of the cells in each tile. NaN values are ignored.
 
-    row, column, values : arrays (n_cells,): the row and column of the tile of each cell, and the value of the cell
+    row, column : int arrays (n_cells,), row and column of the tile to which each cell belongs
+    values : float array (n_cells,), values of the cells
+    shape : numbers of rows and columns of tiles
+
+    Returns a float array of this shape, NaN for an empty tile.
     """
     n_rows, n_columns = shape
     n_tiles = n_rows * n_columns

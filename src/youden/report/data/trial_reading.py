@@ -211,10 +211,14 @@ class WorstTrials:
         return tuple(tuple(self._trials[2, start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
-        """Compute how unfavourable each answer is for the agents: float array (n_trials,), larger is worse.
+        """Compute how unfavourable each answer is for the agents.
 
-        For a paired trial, this is the expected answer minus the actual one; for an independent trial, the answer itself,
-        because a yes is wrong. `chunk`, int64 array (n_trials,), has positions of answered trials in `rows`.
+        For a paired trial, this is the expected answer minus the actual one. For an independent trial, it is the answer
+        itself, because a yes is wrong.
+
+        chunk : int64 array (n_trials,), positions of answered trials in `rows`
+
+        Returns a float array (n_trials,), in which larger numbers are worse.
         """
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)

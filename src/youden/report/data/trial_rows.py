@@ -252,7 +252,10 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _sort_values(self, by: Column) -> Floats:
-        """Compute the numbers by which the rows are sorted, float array (n_rows,); names are sorted alphabetically."""
+        """Return the numbers by which the rows are sorted, float array (n_rows,).
+
+        The number of a name is its place in alphabetical order.
+        """
         if by == "row":
             return np.arange(len(self.columns["trial_type"]), dtype=np.float64)
         if by == "item":

@@ -128,7 +128,7 @@ def fit_box(equations: Equations) -> Fit:
         is_settled = np.array_equal(revised.x, active.x) and np.array_equal(revised.y, active.y)
         solved, active = active, revised
         n_rounds += 1
-    return Fit(point.effects, _box_residual(equations, solved, point), n_rounds, plain.n_iterations)
+    return Fit(point.effects, _measure_violation(equations, solved, point), n_rounds, plain.n_iterations)
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
@@ -275,7 +275,7 @@ def _activate_bounds(equations: Equations, effects: Effects, active: OnBound) ->
     return revised
 
 
-def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
+def _measure_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
     `point` is the solution with the effects of `active` on their bounds.

@@ -139,7 +139,7 @@ class ClippedLinear(Estimator):
             the box needs too much memory.
         """
         check_level(self.level)
-        index, value, weight = _normalised_cells(scores)
+        index, value, weight = _normalise_cells(scores)
         cells = cells_from_arrays(
             index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, weight=weight
         )
@@ -300,7 +300,7 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
         )
 
 
-def _normalised_cells(scores: Scores | ArrayLike) -> ScoredCells:
+def _normalise_cells(scores: Scores | ArrayLike) -> ScoredCells:
     """Collect the observed cells of scores, with weights that are scaled to a mean of 1.
 
     Raises StatisticsError [scores-empty] if there are none.

@@ -257,9 +257,12 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, float array (n_rows,).
+    """Solve (S + σhhᵀ) x = target for each target.
 
-    Returns the solutions, and the number of iterations of the conjugate gradients. For `cholesky`, see `solve`.
+    targets : float arrays (n_rows,), right-hand sides
+    cholesky : whether to factorize the matrix; None to decide by its size
+
+    Returns the solutions, and the number of iterations of the conjugate gradients.
     """
     use_cholesky = equations.uses_cholesky if cholesky is None else cholesky
     if use_cholesky:

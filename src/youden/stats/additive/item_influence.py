@@ -176,7 +176,7 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
 
     n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
     share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
-    for group in _robustly_linked(component, index.where(is_free)):
+    for group in _find_robustly_linked(component, index.where(is_free)):
         yield _LinkedGroup(
             agents=observed[group],
             weight=free.agent_weight[group],
@@ -241,7 +241,9 @@ def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, 
 
 
 def _compute_leverages(index: CellIndex, weight: Floats, normalised: Floats, V: Floats) -> Floats:
-    """Compute the leverage h of each cell, how much its prediction moves with its own score: float array (n_cells,).
+    """Compute the leverage h of each cell, float array (n_cells,).
+
+    Leverage is how much the prediction of a cell moves with the score of the same cell.
 
     weight, normalised : float array (n_cells,), weights A of cells, and C = A/m with m the weight of the item
     V : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
@@ -266,7 +268,7 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
     return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)
 
 
-def _robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
+def _find_robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
     """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
 
     component : int array (n_agents,), component of each agent

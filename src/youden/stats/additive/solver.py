@@ -162,14 +162,14 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     check_constraint(constraint, choices=_CONSTRAINTS)
     if constraint != "none":
         check_range(cells)
-    linking_cells = _linking_cells(cells, ridge=ridge)
+    linking_cells = _select_linking_cells(cells, ridge=ridge)
     equations = make_normal_equations(cells, ridge=ridge)
     fit = _fit(constraint, cells, equations)
 
     x = np.where(equations.n > 0, fit.effects.x, np.nan)
     y = np.where(equations.m > 0, fit.effects.y, np.nan)
     ability, difficulty = (y, x) if equations.swapped else (x, y)
-    component, n_components = _components(linking_cells, equations, is_complete=linking_cells is cells)
+    component, n_components = _label_components(linking_cells, equations, is_complete=linking_cells is cells)
 
     scale = float(max(np.abs(equations.r).max(), np.abs(equations.c).max()))
     message = describe_components(component)
@@ -203,7 +203,7 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
     return fit_plain(equations)
 
 
-def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
+def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Label the sets of agents that chains of cells connect, and count the sets.
 
     is_complete : whether `cells` are all cells of the equations
@@ -219,7 +219,7 @@ def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tup
     return component, int(component.max()) + 1
 
 
-def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
+def _select_linking_cells(cells: Cells, *, ridge: float) -> Cells:
     """Select the cells whose weight is not negligible compared with the ridge penalty.
 
     Only these cells make agents comparable. Returns `cells` itself if all of them are selected. Raises StatisticsError

@@ -164,7 +164,7 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
     for chunk in chunks:
-        agent_weight = _sums_by_group(chunk, chunk.weight, n_agents)
+        agent_weight = _sum_by_group(chunk, chunk.weight, n_agents)
         _add_to_normal_equations(sums, chunk, agent_weight)
 
         # Without effect groups, each item is one group.
@@ -182,7 +182,7 @@ def _add_to_normal_equations(sums: _Sums, chunk: PairChunk, agent_weight: Any) -
     agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
-    agent_answers = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
+    agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
 
     # mean answer ȳ of each group; halved, as the sums count a trial for both of its agents
     group_weight = agent_weight.sum(axis=0) / 2
@@ -234,7 +234,7 @@ def _iter_influence(
     n_agents = len(effect)
     for chunk in chunks():
         first, second, group, weight = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
-        agent_weight = _sums_by_group(chunk, weight, n_agents)  # Σw by agent (row) and group (column)
+        agent_weight = _sum_by_group(chunk, weight, n_agents)  # Σw by agent (row) and group (column)
         group_weight = np.maximum(agent_weight.sum(axis=0) / 2, np.finfo(np.float64).tiny)
 
         # e = y − a_first − a_second − b_group, with b the weighted mean of y − a_first − a_second in the group
@@ -258,7 +258,9 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage h of each trial, how much its fitted value moves with its own answer: float array (n_trials,).
+    """Compute the leverage h of each trial, float array (n_trials,).
+
+    Leverage is how much the fitted value of a trial moves with the answer of the same trial.
 
     agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
     group_weight : float array (n_groups,)
@@ -298,8 +300,9 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the residuals of a chunk, float array (n_trials,), except those of trials that are fitted exactly.
+        """Add the residuals of a chunk, except those of trials that are fitted exactly.
 
+        residual : float array (n_trials,)
         is_free : bool array (n_trials,), False for trials that are fitted exactly
         """
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
@@ -370,11 +373,12 @@ class _ResidualComponents:
         return np.asarray(np.divide(remaining, total, out=trial_correction, where=total > 0))
 
 
-def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum a column, float array (n_trials,), by agent and effect group.
+def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
+    """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
 
-    A trial counts for both of its agents. Returns an array (n_agents, n_groups), or a `csr_array` if most of its
-    entries would be 0.
+    column : float array (n_trials,), values
+
+    Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
     """
     n_groups = 0 if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     if n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column):

@@ -225,7 +225,10 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
-    """Check a score matrix, float array (n_agents, n_items), and compute the gaps of its shorter side."""
+    """Check a matrix of scores, and compute the gaps between rows or between columns, whichever are fewer.
+
+    matrix : float array (n_agents, n_items)
+    """
     scores = np.asarray(as_matrix(matrix), dtype=np.float64)
     n_infinite = int(np.isinf(scores).sum())
     if n_infinite:
@@ -242,7 +245,10 @@ def _checked_gaps(matrix: Floats) -> _Gaps:
 
 
 def _compute_gaps(scores: Floats) -> _Gaps:
-    """Sort the differences of all pairs of rows of a matrix, float array (n_rows, n_columns), and round them to a grid."""
+    """Compute the differences between all pairs of rows of a matrix, round them to a grid, and sort them.
+
+    scores : float array (n_rows, n_columns)
+    """
     n_rows, n_columns = scores.shape
     upper, lower = np.triu_indices(n_rows, 1)
     n_differences = len(upper) * n_columns
@@ -358,7 +364,7 @@ def median_differences(
     scores = check_score_matrix(matrix)
     values = np.stack([link.forward(scores) for link in LINKS.values()])
     exact = np.array([curl_quantiles(value, (0.5,))[0] for value in values])
-    medians = _bootstrap_medians(
+    medians = _resample_medians(
         values, ~np.isnan(scores), rng=rng, coincident=coincident, n_draws=n_draws, n_rectangles=n_rectangles
     )
     if len(medians) < n_draws / 2:
@@ -389,7 +395,7 @@ def median_differences(
     return tuple(differences)
 
 
-def _bootstrap_medians(
+def _resample_medians(
     values: Floats,
     observed: Bools,
     *,

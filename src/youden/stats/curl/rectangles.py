@@ -197,7 +197,10 @@ def _find_columns(
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:
-    """Make the error for scores without a complete rectangle; `observed`, bool array (n_agents, n_items), marks cells."""
+    """Make the error for scores without a complete rectangle of two agents and two items.
+
+    observed : bool array (n_agents, n_items), cells with a score
+    """
     n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
     if n_agents == 0:
         reason, remedy = "all cells are missing", "Check that the judge answered"

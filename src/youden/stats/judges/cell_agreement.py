@@ -170,7 +170,7 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     if a.shape != b.shape or a.ndim != 2:
         raise shape_error(a, b)
     has_both = ~(np.isnan(a) | np.isnan(b))
-    overall = _overall_correlation(a, b, has_both, level=level)
+    overall = _correlate_overall(a, b, has_both, level=level)
 
     item_rhos = []
     for j in range(a.shape[1]):
@@ -178,7 +178,7 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
         rho = _rho(a[agents, j], b[agents, j])
         if not np.isnan(rho):
             item_rhos.append(rho)
-    within_items = _mean_rho(np.array(item_rhos), level=level)
+    within_items = _average_rho(np.array(item_rhos), level=level)
     return CellCorrelation(overall, within_items, int(has_both.sum()), len(item_rhos))
 
 
@@ -187,10 +187,12 @@ def _rho(a: Floats, b: Floats) -> float:
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 
-def _mean_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of items, float array (n_items,), with an interval by Student's t.
+def _average_rho(rhos: Floats, *, level: float) -> Metric:
+    """Average the correlations of all items, and add an interval by Student's t.
 
     There is no interval for fewer than 3 items, or if all correlations are equal.
+
+    rhos : float array (n_items,), correlations
     """
     n = len(rhos)
     if n < _MIN_ITEMS:
@@ -202,12 +204,13 @@ def _mean_rho(rhos: Floats, *, level: float) -> Metric:
     return Metric(mean, max(-1.0, mean - margin), min(1.0, mean + margin), level, f"Student t over {n} items")
 
 
-def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
-    """Correlate all cells of two matrices, float array (n_agents, n_items), with an interval from a jackknife over items.
+def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
+    """Correlate the cells of two matrices, and add an interval from a jackknife over items.
 
-    Of more than 50 items, groups of items are left out in turn.
+    If there are more than 50 items, groups of items are left out in turn.
 
-    has_both : bool array (n_agents, n_items), cells
+    a, b : float arrays (n_agents, n_items)
+    has_both : bool array (n_agents, n_items), cells that have a value in both matrices
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _rho(value_a, value_b)

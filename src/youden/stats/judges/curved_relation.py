@@ -148,8 +148,8 @@ def curved_relation(
 
     # shifts of single agents
     residual = _residuals(np.column_stack([fixed, Z]), answer)
-    noise_ratio = _noise_ratio(residual, Z)
-    shifts = [_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
+    noise_ratio = _compute_noise_ratio(residual, Z)
+    shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
 
     # standard errors are at least √(3.54·h)/n, for effects that no trial has shown
@@ -241,7 +241,7 @@ def _label_statistics(
     G = (U * (eigenvalues / (1 + ratio * eigenvalues))) @ U.T
     h = U @ ((U.T @ design.v) / (1 + ratio * eigenvalues))
 
-    curve, errors = _parabola_with_errors(x, x_variance, np.diag(G))
+    curve, errors = _estimate_parabola(x, x_variance, np.diag(G))
 
     # directions V in which the curve's moments are uncorrelated, and the share of errors in each
     moments, V = np.linalg.eigh(curve.T @ G @ curve)
@@ -256,7 +256,7 @@ def _label_statistics(
     return complement @ h, complement @ G, complement @ G @ complement.T
 
 
-def _parabola_with_errors(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
+def _estimate_parabola(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
     """Estimate x and x² without their errors, and the contribution of the errors to the moments of both.
 
     x, x_variance, information : float array (n_agents,), covariate, variance of its errors, and information about each
@@ -282,7 +282,7 @@ def _residuals(design: Floats, answer: Floats) -> Floats:
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
-def _noise_ratio(residual: Floats, Z: Floats) -> Floats:
+def _compute_noise_ratio(residual: Floats, Z: Floats) -> Floats:
     """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
 
     residual : float array (n_trials,)
@@ -319,7 +319,7 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
     return float(_VARIANCE_RATIOS[best, 0]), float(residual_squares[best]) / design.df
 
 
-def _agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
+def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
     """Estimate the deviation of one agent from the curve, with its standard error and degrees of freedom.
 
     The variance τ² between agents is estimated from all other agents.

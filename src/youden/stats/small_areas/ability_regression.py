@@ -468,13 +468,13 @@ def _make_grid(regression: _Regression) -> _PosteriorGrid:
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
 
-    a = _zoom(a, weight.sum(axis=(0, 1, 3)), 13)
+    a = _make_finer_grid(a, weight.sum(axis=(0, 1, 3)), 13)
     if regression.has_slope:
-        b = _zoom(b, weight.sum(axis=(0, 1, 2)), 13)
+        b = _make_finer_grid(b, weight.sum(axis=(0, 1, 2)), 13)
     return _PosteriorGrid(regression, a, b, regression.log_weights(a, b))
 
 
-def _zoom(grid: Floats, weight: Floats, n: int) -> Floats:
+def _make_finer_grid(grid: Floats, weight: Floats, n: int) -> Floats:
     """Make a grid of `n` points that covers 3.5 standard deviations around the mean of a distribution.
 
     grid, weight : float array (n_grid,), points and their probabilities

@@ -224,7 +224,7 @@ def quality_from_labels(
         )
     n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
     mean = _mean_by_agent(agent, value, n)
-    relative_variance = _relative_variance(agent, value, mean)
+    relative_variance = _estimate_relative_variance(agent, value, mean)
     labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
     if (n > 0).sum() < MIN_AGENTS:
         return _estimate_from_labels(labels, level)
@@ -238,7 +238,7 @@ def quality_from_labels(
         predicted, remaining = residuals.predict_from_others(correlation)
         mean = np.clip(_mean_by_agent(agent, value - predicted, n), 0, 1)
         mean_remaining = np.where(n > 0, _mean_by_agent(agent, remaining, n), 1.0)
-        relative_variance = _relative_variance(agent, value, estimates.quality)
+        relative_variance = _estimate_relative_variance(agent, value, estimates.quality)
         labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
         estimates = _fit_regression(labels, ability, std_error, level)
     widened = _widen_intervals(estimates, residuals.shared_variance(relative_variance))
@@ -267,7 +267,7 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
     return np.asarray(np.bincount(agent, weights=x, minlength=len(n)) / np.maximum(n, 1))
 
 
-def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
+def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
     """Estimate the variance of labels around the means of their agents, divided by mean·(1 − mean).
 
     The divisor is the variance of labels that are 0 or 1, for which the result is 1. Grades between 0 and 1 vary less.
@@ -369,7 +369,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     quality = _posterior_means(at_median, likelihood)
 
     # intervals, which contain the point estimates
-    low, high = _credible_bounds(density, likelihood, p_outlier, labels, level)
+    low, high = _compute_credible_bounds(density, likelihood, p_outlier, labels, level)
     low, high = np.minimum(low, quality), np.maximum(high, quality)
 
     line = QualityLine(
@@ -404,7 +404,7 @@ def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood
     return np.asarray((density @ expit(likelihood.logits)) / density.sum(axis=1))
 
 
-def _credible_bounds(
+def _compute_credible_bounds(
     density: Floats, likelihood: LabelLikelihood, p_outlier: Floats, labels: _LabelMeans, level: float
 ) -> tuple[Floats, Floats]:
     """Compute credible bounds of quality; for an outlier, they enclose the interval from its labels alone.

@@ -524,7 +524,7 @@ class _RateFit:
             self._dispersion *= (K - 2) / (K - 1)
 
         # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
-        self._posterior = self._posterior_by_kappa(totals.n, totals.total, self._dispersion)
+        self._posterior = self._compute_posterior(totals.n, totals.total, self._dispersion)
         answer_variance = self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
         rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
         reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
@@ -536,7 +536,7 @@ class _RateFit:
         if self._is_equal:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
-    def _posterior_by_kappa(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
+    def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
         """Compute the posterior of rates for each κ, the coefficient of variation of the rates.
 
         n, answer_sum : float array (n_agents,), number and sum of the answers to each agent's trials
@@ -603,7 +603,7 @@ class _RateFit:
 
         n, answer_sum : float array (n_linked,), number and sum of the answers to the trials of each further agent
         """
-        posterior = self._posterior_by_kappa(n, answer_sum, self._linked_dispersion)
+        posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
 
         def kappa_weights(prior: Floats) -> Floats:

@@ -134,7 +134,7 @@ def select_best(
     leader = int(selected[0])
     n_candidates = len(np.union1d(candidates, leader))
     level = 1 - (1 - differences.level) * alpha_fraction
-    distance_low, distance_high = _selection_adjusted_distances(covariance, leader, n_candidates, level)
+    distance_low, distance_high = _adjust_distances(covariance, leader, n_candidates, level)
     p_best, expected_regret = best_probabilities(ability, differences)
     return Choice(
         agents=tuple(selected.tolist()),
@@ -149,7 +149,7 @@ def select_best(
     )
 
 
-def _selection_adjusted_distances(
+def _adjust_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
     """Compute the distances of the interval bounds of a selected agent below and above its estimate.
@@ -218,9 +218,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
     df = np.max(differences.df, axis=1, where=~diagonal, initial=1.0)
     if top == 1:
-        quantile = _dunnett_quantiles(_agent_std_errors(differences), df, level)
+        quantile = _dunnett_quantiles(_split_std_errors(differences), df, level)
     else:
-        tail = ndtr(-_range_quantile(n_agents, level))
+        tail = ndtr(-_compute_range_quantile(n_agents, level))
         quantile = np.tile(stdtrit(df, 1 - tail), (n_agents, 1))
 
     # θ̂_k − θ̂_i + d·SE_ik, with the larger of the t quantiles of agents k and i
@@ -316,10 +316,12 @@ def next_allocation(
     return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
 
 
-def _agent_std_errors(differences: Differences) -> Floats:
-    """Split the standard errors of differences among agents, as if agents were independent: float array (n_agents,).
+def _split_std_errors(differences: Differences) -> Floats:
+    """Derive a standard error of each agent from those of differences, as if agents were independent.
 
     The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
+
+    Returns a float array (n_agents,).
     """
     K = len(differences.std_error)
     difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
@@ -344,7 +346,7 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
     that of the agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without
     sampling error, agents with the highest ability share the probability equally.
     """
-    std_error = _agent_std_errors(differences)
+    std_error = _split_std_errors(differences)
     if not std_error.any():
         is_first = ability == ability.max()
         return np.asarray(is_first / is_first.sum()), 0.0
@@ -386,7 +388,7 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
         return bias
 
     among_selected = differences.subset(agents)
-    std_error = _agent_std_errors(among_selected)
+    std_error = _split_std_errors(among_selected)
     if not std_error.any():
         return bias
 
@@ -419,7 +421,7 @@ def reliability(differences: Differences) -> float:
     if variance == 0:
         return 0.0
 
-    error_variance = float((_agent_std_errors(differences) ** 2).mean())
+    error_variance = float((_split_std_errors(differences) ** 2).mean())
     return max(1 - error_variance / variance, 0.0)
 
 
@@ -487,7 +489,7 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     return _bisect(cdf, one_comparison, bonferroni, level)
 
 
-def _range_quantile(K: int, level: float) -> float:
+def _compute_range_quantile(K: int, level: float) -> float:
     """Compute the `level` quantile of the largest standardised difference of K agents, the studentised range / √2.
 
     The agents have equal abilities, and independent normal errors of equal variance.

@@ -105,11 +105,11 @@ class VarianceComponents:
         self._set_factors(first, second, item, responses, n_agents=n_agents, n_repeats=n_repeats, n_items=n_items)
 
         has_response = _identifies_responses(first, second, item, responses, n_items=n_items)
-        squares, expectations = _sums_of_squares(
+        squares, expectations = _compute_sums_of_squares(
             first, second, item, residual, responses if has_response else None, n_agents=n_agents, n_repeats=n_repeats
         )
         components, jackknife = _solve_moments(squares, expectations)
-        std_error, t = _jackknife_errors(jackknife)
+        std_error, t = _compute_jackknife_errors(jackknife)
 
         # variance of an ability, which the residuals lack because the abilities were subtracted
         variance = components[0] * self.agent_item_factor
@@ -157,10 +157,10 @@ class VarianceComponents:
         n_cells = n_agents * n_items
         n_texts = n_cells * n_repeats
 
-        cell_factor, own_share = _squared_weights(
+        cell_factor, own_share = _sum_squared_weights(
             first_cell, second_cell, n_cells, first=first, second=second, w=w, base=base
         )
-        text_factor, own_share_of_texts = _squared_weights(
+        text_factor, own_share_of_texts = _sum_squared_weights(
             first_text, second_text, n_texts, first=first, second=second, w=w, base=base
         )
         self.agent_item_factor = cell_factor * own_share
@@ -176,7 +176,7 @@ class VarianceComponents:
         self.showings_per_response = 2 * len(first) / n_distinct_texts
 
 
-def _squared_weights(
+def _sum_squared_weights(
     first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
 ) -> tuple[float, float]:
     """Sum the squared weights of all units in the distance of an ability from the mean ability, averaged over agents.
@@ -247,7 +247,7 @@ def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[I
     return n_cells < n_texts < n_showings
 
 
-def _sums_of_squares(
+def _compute_sums_of_squares(
     first: Ids,
     second: Ids,
     item: Ids,
@@ -269,13 +269,13 @@ def _sums_of_squares(
         units = [(first[rows], second[rows])]
         if responses is not None:
             units.append((responses[0][rows], responses[1][rows]))
-        designs = [_centred_design(*sides) for sides in units]
+        designs = [_make_centred_design(*sides) for sides in units]
 
         # Σ(Zᵀe)² over the cells, the same over the responses, and Σe² over the trials of the item
         item_residual = residual[rows]
         squares_by_unit = [float(((design.T @ item_residual) ** 2).sum()) for design in designs]
         squares.append([*squares_by_unit, float((item_residual**2).sum())])
-        expectations.append(_expectations(designs, len(rows)))
+        expectations.append(_compute_expectation_coefficients(designs, len(rows)))
     return np.array(squares), np.array(expectations)
 
 
@@ -293,10 +293,12 @@ def _select_items(item: Ids, max_items: int) -> list[Positions]:
     return [groups[index] for index in np.sort(sample)]
 
 
-def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Count the units of each trial of one item, and subtract the means over the trials: float array (n_trials, n_units).
+def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
+    """Make a design matrix that counts the units of each trial of one item, and subtract the mean of each column.
 
     first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
+
+    Returns a float array (n_trials, n_units).
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -307,7 +309,7 @@ def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
     return np.asarray(counts - counts.mean(axis=0))
 
 
-def _expectations(designs: list[Floats], n_trials: int) -> Floats:
+def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
     designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
@@ -346,7 +348,7 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
     return np.asarray(components), np.stack(without_item)
 
 
-def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
+def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     """Compute the standard errors of estimates, and the .975 quantiles of Student's t for their intervals.
 
     jackknife : float array (n_items, n_components), estimates without each item
