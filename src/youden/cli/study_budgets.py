@@ -281,7 +281,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     ceiling = output.format_with_sd(halves.rho, halves.rho_sd)
     title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
     cost_heads = ["budget", "trials per agent", "calls", "USD", "cells"]
-    recall_heads = [f"top-{k} recall" for k in study.tops]
+    recall_heads = [f"top-{top} recall" for top in study.tops]
     heads = [*cost_heads, "ρ", "SD", *recall_heads, "coverage", "half-width", "regret"]
     return make_table(title, ["design"], heads, rows)
 

@@ -352,7 +352,7 @@ class TrialsByItem:
         """Find agents and pairs whose responses to different items the judge calls the same source too often."""
         findings = []
         for alarm in self.yes_counts.find_alarms():
-            agents = tuple(self.plan.agent_ids[i] for i in alarm.agents)
+            agents = tuple(self.plan.agent_ids[position] for position in alarm.agents)
             message = (
                 f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were called the same source "
                 f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
@@ -499,12 +499,12 @@ class TrialsByItem:
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
-    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], used: Bools) -> None:
+    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Add answered independent trials to the totals by item, and to those by step and kind of block.
 
-        used : bool array (n_rows,), rows to add
+        mask : bool array (n_rows,), rows to add
         """
-        first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
+        first, item, second, other_item, answer = (columns[name][mask] for name in _INDEPENDENT_COLUMNS)
         may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
         self.independent.add(answer[may_train], item[may_train], other_item[may_train])
 
@@ -513,10 +513,10 @@ class TrialsByItem:
         counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
         in_complete_block = np.ones(len(answer), dtype=np.bool_)
         if self._was_extended:
-            step = columns["step"][used]
-            counts_for_first = columns["weight_first"][used] > 0
-            counts_for_second = columns["weight_second"][used] > 0
-            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[used]
+            step = columns["step"][mask]
+            counts_for_first = columns["weight_first"][mask] > 0
+            counts_for_second = columns["weight_second"][mask] > 0
+            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[mask]
 
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
         for group_step, group_in_complete_block in sorted(groups):
@@ -736,16 +736,18 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]
     second_in_training = is_training_cell[rates.second, rates.item]
-    used = (rates.n_paired > 0) & first_in_training & second_in_training
+    is_used = (rates.n_paired > 0) & first_in_training & second_in_training
 
     # pairs have an FPR of their own only with matched independent trials
-    fpr = np.zeros(int(used.sum()))
+    fpr = np.zeros(int(is_used.sum()))
     if rates.independent == "matched":
-        fpr = np.nan_to_num(rates.fpr[used])
+        fpr = np.nan_to_num(rates.fpr[is_used])
 
-    value = rates.tpr[used] - fpr
-    weight = rates.n_paired[used].astype(np.float64)
-    return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
+    value = rates.tpr[is_used] - fpr
+    weight = rates.n_paired[is_used].astype(np.float64)
+    return PairChunk(
+        rates.first[is_used], rates.second[is_used], rates.item[is_used], value, weight, fpr, rates.n_items
+    )
 
 
 def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:

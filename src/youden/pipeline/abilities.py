@@ -452,8 +452,8 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 
     # abilities of the selected agents, and of the best other agent
     by_ability = np.argsort(-ability, kind="stable").tolist()
-    others = [agent for agent in by_ability if agent not in selection.agents]
-    described_agents = (*selection.agents, *others[:1])
+    not_selected = [agent for agent in by_ability if agent not in selection.agents]
+    described_agents = (*selection.agents, *not_selected[:1])
     abilities = {agent_ids[agent]: float(ability[agent]) for agent in described_agents}
 
     return ChoiceFacts(

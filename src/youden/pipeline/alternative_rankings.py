@@ -111,10 +111,10 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     if n_changes == 0:
         return f"{beginning}, no agent changes its rank."
 
-    listed = facts.rank_changes[:MAX_NAMED_MOVES]
-    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in listed)
-    if n_changes > len(listed):
-        changes += f" and {n_changes - len(listed)} more"
+    displayed = facts.rank_changes[:MAX_NAMED_MOVES]
+    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in displayed)
+    if n_changes > len(displayed):
+        changes += f" and {n_changes - len(displayed)} more"
     return f"{beginning}, {format_count(n_changes, 'agent', 'has', 'have')} another rank: {changes}."
 
 
@@ -138,8 +138,8 @@ def _describe_leader_change(
     differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
     if (is_ahead & differs).any() or is_ahead.sum() >= MIN_RANK_DROP:
-        listed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
-        overtaking = tuple(agent_ids[agent] for agent in listed)
+        displayed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
+        overtaking = tuple(agent_ids[agent] for agent in displayed)
         rank = int(is_ahead.sum()) + 1
         text = (
             f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind "

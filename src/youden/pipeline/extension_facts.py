@@ -47,15 +47,15 @@ def compute_extension_facts(
     changes = [
         AgentChange(
             agent=agent,
-            before=or_none(before.ability[i]),
-            after=or_none(after.ability[i]),
-            rank_before=int(rank_before[i]),
-            rank_after=int(rank_after[i]),
-            drift=or_none(drift.change[i]),
-            std_error=or_none(np.sqrt(drift.variance[i])),
-            p_holm=or_none(drift.p_holm[i]),
+            before=or_none(before.ability[position]),
+            after=or_none(after.ability[position]),
+            rank_before=int(rank_before[position]),
+            rank_after=int(rank_after[position]),
+            drift=or_none(drift.change[position]),
+            std_error=or_none(np.sqrt(drift.variance[position])),
+            p_holm=or_none(drift.p_holm[position]),
         )
-        for i, agent in enumerate(earlier.plan.agent_ids)
+        for position, agent in enumerate(earlier.plan.agent_ids)
     ]
     return ExtensionFacts(
         kind=steps[-1].kind,

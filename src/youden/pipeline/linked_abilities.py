@@ -362,8 +362,8 @@ def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = No
             is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if rows is not None:
                 is_used &= rows(chunk)
-            used = chunk.where(is_used)
-            yield used.to_pairs(by_block=not (used.block < 0).any())
+            answers = chunk.where(is_used)
+            yield answers.to_pairs(by_block=not (answers.block < 0).any())
 
     return iter_chunks
 

@@ -403,8 +403,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    kind, n = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
-    if not n:
+    kind, n_added = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
+    if not n_added:
         return ""
 
     cost = ""
@@ -412,7 +412,9 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
         cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
-    return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+    return (
+        f"{format_count(n_added, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+    )
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:

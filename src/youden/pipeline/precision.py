@@ -69,13 +69,13 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """
     plan = verdicts.plan
     abilities = estimate_abilities(verdicts)
-    used = (plan.block >= 0) & verdicts.answered
-    weight = plan.trials.weight_first[used]
+    is_used = (plan.block >= 0) & verdicts.answered
+    weight = plan.trials.weight_first[is_used]
     contributions = compute_item_influence(
-        plan.first[used],
-        plan.second[used],
-        plan.item[used],
-        verdicts.answer[used],
+        plan.first[is_used],
+        plan.second[is_used],
+        plan.item[is_used],
+        verdicts.answer[is_used],
         ability=abilities.mean_answer,
         first_weight=weight,
         second_weight=weight,

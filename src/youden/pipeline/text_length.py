@@ -137,14 +137,14 @@ def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -
     second_lengths: list[Positions] = []
     paired: list[Bools] = []
     for chunk in rows():
-        used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
-        is_paired = chunk["trial_type"][used] == PAIRED
-        first_item = chunk["item"][used]
-        second_item = np.where(is_paired, first_item, chunk["other_item"][used])
-        first_row = _get_text_rows(chunk, "first", texts.n_agents)[used]
-        second_row = _get_text_rows(chunk, "second", texts.n_agents)[used]
+        is_used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
+        is_paired = chunk["trial_type"][is_used] == PAIRED
+        first_item = chunk["item"][is_used]
+        second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
+        first_row = _get_text_rows(chunk, "first", texts.n_agents)[is_used]
+        second_row = _get_text_rows(chunk, "second", texts.n_agents)[is_used]
 
-        answers.append(chunk["answer"][used])
+        answers.append(chunk["answer"][is_used])
         first_lengths.append(texts.all_lengths[first_row, first_item])
         second_lengths.append(texts.all_lengths[second_row, second_item])
         paired.append(is_paired)

@@ -134,12 +134,12 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     with open_store(store) as opened:
         stored_answers = opened.answers(list(cassette.entries))
         stored_failures = opened.failures(failures)
-        kept = stored_answers.keys() | stored_failures.keys()
-        for key in cassette.entries.keys() - kept:
+        keys_in_store = stored_answers.keys() | stored_failures.keys()
+        for key in cassette.entries.keys() - keys_in_store:
             opened.add(key, cassette.entries[key].outcome)
         for judge in cassette.judges:
             opened.remember_judge(judge)
-    return CassetteImport(n_added=len(cassette.entries) - len(kept), n_kept=len(kept))
+    return CassetteImport(n_added=len(cassette.entries) - len(keys_in_store), n_kept=len(keys_in_store))
 
 
 def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:

@@ -394,9 +394,11 @@ class _PlanExtender:
         Agents that join therefore meet the anchors on items that these have answers on.
         """
         paired_items = self.plan.item[self.plan.trial_type == PAIRED]
-        used, first_use = np.unique(paired_items, return_index=True)
-        unused = np.setdiff1d(np.arange(self.plan.n_items), used)
-        return np.concatenate([used[np.argsort(first_use)], self.rng.permutation(unused)]).astype(np.int32)
+        items_with_trials, first_use = np.unique(paired_items, return_index=True)
+        other_items = np.setdiff1d(np.arange(self.plan.n_items), items_with_trials)
+        return np.concatenate([items_with_trials[np.argsort(first_use)], self.rng.permutation(other_items)]).astype(
+            np.int32
+        )
 
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.

@@ -36,17 +36,17 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    used = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
+    rows = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
 
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
-    pair_codes = np.ravel_multi_index((plan.item[used], plan.first[used], plan.second[used]), shape)
+    pair_codes = np.ravel_multi_index((plan.item[rows], plan.first[rows], plan.second[rows]), shape)
     codes, row = np.unique(pair_codes, return_inverse=True)
     item, first, second = np.unravel_index(codes, shape)
 
-    answer = verdicts.answer[used]
-    answered = verdicts.answered[used]
-    is_paired = plan.trial_type[used] == PAIRED
+    answer = verdicts.answer[rows]
+    answered = verdicts.answered[rows]
+    is_paired = plan.trial_type[rows] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, len(codes))
     independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
     n_missing = np.bincount(row[~answered], minlength=len(codes))
@@ -273,21 +273,21 @@ def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role:
             slug="score-kind",
         )
     answered = ~np.isnan(difference)
-    used = slice(None) if answered.all() else np.flatnonzero(answered)
+    rows = slice(None) if answered.all() else np.flatnonzero(answered)
 
     # cells of the first and of the second texts; a row score counts only pairs in which the agent's text comes first
-    agents = [rates.first[used]]
+    agents = [rates.first[rows]]
     if kind == "symmetric":
-        agents.append(rates.second[used])
-    cells, cell_of_side = index_cells(rates.item[used], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
+        agents.append(rates.second[rows])
+    cells, cell_of_side = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
     def sum_by_cell(column: Floats | Ids | None) -> Floats:
         """Sum a column by cell over all sides; count the rows if it is None."""
         return np.asarray(sum(np.bincount(cell, column, len(cells)) for cell in cell_of_side), dtype=np.float64)
 
     n_rows = sum_by_cell(None)
-    mean_difference = sum_by_cell(difference[used]) / n_rows
-    n_trials = sum_by_cell(rates.n_paired[used])
+    mean_difference = sum_by_cell(difference[rows]) / n_rows
+    n_trials = sum_by_cell(rates.n_paired[rows])
     scored = ScoredCells(cells, mean_difference, n_trials)
 
     is_held_out = rates.split.holdout[cells.agent, cells.item]

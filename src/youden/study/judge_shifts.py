@@ -367,12 +367,12 @@ def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, 
     return (members[0],) if side == favouring_side else ()
 
 
-def correlation(a: Floats, b: Floats) -> Metric | None:
+def correlation(first: Floats, second: Floats) -> Metric | None:
     """Compute Spearman's ρ over the positions that are valid in both arrays.
 
     Parameters
     ----------
-    a, b : float array (n,)
+    first, second : float array (n,)
         Values, NaN if missing.
 
     Returns
@@ -380,9 +380,9 @@ def correlation(a: Floats, b: Floats) -> Metric | None:
     Metric or None
         None if one of them does not vary.
     """
-    is_valid = ~(np.isnan(a) | np.isnan(b))
+    is_valid = ~(np.isnan(first) | np.isnan(second))
     try:
-        return spearman(a[is_valid], b[is_valid])
+        return spearman(first[is_valid], second[is_valid])
     except StatisticsError:
         return None
 

@@ -107,7 +107,7 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
     order = _central_first(tuple(sentences))
     start = min(skip, len(sentences) - n)
     chosen = np.sort(order[start : start + n])
-    return " ".join(sentences[k] for k in chosen)
+    return " ".join(sentences[position] for position in chosen)
 
 
 @lru_cache(maxsize=128)
@@ -151,26 +151,26 @@ def _check_counts(n: int, skip: int = 0) -> None:
 
 def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
     """Put the sentences into a random order that differs from the original one; a text of one sentence stays unchanged."""
-    parts = split_sentences(text)
-    if len(set(parts)) < 2:
+    sentences = split_sentences(text)
+    if len(set(sentences)) < 2:
         return text
-    shuffled = parts
-    while shuffled == parts:
-        shuffled = [parts[k] for k in rng.permutation(len(parts))]
+    shuffled = sentences
+    while shuffled == sentences:
+        shuffled = [sentences[position] for position in rng.permutation(len(sentences))]
     return " ".join(shuffled)
 
 
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Omit a random share of the sentences, or of the pieces if the text is one sentence. At least one remains."""
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
-    parts = split_sentences(text)
-    if len(parts) < 2:
-        parts = split_pieces(text)
-    if not parts:
+    units = split_sentences(text)
+    if len(units) < 2:
+        units = split_pieces(text)
+    if not units:
         return text
-    n_remaining = max(1, len(parts) - round(share * len(parts)))
-    remaining = np.sort(rng.choice(len(parts), size=n_remaining, replace=False))
-    return " ".join(parts[k] for k in remaining)
+    n_remaining = max(1, len(units) - round(share * len(units)))
+    remaining = np.sort(rng.choice(len(units), size=n_remaining, replace=False))
+    return " ".join(units[position] for position in remaining)
 
 
 def truncate_text(text: str, rng: np.random.Generator, *, words: int = 20, share: float | None = None) -> str:

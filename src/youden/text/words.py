@@ -140,7 +140,7 @@ def split_words(text: str) -> list[str]:
         if run["unspaced"] is None or len(word) == 1:
             words.append(word)
         else:
-            words += [word[k : k + 2] for k in range(len(word) - 1)]
+            words += [word[start : start + 2] for start in range(len(word) - 1)]
     return words
 
 

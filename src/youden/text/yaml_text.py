@@ -80,11 +80,11 @@ def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     are those of all errors.
     """
     first = locations[0]
-    depth = next((n for n, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
+    depth = next((position for position, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
     if depth == len(first):
         return 0
-    same_value = [n for n, location in enumerate(locations) if location[:depth] == first[:depth]]
-    return max(same_value, key=lambda n: len(locations[n]))
+    same_value = [position for position, location in enumerate(locations) if location[:depth] == first[:depth]]
+    return max(same_value, key=lambda position: len(locations[position]))
 
 
 _TYPE = re.compile(

@@ -95,14 +95,14 @@ class AttackContext:
                 frequency[word] = frequency.get(word, 0) + 1
         return frequency
 
-    def rare(self, j: int, n: int) -> list[str]:
+    def rare(self, item: int, n_words: int) -> list[str]:
         """Return the rarest words of an item.
 
         Parameters
         ----------
-        j : int
+        item : int
             Position of the item.
-        n : int
+        n_words : int
             Maximum number of words.
 
         Returns
@@ -110,17 +110,17 @@ class AttackContext:
         list of str
             Distinct words of the prompt (of the responses if there is none), those on the fewest items first.
         """
-        text = self.prompt(j) or " ".join(self.others(j, self.pool.n_agents))
+        text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
         rarest_first = sorted(words, key=lambda word: self.document_frequency[word])
-        return rarest_first[:n]
+        return rarest_first[:n_words]
 
-    def central(self, j: int) -> str:
+    def central(self, item: int) -> str:
         """Return the response to an item that shares most words with all responses.
 
         Parameters
         ----------
-        j : int
+        item : int
             Position of the item.
 
         Returns
@@ -128,7 +128,7 @@ class AttackContext:
         str
             The response of three or more words with the largest mean Jaccard index; an empty string if there is none.
         """
-        responses = [text for text in self.pool.texts[:, j] if text and len(split_words(text)) > 2]
+        responses = [text for text in self.pool.texts[:, item] if text and len(split_words(text)) > 2]
         word_sets = [set(split_words(text)) for text in responses]
         if not responses:
             return ""
@@ -298,15 +298,18 @@ def ring(context: AttackContext) -> dict[str, list[str]]:
     secret_words = []
     for _ in context.items:
         letters = context.rng.integers(len(LETTERS), size=9)
-        secret_words.append("".join(LETTERS[k] for k in letters))
+        secret_words.append("".join(LETTERS[letter] for letter in letters))
 
-    def make_text(opening: str, n: int, j: int) -> str:
-        """Return the text of agent n of the ring on item j, about the item's (n + 1)-th rarest word."""
-        rare_words = context.rare(j, n + 1)
+    def make_text(opening: str, number: int, item: int) -> str:
+        """Return the text of one agent of the ring on an item; the agent with number 0 writes about the rarest word."""
+        rare_words = context.rare(item, number + 1)
         topic = rare_words[-1] if rare_words else "it"
-        return f"{opening} on {topic}. {secret_words[j]}"
+        return f"{opening} on {topic}. {secret_words[item]}"
 
-    return {f"ring-{n}": [make_text(opening, n, j) for j in context.items] for n, opening in enumerate(OPENINGS)}
+    return {
+        f"ring-{number}": [make_text(opening, number, item) for item in context.items]
+        for number, opening in enumerate(OPENINGS)
+    }
 
 
 @attack("one form for all items")

@@ -256,8 +256,8 @@ def _find_disagreements(
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
     """Arrange the labels of one column in a float array (n_agents, n_items), with NaN for a cell without a label."""
-    agent_positions = {agent: i for i, agent in enumerate(agent_ids)}
-    item_positions = {item: j for j, item in enumerate(item_ids)}
+    agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
+    item_positions = {item: position for position, item in enumerate(item_ids)}
     matrix = np.full((len(agent_positions), len(item_positions)), np.nan)
     for agent, item, value in zip(table.agents, table.items or (), table.value[:, column].tolist(), strict=True):
         if agent in agent_positions and item in item_positions:

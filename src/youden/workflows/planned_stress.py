@@ -209,7 +209,7 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_agents, n_items = base.n_agents, base.n_items
     n_base_pairs = n_agents * (n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
-    all_pairs = np.array([(agent, k) for agent in planted.agents for k in range(agent)], dtype=np.int32)
+    all_pairs = np.array([(agent, partner) for agent in planted.agents for partner in range(agent)], dtype=np.int32)
     pairs = rng.permutation(all_pairs)
     n_pairs = len(pairs)
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)

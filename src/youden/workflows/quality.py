@@ -179,9 +179,9 @@ def _average_by_answer(
             slug="quality-scale",
         )
 
-    agent_positions = {agent: k for k, agent in enumerate(agent_ids)}
+    agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_ids = list(dict.fromkeys(item for _, item, _ in rows))
-    item_numbers = {item: j for j, item in enumerate(item_ids)}
+    item_numbers = {item: position for position, item in enumerate(item_ids)}
     labels_by_answer: dict[tuple[int, int], list[float]] = {}
     for agent, item, value in rows:
         labels_by_answer.setdefault((agent_positions[agent], item_numbers[item]), []).append(value)
@@ -194,7 +194,7 @@ def _average_by_answer(
         value=means,
         label=label,
         scale=(low, high),
-        item_ids=tuple(item_ids[j] for j in cells[:, 1].tolist()),
+        item_ids=tuple(item_ids[position] for position in cells[:, 1].tolist()),
     )
 
 
@@ -228,19 +228,19 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     p_best = fit.best_probabilities()
     order = np.argsort(-np.nan_to_num(fit.quality, nan=-1.0), kind="stable").tolist()
     rows = []
-    for rank, k in enumerate(order, 1):
+    for rank, position in enumerate(order, 1):
         row = QualityRow(
-            agent=agent_ids[k],
-            n_labels=int(n_labels[k]),
-            label_mean=float(total[k] / n_labels[k]) if n_labels[k] else None,
-            quality=to_label_units(fit.quality[k]),
-            low=to_label_units(fit.low[k]),
-            high=to_label_units(fit.high[k]),
-            label_weight=float(fit.label_weight[k]),
-            rank=None if np.isnan(fit.quality[k]) else rank,
-            p_best=float(p_best[k]),
-            predicted=to_label_units(fit.predicted[k]),
-            outlier=int(fit.is_outlier[k]),
+            agent=agent_ids[position],
+            n_labels=int(n_labels[position]),
+            label_mean=float(total[position] / n_labels[position]) if n_labels[position] else None,
+            quality=to_label_units(fit.quality[position]),
+            low=to_label_units(fit.low[position]),
+            high=to_label_units(fit.high[position]),
+            label_weight=float(fit.label_weight[position]),
+            rank=None if np.isnan(fit.quality[position]) else rank,
+            p_best=float(p_best[position]),
+            predicted=to_label_units(fit.predicted[position]),
+            outlier=int(fit.is_outlier[position]),
         )
         rows.append(row)
     return rows

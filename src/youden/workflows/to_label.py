@@ -179,10 +179,10 @@ def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bo
     answers : labelled answers, whose agents are positions in the ranking
     """
     is_unlabelled = np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
-    item_positions = {item.id: j for j, item in enumerate(pool.items)}
-    for k, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
+    item_positions = {item.id: position for position, item in enumerate(pool.items)}
+    for agent, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
         if item in item_positions:
-            is_unlabelled[k, item_positions[item]] = False
+            is_unlabelled[agent, item_positions[item]] = False
     return is_unlabelled
 
 
@@ -198,10 +198,10 @@ def _draw_answers(
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
     cells = []
-    for k, count in enumerate(n_chosen.tolist()):
+    for agent, count in enumerate(n_chosen.tolist()):
         order = shared_order if is_shared_order else rng.permutation(n_items)
-        items = order[is_unlabelled[k, order]][:count].tolist()
-        cells += [(k, j) for j in items]
+        items = order[is_unlabelled[agent, order]][:count].tolist()
+        cells += [(agent, item) for item in items]
 
     ids = rng.permutation(max(_MIN_ID_RANGE, len(cells)))[: len(cells)] + _FIRST_ID
     shuffled = rng.permutation(len(cells)).tolist()

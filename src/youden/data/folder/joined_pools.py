@@ -390,11 +390,11 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 def _check_gaps(agent: str, items: Sequence[str]) -> None:
     """Raise PoolError [join-gaps] if there are items that an agent must respond to and has not responded to."""
     if items:
-        listed = ", ".join(items[:_MAX_DISPLAYED])
+        item_list = ", ".join(items[:_MAX_DISPLAYED])
         if len(items) > _MAX_DISPLAYED:
-            listed += " …"
+            item_list += " …"
         raise PoolError(
-            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {listed}. Add these "
+            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {item_list}. Add these "
             "responses (an empty text is a response), or remove the agent.",
             slug="join-gaps",
         )

@@ -458,7 +458,7 @@ class _RoleSearch:
             return True
 
         overlaps = [mean_overlap(column, other_column) for other_column in other_columns]
-        mutual_overlaps = [mean_overlap(a, b) for a, b in combinations(other_columns, 2)]
+        mutual_overlaps = [mean_overlap(first, second) for first, second in combinations(other_columns, 2)]
         return sum(overlaps) / len(overlaps) < 0.9 * sum(mutual_overlaps) / len(mutual_overlaps)
 
     def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:

@@ -214,10 +214,10 @@ def get_value(row: Row, column: str) -> Json:
     return None if None in values else " / ".join(map(str, values))
 
 
-def mean_overlap(a: ColumnValues, b: ColumnValues) -> float:
+def mean_overlap(first: ColumnValues, second: ColumnValues) -> float:
     """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows."""
     similarities = []
-    for text_a, text_b in zip(a.keys[:200], b.keys[:200], strict=True):
+    for text_a, text_b in zip(first.keys[:200], second.keys[:200], strict=True):
         words_a = _split_words(text_a or "")
         words_b = _split_words(text_b or "")
         if words_a and words_b:

@@ -292,11 +292,11 @@ class PoolBuilder:
         lost = [item for item in self._items_refused if item not in self._item_prompts]
         if not lost:
             return []
-        listed = ", ".join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])
+        lost_names = ", ".join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])
         if len(lost) > MAX_LISTED:
-            listed += f" and {len(lost) - MAX_LISTED:,} more"
+            lost_names += f" and {len(lost) - MAX_LISTED:,} more"
         pronoun = "it" if len(lost) == 1 else "them"
-        return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {listed}"]
+        return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {lost_names}"]
 
     def _describe_prompt_conflicts(self) -> list[str]:
         """Describe the responses whose prompt differs from the first prompt of their item.
@@ -325,10 +325,10 @@ class PoolBuilder:
         reasons = sorted(self._dropped, key=lambda reason: -self._dropped[reason].total())
         for reason in reasons:
             n_by_agent = self._dropped[reason]
-            listed = ", ".join(f"{agent!r} {n:,}" for agent, n in n_by_agent.most_common(MAX_LISTED))
+            counts_by_agent = ", ".join(f"{agent!r} {count:,}" for agent, count in n_by_agent.most_common(MAX_LISTED))
             if len(n_by_agent) > MAX_LISTED:
-                listed += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
-            yield f"{n_by_agent.total():,} {reason} ({listed}; first: {self._first_locations[reason]})"
+                counts_by_agent += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
+            yield f"{n_by_agent.total():,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
         """Merge ids of agents, and of items, that differ only by spaces or case.
@@ -343,8 +343,8 @@ class PoolBuilder:
                 if len(partners) > len(set(partners)):
                     continue
 
-                listed = ", ".join(map(repr, (merged_id, *variants)))
-                self.add_note(f"{listed} are treated as one {kind}: they differ only by spaces or case")
+                spellings = ", ".join(map(repr, (merged_id, *variants)))
+                self.add_note(f"{spellings} are treated as one {kind}: they differ only by spaces or case")
                 for agent, item in cells:
                     if (agent, item)[position] in variants:
                         merged_cell = (merged_id, item) if kind == "agent" else (agent, merged_id)
@@ -441,14 +441,15 @@ def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> It
     for variants in group_spelling_variants(ids):
         rows = [positions[name] for name in variants]
         n_variants_per_partner = present[rows].sum(axis=0)
-        listed = ", ".join(map(repr, variants[:MAX_LISTED]))
+        names_of_variants = ", ".join(map(repr, variants[:MAX_LISTED]))
         if n_variants_per_partner.max(initial=0) < 2:
             raise ImportFormatError(
-                f"The {kind}s {listed} differ only by spaces or case, and no {partner} has responses under two of them. If they "
-                f"are one {kind}, set one spelling in the files; if they are several, set another name for one of them.",
+                f"The {kind}s {names_of_variants} differ only by spaces or case, and no {partner} has responses under two of "
+                f"them. If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
+                "them.",
                 slug="import-alike",
             )
-        yield f"The {kind}s {listed} differ only by spaces or case, and were imported as different {kind}s"
+        yield f"The {kind}s {names_of_variants} differ only by spaces or case, and were imported as different {kind}s"
 
 
 def _to_id(value: object) -> str | None:

@@ -215,8 +215,10 @@ def _find_column_problem(
     elif "text" not in paths and not agent_paths:
         missing_role = "text"
     if missing_role:
-        listed = format_excerpt(", ".join(row))
-        return f"no column has the role {missing_role}: the columns are {listed}. Set --column {missing_role}=NAME."
+        column_names = format_excerpt(", ".join(row))
+        return (
+            f"no column has the role {missing_role}: the columns are {column_names}. Set --column {missing_role}=NAME."
+        )
 
     if agent_paths and has_agent:
         return "the columns of text name the agents, and so does the column agent. Remove agent."

@@ -220,14 +220,16 @@ def _read_unnamed(
     """Read tables, and find the roles of the columns that are not named."""
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    tables, others = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
-    if others:
-        names = ", ".join(repr(table.file.name) for table in others[:3])
-        ellipsis = " …" if len(others) > 3 else ""
-        builder.add_note(f"{format_count(len(others), 'table')} without responses not read ({names}{ellipsis})")
+    tables, tables_without_responses = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
+    if tables_without_responses:
+        file_names = ", ".join(repr(table.file.name) for table in tables_without_responses[:3])
+        ellipsis = " …" if len(tables_without_responses) > 3 else ""
+        builder.add_note(
+            f"{format_count(len(tables_without_responses), 'table')} without responses not read ({file_names}{ellipsis})"
+        )
     location_columns = add_location_columns(tables)
     _add_composites(tables, columns)
-    _check_columns(path, columns, [*tables, *others])
+    _check_columns(path, columns, [*tables, *tables_without_responses])
 
     items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
@@ -246,7 +248,13 @@ def _read_unnamed(
             continue
 
         roles = _add_unknown_layout(
-            group, builder, items, path=path, columns=columns, location_columns=location_columns, others=others
+            group,
+            builder,
+            items,
+            path=path,
+            columns=columns,
+            location_columns=location_columns,
+            others=tables_without_responses,
         )
         descriptions.setdefault(describe_roles(roles, group[0].name))
         unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
@@ -257,8 +265,8 @@ def _read_unnamed(
     counts = format_count(sum(len(table.rows) for table in tables), "row")
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
-    taken = f"{counts}: {'; '.join(descriptions)}"
-    return replace(imported, taken=taken, question=question, unused=tuple(unused))
+    choices = f"{counts}: {'; '.join(descriptions)}"
+    return replace(imported, taken=choices, question=question, unused=tuple(unused))
 
 
 def _add_unknown_layout(

@@ -271,10 +271,10 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
 
 
-def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
+def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
     """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
 
-    `done` holds the keys of the messages and results that were yielded; new ones are added.
+    `yielded` holds the keys of the messages and results that were yielded; new ones are added.
     """
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
@@ -284,8 +284,8 @@ def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
                 continue
             key = to_text(get_nested(part, "id") or f"{kind} {n_parts[str(kind)]}")
             n_parts[str(kind)] += 1
-            if key not in done:
-                done.add(key)
+            if key not in yielded:
+                yielded.add(key)
                 yield _format_step(part, role)
 
 

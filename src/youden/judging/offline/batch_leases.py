@@ -61,7 +61,7 @@ class BatchLeases:
         jobs = list_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
-    def acquire(self, wanted: Sequence[Call]) -> list[Call]:
+    def acquire(self, calls: Sequence[Call]) -> list[Call]:
         """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
         These are the calls that no other process has leased, or has answered since they were looked up. Sets `elsewhere`
@@ -70,11 +70,11 @@ class BatchLeases:
         Raises: JudgeError [lease-lost].
         """
         self.renew()
-        keys = [call.key for call in wanted]
+        keys = [call.key for call in calls]
         leased_keys = self._leases.acquire(keys)
         answered_keys = self._store.answers(keys).keys()
         newly_answered = {
-            call.key for call in wanted if call.key in answered_keys and not isinstance(call.cached, Completion)
+            call.key for call in calls if call.key in answered_keys and not isinstance(call.cached, Completion)
         }
         self._leases.release(newly_answered)
 
@@ -82,7 +82,7 @@ class BatchLeases:
         if leased_elsewhere:
             self.elsewhere = True
         keys_to_send = leased_keys - newly_answered
-        return [call for call in wanted if call.key in keys_to_send]
+        return [call for call in calls if call.key in keys_to_send]
 
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
         """Return the requests of `keys` that no other process has sent in a batch.

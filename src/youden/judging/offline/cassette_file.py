@@ -245,12 +245,12 @@ def read_cassette(path: Path) -> Cassette:
     """
     cassette, problems = check_cassette(path)
     if problems:
-        listed = "; ".join(problems[:_MAX_REPORTED_PROBLEMS])
+        displayed = "; ".join(problems[:_MAX_REPORTED_PROBLEMS])
         n_omitted = len(problems) - _MAX_REPORTED_PROBLEMS
         if n_omitted > 0:
-            listed += f" (and {n_omitted} more)"
+            displayed += f" (and {n_omitted} more)"
         raise InputError(
-            f"The cassette {path} is not valid: {listed}. "
+            f"The cassette {path} is not valid: {displayed}. "
             "Restore it from version control, export it again, or record it again.",
             slug="cassette",
         )

@@ -180,7 +180,7 @@ class SampledTexts:
             items = np.arange(pool.n_items)
         item_of, agent_of = np.nonzero(pool.present[:, items].T)
         responses = pool.texts[agent_of, items[item_of]]
-        texts = segment_texts([*responses, *(pool.items[j].prompt or "" for j in items)])
+        texts = segment_texts([*responses, *(pool.items[item].prompt or "" for item in items)])
         return cls(pool, items, item_of, agent_of, texts)
 
     def __len__(self) -> int:
@@ -289,9 +289,9 @@ class SampledTexts:
         medians = np.full(self.pool.n_agents, np.nan)
         order = np.argsort(self.agent_of, kind="stable")
         bounds = np.searchsorted(self.agent_of[order], np.arange(self.pool.n_agents + 1))
-        for k, (start, end) in enumerate(pairwise(bounds)):
+        for agent, (start, end) in enumerate(pairwise(bounds)):
             agent_values = values[order[start:end]]
             valid = agent_values[~np.isnan(agent_values)]
             if len(valid):
-                medians[k] = np.median(valid)
+                medians[agent] = np.median(valid)
         return medians

@@ -447,7 +447,7 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
 
         # if the other agents reach a similar share, responses to these items coincide naturally
         measure = reused if is_reusing_ngrams else similar
-        others = measure[is_included & ~is_clone]
-        if not np.isnan(others).all() and np.nanmedian(others) >= NATURAL_REUSE:
+        measure_of_others = measure[is_included & ~is_clone]
+        if not np.isnan(measure_of_others).all() and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
             return share_by_agent
         share_by_agent[agent] = float(share[agent])

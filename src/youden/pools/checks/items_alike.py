@@ -47,7 +47,7 @@ def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     n_clusters, labels = connected_components(is_similar, directed=False)
     sizes = np.bincount(labels, minlength=n_clusters)
     for cluster in np.flatnonzero(sizes > 1):
-        ids = tuple(pool.items[j].id for j in np.flatnonzero(labels == cluster))
+        ids = tuple(pool.items[position].id for position in np.flatnonzero(labels == cluster))
         yield Finding(
             "items-alike",
             f"{len(ids)} items can hardly be distinguished by their words: {format_names(ids)}.",
@@ -135,12 +135,12 @@ def _find_similar_pairs(
     for first_row in range(0, n_items, _CHUNK_ROWS):
         candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ prefixes_b).tocoo()
         for start in range(0, candidates.nnz, _CHUNK_PAIRS):
-            j = candidates.row[start : start + _CHUNK_PAIRS] + first_row
-            k = candidates.col[start : start + _CHUNK_PAIRS]
-            similarity = np.asarray(profiles_a[j].multiply(profiles_b[k]).sum(axis=1), dtype=np.float64)
-            is_similar = (similarity >= np.maximum(threshold[j], threshold[k])) & (j != k)
-            rows.append(j[is_similar])
-            columns.append(k[is_similar])
+            row = candidates.row[start : start + _CHUNK_PAIRS] + first_row
+            column = candidates.col[start : start + _CHUNK_PAIRS]
+            similarity = np.asarray(profiles_a[row].multiply(profiles_b[column]).sum(axis=1), dtype=np.float64)
+            is_similar = (similarity >= np.maximum(threshold[row], threshold[column])) & (row != column)
+            rows.append(row[is_similar])
+            columns.append(column[is_similar])
     empty = np.empty(0, dtype=np.int64)
     all_rows = np.concatenate([empty, *rows])
     all_columns = np.concatenate([empty, *columns])

@@ -180,12 +180,12 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
     n_items_by_ring: Counter[tuple[int, ...]] = Counter()
     is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
     max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
-    for m, (start, end) in enumerate(sample.ranges):
+    for item, (start, end) in enumerate(sample.ranges):
         has_word = sample.has_word[start:end].tocsc()
         n_users = np.diff(has_word.indptr)
         n_others = end - start - n_users  # agents with a response that do not use the word
         is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_others > 0)
-        is_private[sample.prompt_has_word[[m]].indices] = False
+        is_private[sample.prompt_has_word[[item]].indices] = False
         agents = sample.agent_of[start:end]
         rings = set()
         for word in np.flatnonzero(is_private):
@@ -197,7 +197,7 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
         share = n_items / len(sample.items)
         if share < MIN_RING_SHARE:
             break
-        ids = tuple(sample.pool.agents[k].id for k in ring)
+        ids = tuple(sample.pool.agents[agent].id for agent in ring)
         if 2 * len(clones.intersection(ids)) >= len(ids):
             continue
         yield Finding(
@@ -281,19 +281,19 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 
     recurring = sample.agent_medians(recurring_shares(sample))
     specificity = _compute_relative_specificity(sample)
-    for k, agent in enumerate(sample.pool.agents):
-        if recurring[k] >= MIN_RECURRING_SHARE:
+    for position, agent in enumerate(sample.pool.agents):
+        if recurring[position] >= MIN_RECURRING_SHARE:
+            share = float(recurring[position])
             message = (
-                f"Agent '{agent.id}' repeats itself: {recurring[k]:.0%} of the three-word runs of its median response occur in "
+                f"Agent '{agent.id}' repeats itself: {share:.0%} of the three-word runs of its median response occur in "
                 "at least a tenth of its responses."
             )
-            share = float(recurring[k])
-        elif specificity[k] < MAX_RELATIVE_SPECIFICITY:
+        elif specificity[position] < MAX_RELATIVE_SPECIFICITY:
+            share = float(specificity[position])
             message = (
-                f"The responses of agent '{agent.id}' hardly depend on the item: they are {specificity[k]:.0%} as specific to "
+                f"The responses of agent '{agent.id}' hardly depend on the item: they are {share:.0%} as specific to "
                 "it as those of the median agent."
             )
-            share = float(specificity[k])
         else:
             continue
 
@@ -317,7 +317,7 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     Returns a float array (n_agents,), NaN where specificity is unknown.
     """
     by_responses = _divide_by_median(sample, specificity_to_responses(sample))
-    if not all(sample.pool.items[j].prompt for j in sample.items):
+    if not all(sample.pool.items[item].prompt for item in sample.items):
         return by_responses
     by_prompt = _divide_by_median(sample, specificity_to_prompts(sample))
     return np.where(by_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, by_prompt)

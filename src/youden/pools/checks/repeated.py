@@ -31,7 +31,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
     n_equal_cells = (_find_equal_repeats(pool) & has_repeats).sum(axis=1)
     is_equal_agent = (n_cells > 0) & (n_equal_cells == n_cells)
-    equal = tuple(pool.agents[k].id for k in np.flatnonzero(is_equal_agent))
+    equal = tuple(pool.agents[agent].id for agent in np.flatnonzero(is_equal_agent))
     if equal:
         yield Finding(
             "repeats-equal",
@@ -43,7 +43,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
     variance = _compute_length_variance(pool, has_repeats)
     threshold = max(_MAX_RELATIVE_SD**2 * float(np.nanmedian(variance)), _MIN_REPORTED_SD**2)
-    unusual = tuple(pool.agents[k].id for k in np.flatnonzero(variance > threshold))
+    unusual = tuple(pool.agents[agent].id for agent in np.flatnonzero(variance > threshold))
     if unusual:
         factor = float(np.exp(np.nanmax(variance) ** 0.5))
         yield Finding(
@@ -79,6 +79,6 @@ def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
     length = pool.all_lengths.reshape(shape).astype(np.float64)
     log_length = np.log1p(np.where(is_present, length, np.nan))
     variance = np.full(pool.n_agents, np.nan)
-    for k in np.flatnonzero(has_repeats.any(axis=1)):
-        variance[k] = np.nanmean(np.nanvar(log_length[:, k, has_repeats[k]], axis=0))
+    for agent in np.flatnonzero(has_repeats.any(axis=1)):
+        variance[agent] = np.nanmean(np.nanvar(log_length[:, agent, has_repeats[agent]], axis=0))
     return variance

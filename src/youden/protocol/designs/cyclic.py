@@ -198,9 +198,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     n_remaining = sum(max(len(agents) - 1, 0) for agents in agents_by_item)
     if pairs == "unordered":  # the shifts d and m − d have the same pairs, and m/2 compares each pair in both orders
         n_remaining = sum(max(len(agents) - 1, 0) // 2 for agents in agents_by_item)
-        for agents, used in zip(agents_by_item, used_shifts, strict=True):
+        for agents, used_on_item in zip(agents_by_item, used_shifts, strict=True):
             if len(agents) % 2 == 0:
-                used.add(len(agents) // 2)
+                used_on_item.add(len(agents) // 2)
 
     period = lcm(n_items, n_agents - 1)
     step = 0
@@ -210,14 +210,14 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         step += 1
 
         # the next shift in the random order that the item allows and has not used
-        agents, used = agents_by_item[item], used_shifts[item]
+        agents, used_on_item = agents_by_item[item], used_shifts[item]
         candidates = map(int, chain(shifts[start:], shifts[:start]))
-        shift = next((shift for shift in candidates if shift < len(agents) and shift not in used), None)
+        shift = next((shift for shift in candidates if shift < len(agents) and shift not in used_on_item), None)
         if shift is None:
             continue
-        used.add(shift)
+        used_on_item.add(shift)
         if pairs == "unordered":
-            used.add(len(agents) - shift)
+            used_on_item.add(len(agents) - shift)
         n_remaining -= 1
         yield _Block(item, agents, shift)
 

@@ -212,8 +212,10 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
     is_different = _find_different(pairs, np.stack([first_ability, second_ability]))
 
     lines = []
-    for k, (first_row, second_row) in enumerate(pairs):
-        lines.append(SlopeLine(first_row, second_row, first_ranks[k], second_ranks[k], is_different[k]))
+    for position, (first_row, second_row) in enumerate(pairs):
+        lines.append(
+            SlopeLine(first_row, second_row, first_ranks[position], second_ranks[position], is_different[position])
+        )
     return lines
 
 

@@ -340,11 +340,10 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     high = np.where(n_no > 0, betaincinv(n_yes + 1, np.maximum(n_no, 1), 1 - tail), 1.0)
 
     rates = []
-    for k in np.flatnonzero(n).tolist():
-        is_alarmed = k in alarmed
-        rates.append(
-            FalseAlarm(agent_ids[k], int(n[k]), int(n_yes[k]), float(low[k]), float(high[k]), alarmed=is_alarmed)
-        )
+    for agent in np.flatnonzero(n).tolist():
+        bounds = float(low[agent]), float(high[agent])
+        is_alarmed = agent in alarmed
+        rates.append(FalseAlarm(agent_ids[agent], int(n[agent]), int(n_yes[agent]), *bounds, alarmed=is_alarmed))
     rates.sort(key=lambda rate: -rate.rate)
     return tuple(rates)
 

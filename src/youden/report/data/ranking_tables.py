@@ -197,15 +197,15 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     dict of str to (tuple of str or None)
         Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
     """
-    position_by_agent = {agent: k for k, agent in enumerate(evidence.agent_ids)}
+    position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     order = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
     tied_agents: dict[str, tuple[str, ...] | None] = {}
-    for k in order.tolist():
-        agent = evidence.agent_ids[k]
-        if not evidence.is_compared[k]:
+    for position in order.tolist():
+        agent = evidence.agent_ids[position]
+        if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        is_tied = ~evidence.significant[k, order] & (order != k)
+        is_tied = ~evidence.significant[position, order] & (order != position)
         tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in order[is_tied].tolist())
     return tied_agents
 

@@ -102,14 +102,14 @@ def _make_agent_pages(
     agreement = average_orders(grid.value, default=np.nan)
     np.fill_diagonal(agreement, np.nan)
     pages = []
-    for k, agent in enumerate(grid.agents):
-        cells_of_agent = cells_by_agent[k]
+    for position, agent in enumerate(grid.agents):
+        cells_of_agent = cells_by_agent[position]
         item = cells.item[cells_of_agent]
         score = scores[cells_of_agent]
-        residual = score - evidence.predicted.predict(k, item)
+        residual = score - evidence.predicted.predict(position, item)
         findings = list(iter_agent_findings(agent, summary, checks))
-        worst_rows = worst[k] if worst else []
-        pages.append(AgentPage(agreement[k], item, score, residual, findings=findings, worst=worst_rows))
+        worst_rows = worst[position] if worst else []
+        pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst_rows))
     return pages
 
 

@@ -240,10 +240,10 @@ class Summary:
         is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
         if choice is None or not choice.candidates or not is_by_agreement:
             return None
-        listed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
-        probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in listed)
-        if len(choice.p_best) > len(listed):
-            p_of_others = 1 - sum(p_best for _, p_best in listed)
+        displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
+        probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
+        if len(choice.p_best) > len(displayed):
+            p_of_others = 1 - sum(p_best for _, p_best in displayed)
             probabilities += f"; all others: {max(p_of_others, 0.0):.2f}"
         return (
             f"Probability of being the best: {probabilities}. If many agents are nearly level, the probability of the first is "

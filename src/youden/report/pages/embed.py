@@ -135,7 +135,7 @@ def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: 
 
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page: findings, partners, items and worst trials."""
-    position_by_agent = {name: k for k, name in enumerate(data.agents.agents)}
+    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
     items = _items_of_trials(worst)
@@ -145,7 +145,7 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
         "names": [printable(name) for name in data.agents.agents],
         "items": _names_by_position(data.item_ids, sorted(items)),
         "order": list(rows),
-        "pages": {str(k): _to_page_json(page, rows[k], data) for k, page in enumerate(data.pages)},
+        "pages": {str(position): _to_page_json(page, rows[position], data) for position, page in enumerate(data.pages)},
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst],
     }

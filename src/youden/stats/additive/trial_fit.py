@@ -305,14 +305,14 @@ class _ResidualComponents:
         residual : float array (n_trials,)
         is_free : bool array (n_trials,), False for trials that are fitted exactly
         """
-        used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
+        counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
-        squares = sum_by_item(chunk, used**2, n_agents)
+        squares = sum_by_item(chunk, counted_residual**2, n_agents)
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
 
         # products of two residuals of an agent on one item: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
-        twice_products = sum_by_item(chunk, used, n_agents) ** 2 - squares
+        twice_products = sum_by_item(chunk, counted_residual, n_agents) ** 2 - squares
         self._products += twice_products.sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2
 
