@@ -529,8 +529,12 @@ class _RoleSearch:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
         This is the column with the largest number of values that several agents share. If several columns have that
-        number, it is the first of them. But if the ids in that one begin again for each agent, it is a column of prompts.
-        If no value is shared, it is the first column that has at least 90 % of the largest number of distinct values.
+        number, it is the first of them. But if the ids in that one begin again for each agent, a column of prompts among
+        the others is taken. If no value is shared, it is the first column that has at least 90 % of the largest number of
+        distinct values.
+
+        agents : columns that together name an agent; () if each agent has a column of its own, and no value is shared
+        candidates : columns to choose from
         """
         table = self.table
         candidates = [name for name in candidates if name not in agents]
