@@ -445,8 +445,8 @@ def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has."""
     present = set(chain.from_iterable(table.columns for table in tables))
-    for role, named in columns.items():
-        named_columns = named.split(",") if role == "text" else [named]
+    for role, column_text in columns.items():
+        named_columns = column_text.split(",") if role == "text" else [column_text]
         for column in named_columns:
             is_row_order = role == "repeat" and column == ROW_ORDER
             if column not in present and not is_row_order:

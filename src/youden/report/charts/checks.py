@@ -67,7 +67,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             data,
             curves,
             [curve.x for curve in curves],
-            slug="curl",
+            name="curl",
             title="Curl on each link, raw",
             unit="|Δ| in the link's own unit",
             note="Lines of different links do not compare here: links stretch the scale.",
@@ -79,7 +79,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             data,
             scalable_curves,
             [curve.x / curve.sd for curve in scalable_curves],
-            slug="curl-scaled",
+            name="curl-scaled",
             title="Curl on each link, scale-free",
             unit="|Δ| per SD of the transformed scores",
             note="Links compare on this scale: the further left a line, the more additive the scores.",
@@ -91,7 +91,7 @@ def _draw_curl_figure(
     curves: Sequence[CurlCurve],
     values: Sequence[Floats],
     *,
-    slug: str,
+    name: str,
     title: str,
     unit: str,
     note: str,
@@ -99,6 +99,7 @@ def _draw_curl_figure(
     """Draw one curve per link function: the share of rectangles whose curl is at most a value.
 
     values : one float array (n_points,) per curve, the curl at its points
+    name : name of the figure in commands and file names
     unit : title of the horizontal axis
     """
     frame = Frame.from_columns(
@@ -115,7 +116,7 @@ def _draw_curl_figure(
         tooltip=make_tooltips("link:N", "x:Q .3f", "share:Q .1%"),
     )
     source = f"scores.csv, {data.summary.rectangles}, {format_n_answers(data.summary)}"
-    return Figure(slug, title, note, source, chart, frame=frame, height=240)
+    return Figure(name, title, note, source, chart, frame=frame, height=240)
 
 
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
