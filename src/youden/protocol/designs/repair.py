@@ -238,7 +238,8 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
     Raises
     ------
     StarvedError
-        If an item or agent has fewer than d cells, for the one with the fewest cells; items are checked first.
+        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
+        first.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)

@@ -410,7 +410,9 @@ class _Saturated:
     def line_search(self, effects: Effects, step: Effects) -> float:
         """Find how much of a step to take: the multiple in (0, 1] at which the objective is smallest.
 
-        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing.
+        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing. The
+        result is 1 if it does not change sign before the end of the step, or if the objective does not fall at its
+        beginning.
         """
         equations = self._equations
         end = Effects(effects.x + step.x, effects.y + step.y)

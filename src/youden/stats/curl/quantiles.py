@@ -73,9 +73,9 @@ class _Gaps:
     def list_gaps(self, start: Positions, stop: Positions, *, every: int) -> Positions:
         """List the gaps from each entry to the entries `start` to `stop` − 1, or only every `every`-th of these gaps.
 
-        start, stop : int64 arrays (n_entries,), positions after the entry itself
+        Gaps are numbered by entry, then by later entry; the first one listed has the number `every` // 2.
 
-        Returns an int64 array (n_listed,), in steps.
+        start, stop : int64 arrays (n_entries,), positions after the entry itself. Returns int64 (n_listed,), in steps.
         """
         n_before_next_entry = np.cumsum(stop - start)  # gaps of an entry and of all earlier ones
         n_all = n_before_next_entry[-1]
@@ -345,7 +345,8 @@ def median_differences(
     Returns
     -------
     tuple of MedianDifference
-        One difference for each pair of links.
+        For each pair of links, the difference of the exact medians on this matrix, and the mean of the bootstrap
+        differences with percentile bounds. Samples without a complete rectangle are left out.
 
     Raises
     ------
