@@ -264,15 +264,15 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     """Format a plan in one line: design, calls, judge, cost and expected half-width of the intervals."""
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
     usd = cost.usd if cost.usd_left is None else cost.usd_left
-    parts = [
+    phrases = [
         plan.design,
         f"{cost.calls:,} calls{stored} to {planned.judge.name}",
         _format_percent_of_dense(plan, cost),
         "price unknown" if usd is None else f"${usd:,.2f}",
     ]
     if half_width is not None:
-        parts.append(f"about ± {half_width}")
-    return f"{', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
+        phrases.append(f"about ± {half_width}")
+    return f"{', '.join(phrases)}{_format_holdout(plan)}{_format_store(planned)}"
 
 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
@@ -370,7 +370,8 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
-    `report` is the path of the HTML report. `changes` are those by an extension.
+    report : path of the HTML report
+    changes : sentences about what an extension changed
     """
     from youden.report.data.warnings import merge_by_kind
 
@@ -382,8 +383,9 @@ def _print_short(
         _print_labels(summary.labels)
 
     merged = merge_by_kind(summary.warnings, headline=summary.headline)
-    lines = [*warnings, *(line.short for _, line in merged)]
-    print_warnings(_truncate_lines(lines, MAX_SHORT_LINES - bool(changes)))
+    all_warnings = [*warnings, *(warning.short for _, warning in merged)]
+    max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES
+    print_warnings(_truncate_lines(all_warnings, max_warnings))
     if summary.calibration is not None:
         print_note(summary.calibration)
 
@@ -475,7 +477,8 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
 def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
     """Print a fitted run to standard output, and its warnings and signature to standard error.
 
-    `as_json` prints all facts of the fit as one JSON object instead of the ranking. `warnings` precede those of the fit.
+    as_json : whether to print all facts of the fit as one JSON object instead of the ranking
+    warnings : further warnings, which are printed before those of the fit
     """
     if as_json:
         _print_warnings_of_run(summary, warnings)
@@ -492,11 +495,13 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
             }
         )
         return
+
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for line in (summary.selection, *summary.standings):
-        if line is not None:
-            click.echo(printable(line))
+    for sentence in (summary.selection, *summary.standings):
+        if sentence is not None:
+            click.echo(printable(sentence))
+
     print_note(summary.target)
     if summary.labels is not None:
         _print_labels(summary.labels)

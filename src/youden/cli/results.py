@@ -134,7 +134,10 @@ def compare_command(
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print the ranking by the mean over the judges of several runs on the same trials, and the effective number of judges."""
+    """Print the ranking by the mean over several judges that answered the same trials, and the effective number of judges.
+
+    runs : folders of the runs, one run per judge
+    """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
     from youden.pipeline.recommendation import recommend_across_judges
@@ -152,11 +155,11 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
 
     agents: list[Json] = []
     rows = []
-    order = sorted(range(len(ids)), key=lambda k: -judge_spread.ability[k])
-    for k in order:
-        ability = float(judge_spread.ability[k])
-        agents.append({"agent": ids[k], "ability": ability, "half_width": or_none(float(half_width[k]))})
-        rows.append([ids[k], format_decimal(ability), f"± {half_width[k]:.3f}"])
+    order = sorted(range(len(ids)), key=lambda position: -judge_spread.ability[position])
+    for position in order:
+        ability = float(judge_spread.ability[position])
+        agents.append({"agent": ids[position], "ability": ability, "half_width": or_none(float(half_width[position]))})
+        rows.append([ids[position], format_decimal(ability), f"± {half_width[position]:.3f}"])
 
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
@@ -210,13 +213,17 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Tabulate the curl of each judge's scores and predictions by link; curl measures the deviation from an additive model."""
+    """Make a table of the curl of each judge, by link function.
+
+    Curl measures how far scores deviate from an additive model. The table has it for the judge's scores and for the predictions
+    of the fit.
+    """
     rows = []
-    for name, row_by_link in study.curl.items():
+    for judge, row_by_link in study.curl.items():
         for link, row in row_by_link.items():
             data = f"{format_decimal(row.data_median)} / {format_decimal(row.data_p95)}"
             predictions = f"{format_decimal(row.predicted_median)} / {format_decimal(row.predicted_p95)}"
-            rows.append([name, link, data, predictions])
+            rows.append([judge, link, data, predictions])
     return make_table("Curl, median / P95", ["judge", "link"], ["data", "predictions"], rows)
 
 

@@ -89,7 +89,9 @@ def links_command(
 def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     """Yield a table of curl by link function, and one of the differences between links if resamples were drawn.
 
-    Curl measures the deviation of scores from an additive model. `name` is the name of the run.
+    Curl measures the deviation of scores from an additive model.
+
+    name : name of the run
     """
     rows = []
     for link, row in study.links.items():

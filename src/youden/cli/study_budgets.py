@@ -282,7 +282,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     ceiling = output.format_with_sd(halves.rho, halves.rho_sd)
     title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
     cost_heads = ["budget", "trials per agent", "calls", "USD", "cells"]
-    recall_heads = [f"top-{k} recall" for k in study.tops]
+    recall_heads = [f"top-{top} recall" for top in study.tops]
     heads = [*cost_heads, "ρ", "SD", *recall_heads, "coverage", "half-width", "regret"]
     return make_table(title, ["design"], heads, rows)
 
@@ -314,10 +314,10 @@ def sparsity_command(
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
         if html is not None:
-            from youden.report.charts.studies import sparsity_figures
+            from youden.report.charts.studies import draw_sparsity_figures
             from youden.report.pages.writing import StudyPart as Part
 
-            parts.append(Part(run.name, signature, lines, sparsity_figures(study)))
+            parts.append(Part(run.name, signature, lines, draw_sparsity_figures(study)))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)

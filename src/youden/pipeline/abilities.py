@@ -362,7 +362,7 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Return the number of each agent's component, int32 (n_agents,).
+    """Return the number of each agent's component, int32 array (n_agents,).
 
     Two agents are in the same component if answered trials on common items connect them, directly or through others.
     """
@@ -453,8 +453,14 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
     """
     # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
+    p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
+
+    # abilities of the selected agents, and of the best other agent
     by_ability = np.argsort(-ability, kind="stable").tolist()
-    others = [agent for agent in by_ability if agent not in selection.agents]
+    not_selected = [agent for agent in by_ability if agent not in selection.agents]
+    described_agents = (*selection.agents, *not_selected[:1])
+    abilities = {agent_ids[agent]: float(ability[agent]) for agent in described_agents}
+
     return ChoiceFacts(
         tuple(agent_ids[agent] for agent in selection.agents),
         selection.regret_bound,
@@ -462,14 +468,17 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
         tuple(agent_ids[agent] for agent in selection.candidates),
         selection.ability_low,
         selection.ability_high,
-        {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability},
+        p_best,
         selection.expected_regret,
-        {agent_ids[agent]: float(ability[agent]) for agent in (*selection.agents, *others[:1])},
+        abilities,
     )
 
 
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
-    """Summarize the false-positive rates of the agents and their part in the intervals; None without such rates."""
+    """Summarize the false-positive rates of the agents, and their share in the variance of abilities.
+
+    Returns None if no agent has an independent trial, from which its rate could be estimated.
+    """
     rates = abilities.rates
     if not rates.n_trials.any():
         return None

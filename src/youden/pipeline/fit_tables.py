@@ -425,10 +425,21 @@ def describe_judged_run(
 def compare_links_of_scores(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Compare links, the scales on which scores may be additive, by their curl, the deviation from additivity.
+    """Compare link functions, the scales on which scores may be additive, by their deviation from additivity, the curl.
 
-    Returns the link table of each kind of scores, the reason why a kind has none, and the curl curves of
-    the symmetric scores.
+    Parameters
+    ----------
+    scores : mapping of str to Scores
+        Scores by kind.
+
+    Returns
+    -------
+    tables : dict of str to dict
+        Curl and R² by kind of scores and by link; empty for scores whose curl cannot be measured.
+    reasons : dict of str to str
+        Reason why the curl of a kind of scores cannot be measured.
+    curves : tuple of CurlCurve
+        Distribution of the curl of the symmetric scores, by link.
     """
     tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
     reasons: dict[ScoreKind, str] = {}

@@ -29,10 +29,14 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to the pairs of undecided groups, in the order of `flags.undecided`.
+    """Allocate follow-up trials to the pairs of agents in undecided groups.
 
-    `budget` is the maximum number of trials in all. Returns the number of trials of each pair of agents (positions).
-    Pairs within one cluster get none, because they are flagged already.
+    The groups are served in the order of `flags.undecided`. A group gets no trials if the remaining budget is too small
+    for it. Pairs within one cluster get none, because they are flagged already.
+
+    budget : maximum number of trials in all
+
+    Returns a dictionary: positions of a pair of agents → number of trials.
     """
     n_trials: dict[tuple[int, int], int] = {}
     for group in flags.undecided:

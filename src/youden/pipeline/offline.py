@@ -387,7 +387,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
         return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
     results = import_results(path)
     folder = RunFolder(out)
-    check_output_folder(out, run=_JUDGED_FILES, again="pool.json")
+    check_output_folder(out, run_files=_JUDGED_FILES, last_file="pool.json")
     folder.write_pool(PoolSummary.from_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)

@@ -69,7 +69,7 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
     """Measure the judge of an imported run, of which only D = TPR − FPR is known.
 
-    `blocks` are the rates of the run in chunks of items.
+    blocks : rates of the run in chunks of items
     """
     totals = ItemTotals(n_items)
     for chunk in blocks:
@@ -155,7 +155,7 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:
-    """Format the recognition of the selection and of the next agent."""
+    """Format how often the judge recognizes the responses of the selected agents, and of the next agent."""
     n_selected = len(choice.agents)
     names = list(choice.abilities)
     # the lowest ability of the selected agents, and that of the agent that follows
@@ -193,7 +193,7 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 
 
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
-    """Add a clause to the first sentence of a recommendation; one without agents is unchanged."""
+    """Add a clause of caution to the first sentence of a recommendation, unless it recommends no agent."""
     head = _format_head(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(head):
         return recommendation
@@ -317,13 +317,16 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
 
 
 def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
-    """Find the fewest agents that include the best one with the posterior probability `quality.level`, by quality."""
+    """Find the smallest set of agents that contains the best one with the posterior probability `quality.level`.
+
+    Returns their ids, in the order of `quality.agents`.
+    """
     candidates = set()
-    total = 0.0
+    p_contains_best = 0.0
     for row in sorted(quality.agents, key=lambda row: -row.p_best):
         candidates.add(row.agent)
-        total += row.p_best
-        if total >= quality.level:
+        p_contains_best += row.p_best
+        if p_contains_best >= quality.level:
             break
     return tuple(row.agent for row in quality.agents if row.agent in candidates)
 

@@ -318,8 +318,9 @@ def find_shortfall(plan: Plan) -> str | None:
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
-    `n_holdout_trials` is the number of trials of held-out cells, None if the design plans these itself. `n_probes` of the
-    `n_independent` independent trials are probes.
+    n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
+    n_probes : number of probes among the independent trials
+    n_independent : number of independent trials
     """
     notes = []
     if n_holdout_trials is not None:
@@ -347,9 +348,11 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
     """Draw the paired trials of a design.
 
-    `eligible` : bool array (n_agents, n_items), cells (agent, item) that may be compared; `seed` is that of the plan.
-    Raises PlanError [nothing-shared] if the design draws no trial, and whatever the design raises, with the ids of
-    agents and items in place of their positions.
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    seed : seed of the plan
+
+    Raises PlanError [nothing-shared] if the design draws no trial. Errors of the design are passed on, with the ids of agents
+    and items in place of their positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
@@ -397,9 +400,11 @@ class _IndependentTrials:
     ) -> None:
         """Count the paired and independent trials in a budget, and draw the probes.
 
-        Probes are independent trials whose texts are unusually similar. `budget` is the number of calls of both trial
-        types, or None. `is_free`: whether calls cost nothing. `adds_probes`: whether probes are in addition to the
-        budget.
+        Probes are independent trials whose texts are unusually similar.
+
+        budget : number of calls of both trial types, or None
+        is_free : whether calls cost nothing
+        adds_probes : whether probes are in addition to the budget
         """
         self._request = request
         self._pool = pool

@@ -289,7 +289,7 @@ class RunView:
         ConfigError
             If the labels do not fit the run, as for `quality`.
         """
-        from youden.report.pages.gate_output import gate_markdown, render_junit
+        from youden.report.pages.gate_output import render_gate_markdown, render_junit
         from youden.report.pages.writing import write_file
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
@@ -305,7 +305,7 @@ class RunView:
             labels=labelled,
         )
         if markdown is not None:
-            write_file(Path(markdown), gate_markdown(gate))
+            write_file(Path(markdown), render_gate_markdown(gate))
         if junit is not None:
             write_file(Path(junit), render_junit(gate))
         return gate

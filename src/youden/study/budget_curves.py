@@ -49,7 +49,7 @@ class SplitHalf:
 
 
 def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> SplitHalf:
-    """Compute how well the rankings by two random halves of the items agree, over 20 random splits.
+    """Compute how well the rankings by two random halves of the items agree: means over `N_SPLITS` random splits.
 
     Parameters
     ----------
@@ -67,23 +67,25 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     """
     n_items = scores.shape[1]
     n_first = n_items // 2
-    figures = []
+    figures_by_split = []
     for seed in range(N_SPLITS):
         order = standalone_stream(seed).permutation(n_items)
         first_ability = fit_ability(scores[:, order[:n_first]])
         second_ability = fit_ability(scores[:, order[n_first:]])
         recalls = [top_recall(first_ability, second_ability, top) for top in tops]
-        figures.append([rank_correlation(first_ability, second_ability), *recalls])
+        figures_by_split.append([rank_correlation(first_ability, second_ability), *recalls])
 
-    rho, *mean_recalls = np.mean(figures, axis=0).tolist()
-    rho_sd = np.std(figures, axis=0, ddof=1).tolist()[0]
+    rho, *mean_recalls = np.mean(figures_by_split, axis=0).tolist()
+    rho_sd = np.std(figures_by_split, axis=0, ddof=1).tolist()[0]
     return SplitHalf(rho, rho_sd, dict(zip(tops, mean_recalls, strict=True)))
 
 
 def rank_correlation(a: Floats, b: Floats) -> float:
     """Compute Spearman's ρ of two estimates of abilities, over the agents that have both.
 
-    `a` and `b` are float arrays (n_agents,), NaN if missing. Raises StatisticsError [metric-constant] if one does not vary.
+    a, b : float arrays (n_agents,), NaN if missing
+
+    Raises StatisticsError [metric-constant] if one does not vary.
     """
     is_common = ~(np.isnan(a) | np.isnan(b))
     return spearman(a[is_common], b[is_common]).value
@@ -296,7 +298,7 @@ def study_budget(
         [metric-constant] if a ranking does not vary.
     """
     dense = _fit_dense_ability(recorded.scores(target))
-    top, tops = _resolve_tops(int((~np.isnan(dense)).sum()), top)
+    top, tops = _choose_tops(int((~np.isnan(dense)).sum()), top)
     requested = [_parse_budget(budget) for budget in calls]
     requested += [PlanLimit(None, half_width) for half_width in half_widths]
     limits = requested or [_parse_budget(budget) for budget in DEFAULT_BUDGETS]
@@ -340,10 +342,11 @@ def _parse_budget(calls: int | str) -> PlanLimit:
     return PlanLimit(CallBudget.parse(calls))
 
 
-def _resolve_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Return the number of top agents for the goal, `top` or its default, and all numbers that are reported.
+def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
+    """Choose the numbers k for which the recall of the top k agents is reported.
 
-    Raises StatisticsError [budget-top] unless 1 ≤ top < n_agents.
+    Returns the number for the goal, which is `top` or its default, and all numbers in ascending order. Raises
+    StatisticsError [budget-top] unless 1 ≤ top < n_agents.
     """
     if top is None:
         top = min(5, n_agents - 1)
@@ -367,8 +370,11 @@ def _make_row(
 ) -> BudgetRow:
     """Average the figures of one design at one budget over seeds.
 
-    `figures` is a float array (n_seeds, 8 + n_tops) with the columns of `_compute_figures`, or the error if the design
-    cannot be planned. `price` is the price of a call in USD, None if it is unknown.
+    figures : float array (n_seeds, 8 + n_tops) with the columns of `_compute_figures`, or the error if the design cannot
+        be planned
+    limit : budget of the design
+    top, tops : number of top agents for the goal, and all such numbers that are reported
+    price : price of a call in USD; None if it is unknown
     """
     if isinstance(figures, PlanError):
         return BudgetRow(limit.percent, str(limit), figures.message)
@@ -403,10 +409,11 @@ def _compute_figures(
     target: ScoreKind,
     tops: tuple[int, ...],
 ) -> list[float]:
-    """Plan with one seed, answer the plan, and compute the figures of its ranking.
+    """Draw a plan with one seed, answer it from recorded answers, and compute the figures of its ranking.
 
-    The figures are calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret, and one recall per number in `tops`.
-    `dense` are the abilities by all answers, float array (n_agents,).
+    dense : float array (n_agents,), abilities by all answers
+
+    Returns calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret, and one recall per number in `tops`.
     """
     plan = limit.plan(recorded.pool, design, seed=seed)
     verdicts = run_rounds(plan, partial(replay, recorded=recorded))
@@ -419,7 +426,8 @@ def _compute_figures(
     centred_dense = dense - np.nanmean(dense)
     has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
     is_covered = (estimate.low - mean <= centred_dense) & (centred_dense <= estimate.high - mean)
-    coverage, half_width = np.nan, np.nan
+    coverage = np.nan
+    half_width = np.nan
     if has_interval.any():
         coverage = float(is_covered[has_interval].mean())
         half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)

@@ -62,6 +62,7 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_figures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
+        """Compute the figures at every seed, or return the error if a plan is not possible."""
         figures = []
         for seed in range(n_seeds):
             try:

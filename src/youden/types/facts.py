@@ -321,7 +321,7 @@ class PartnerFacts:
 
 
 CHANCE = "posterior probability of being the best; too high for the first agent if many are nearly level"
-"""Description of the values of `ChoiceFacts.chances`."""
+"""Description of the values of `ChoiceFacts.p_best`."""
 
 
 @dataclass(frozen=True)

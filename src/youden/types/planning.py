@@ -371,52 +371,52 @@ class Plan:
 
     @property
     def item(self) -> Ids:
-        """Item of the first text, and of both texts of a paired trial: int32 (n_trials,)."""
+        """Item of the first text, and of both texts of a paired trial: int32 array (n_trials,)."""
         return self.trials.item
 
     @property
     def first(self) -> Ids:
-        """Agent whose text the judge reads first: int32 (n_trials,)."""
+        """Agent whose text the judge reads first: int32 array (n_trials,)."""
         return self.trials.first
 
     @property
     def second(self) -> Ids:
-        """Agent of the second text: int32 (n_trials,)."""
+        """Agent of the second text: int32 array (n_trials,)."""
         return self.trials.second
 
     @property
     def trial_type(self) -> Codes:
-        """Trial type, PAIRED or INDEPENDENT: int8 (n_trials,)."""
+        """Trial type, PAIRED or INDEPENDENT: int8 array (n_trials,)."""
         return self.trials.trial_type
 
     @property
     def other_item(self) -> Ids:
-        """Item of the second text of an independent trial: int32 (n_trials,); −1 for a paired one."""
+        """Item of the second text of an independent trial: int32 array (n_trials,); −1 for a paired one."""
         return self.trials.other_item
 
     @property
     def replicate(self) -> Ids:
-        """Number of earlier trials with the same comparison: int32 (n_trials,)."""
+        """Number of earlier trials with the same comparison: int32 array (n_trials,)."""
         return self.trials.replicate
 
     @property
     def block(self) -> Ids:
-        """Block of the trial: int32 (n_trials,); −1 if it has none."""
+        """Block of the trial: int32 array (n_trials,); −1 if it has none."""
         return self.trials.block
 
     @property
     def role(self) -> Codes:
-        """Index into `youden.types.trials.ROLES`: int8 (n_trials,)."""
+        """Index into `youden.types.trials.ROLES`: int8 array (n_trials,)."""
         return self.trials.role
 
     @cached_property
     def text_rows(self) -> tuple[Ids, Ids]:
-        """int32 (n_trials,) each, rows of `Pool.all_texts` that contain the first and the second text of each trial."""
+        """int32 array (n_trials,) each, rows of `Pool.all_texts` that contain the first and the second text of each trial."""
         return self.trials.text_rows(self.n_agents)
 
     @property
     def is_training(self) -> Bools:
-        """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool (n_trials,)."""
+        """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool array (n_trials,)."""
         first_item, second_item = self.trials.text_cells
         train = self.split.train
         are_training_cells = train[self.first, first_item] & train[self.second, second_item]

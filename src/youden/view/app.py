@@ -138,7 +138,10 @@ class Viewer:
         return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
-        """Return the answers so far of an unfinished run with their ranking, as JSON; {"done": true} if it is fitted."""
+        """Return as JSON the answers that an unfinished run has so far, with their ranking.
+
+        The JSON is {"done": true} if the run is fitted.
+        """
         name, folder = self._find_run(request.path_params["name"])
         run_state = get_state(folder)
         if run_state not in ("in progress", "unfinished"):
@@ -164,10 +167,10 @@ class Viewer:
         """
         run = self._open_run(request)
         query = request.query_params
-        by = query.get("by", "kind")
+        sort_column = query.get("by", "kind")
         page = _parse_number(query.get("page")) or 0
-        if by not in get_args(Column):
-            raise HTTPException(400, f"There is no column {by!r}.")
+        if sort_column not in get_args(Column):
+            raise HTTPException(400, f"There is no column {sort_column!r}.")
         for name, choices in _CHOICES.items():
             if query.get(name, choices[0]) not in choices:
                 raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
@@ -179,7 +182,7 @@ class Viewer:
             (run, search),
             partial(find_cells, plan, run.sources.pool, search),
         )
-        chosen = TrialFilter(
+        trial_filter = TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
             items=match_names(plan.item_ids, query.get("item", "")),
             trial_type=query.get("trial_type"),
@@ -189,8 +192,8 @@ class Viewer:
             cells=cells,
         )
         trials = run.book.page(
-            chosen,
-            by=cast(Column, by),
+            trial_filter,
+            by=cast(Column, sort_column),
             descending=query.get("descending") == "true",
             start=page * PAGE_SIZE,
             stop=(page + 1) * PAGE_SIZE,
@@ -219,16 +222,19 @@ class Viewer:
             raise HTTPException(404, "There is no such trial.")
 
         line = book.line(row)
-        texts = [text_of(run.sources.pool, cell) for cell in cells_of(line)]
-        first, second = (None if text is None else truncate(text, MAX_TEXT) for text in texts)
-        (raw,) = read_raw_answers(book.keys([row]), run.sources.store)
+        displayed_texts = []
+        for cell in cells_of(line):
+            text = text_of(run.sources.pool, cell)
+            displayed_texts.append(None if text is None else truncate(text, MAX_TEXT))
+        first, second = displayed_texts
+        (raw_answer,) = read_raw_answers(book.keys([row]), run.sources.store)
         return _to_json(
             {
                 "line": asdict(line),
                 **select_names([line], book.plan.agent_ids, book.plan.item_ids),
                 "first": first,
                 "second": second,
-                "raw": raw,
+                "raw": raw_answer,
                 "prompt": run.sources.prompt,
             }
         )

@@ -222,23 +222,25 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the time and cost of the calls behind the answers, also of calls that were made earlier.
+    """Summarize the duration and the cost of the calls that gave the answers, including calls that were made earlier.
 
-    Seconds are those of single requests. The cost per call of a jury is the sum over its judges.
+    The cost per call of a jury is the sum over its judges.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
     for judge in experiment.judge.judges or (experiment.judge,):
         if not judge.needs_store:
             continue
-        keys = sorted(_find_request_hashes(judge, experiment, result))
+        hashes = sorted(_find_request_hashes(judge, experiment, result))
         with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
-            answers = store.answers(keys).values()
-        seconds += [completion.seconds for completion in answers if completion.seconds > 0]
-        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in answers]
+            completions = store.answers(hashes).values()
+        seconds += [completion.seconds for completion in completions if completion.seconds > 0]
+        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
 
-    median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if seconds else (None, None)
+    median, p95 = None, None
+    if seconds:
+        median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist()
     return Bill(median, p95, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
 
 
@@ -276,15 +278,16 @@ def describe_requests(calibration: Calibration) -> str:
     str
         The number of trials by kind, and the number of these trials that are also in the plan of the run.
     """
-    trials, config = calibration.trials, calibration.config
-    kinds = ", ".join(f"{len(trials.rows(kind))} {kind}" for kind in KINDS)
-    store = ""
-    if any(experiment.judge.needs_store for experiment in calibration.experiments):
-        store = f" and finds their answers in {redact_location(config.store_location)}"
-    return (
-        f"{len(trials.plan):,} trials with known answers per judge ({kinds}); the run '{config.name}' (seed {config.seed}) has "
-        f"{int(trials.in_run.sum()):,} of them too{store}"
+    trials = calibration.trials
+    config = calibration.config
+    counts_by_kind = ", ".join(f"{len(trials.rows(kind))} {kind}" for kind in KINDS)
+    text = (
+        f"{len(trials.plan):,} trials with known answers per judge ({counts_by_kind}); the run '{config.name}' (seed "
+        f"{config.seed}) has {int(trials.in_run.sum()):,} of them too"
     )
+    if any(experiment.judge.needs_store for experiment in calibration.experiments):
+        text += f" and finds their answers in {redact_location(config.store_location)}"
+    return text
 
 
 def find_cheapest(judges: Sequence[CalibratedJudge]) -> CalibratedJudge | None:
@@ -302,11 +305,14 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then notes for its users.
+    """Describe the decision on a judge with its reasons, then biases that its users should know.
 
-    `max_calls` is the largest calibration that the run's plan allows.
+    max_calls : number of calls of the largest calibration that the plan of the run allows
+
+    Returns one string per sentence or paragraph.
     """
-    decision, measures = judge.decision, judge.measures
+    decision = judge.decision
+    measures = judge.measures
     if decision.outcome == "go":
         reason = f"{decision.rules[0].message}, and every criterion is met"
     else:
@@ -439,9 +445,10 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
 
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
-    """Describe the number of calls in all, `calls`, that would decide on a judge; None if it is unreasonably large.
+    """Describe how many calls would decide on a judge.
 
-    `max_calls` is the largest calibration that the plan of the run allows.
+    calls : total number of calls; None if it is unreasonably large
+    max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:
         return "More calls are unlikely to decide: a rate is too close to its bound."

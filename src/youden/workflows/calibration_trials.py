@@ -205,9 +205,11 @@ def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Drop repeated comparisons of the same two agents on the same item, in either order; the first one is kept.
+    """Keep only the first of several comparisons of the same two agents on the same item, in either order.
 
-    `rows` : int array, rows of paired trials. Returns the other rows in the same order.
+    rows : int array, rows of paired trials
+
+    Returns the rows to keep, in the same order.
     """
     low = np.minimum(plan.first, plan.second)[rows]
     high = np.maximum(plan.first, plan.second)[rows]
@@ -216,10 +218,13 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats, int32 (n_trials,); −1 for other kinds.
+    """Find the paired trial that each trial repeats.
 
     Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
-    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`.
+
+    kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
+
+    Returns the rows of the paired trials, int32 array (n_trials,); −1 for a trial that repeats none.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -231,11 +236,12 @@ def _find_originals(kind: Codes) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort trials of a plan by how different the lengths of their two texts are.
+    """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
 
-    `rows` : int array, rows of the trials. `length` : float array (n_agents, n_items), number of characters of each
-    response. `largest_first`: whether the most different lengths come first, else the most similar ones. Trials with a
-    text shorter than `min_length` come last in both cases. Returns the sorted rows.
+    rows : int array, rows of the trials
+    length : float array (n_agents, n_items), number of characters of each response
+    min_length : number of characters; trials with a shorter text come last in any case
+    largest_first : whether the most different lengths come first, otherwise the most similar ones
     """
     first_item = plan.item[rows]
     other_item = plan.other_item[rows]
@@ -254,15 +260,20 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw the "planted" trials: paired trials whose second text is made for the calibration.
+    """Draw paired trials whose second text is made for the calibration, the "planted" trials.
 
     A drawn response is compared with itself ("identical"), with its own sentences in another order ("clone"), or with a
-    text about no item ("template"). `is_long` : bool array (n_agents, n_items), the responses that may be drawn.
-    `n_wanted`: maximum number of trials of each kind. Returns the trials by kind. Clones have the agent number
-    `pool.n_agents`, templates the next one; `_add_planted_agents` adds these agents to the pool.
+    text about no item ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates
+    the next one; `_add_planted_agents` adds both to the pool.
+
+    is_long : bool array (n_agents, n_items), responses that may be drawn
+    n_wanted : maximum number of trials of each kind
+
+    Returns the trials by kind.
     """
     present_agent, present_item = np.nonzero(pool.present & is_long)
-    agent, item = present_agent.astype(np.int32), present_item.astype(np.int32)
+    agent = present_agent.astype(np.int32)
+    item = present_item.astype(np.int32)
     cells = rng.permutation(len(item))  # positions in `agent` and `item`
 
     # one response per item for the clones, because the agent of the clones has one text per item
@@ -309,10 +320,12 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration from the trials of each kind, without blocks.
+    """Make the plan of a calibration, which has no blocks, from the trials of each kind.
 
-    `plan` is that of the run. `kind` : int8 array (n_trials,), index of each trial's kind in `KINDS`; trials of the kind
-    "retest" are the second replicate, so that the judge is queried again.
+    Trials of the kind "retest" are the second replicate, so that the judge is queried again.
+
+    plan : plan of the run
+    kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """
     replicate = (kind == KINDS.index("retest")).astype(np.int32)
     no_block = np.full(len(kind), -1, dtype=np.int32)

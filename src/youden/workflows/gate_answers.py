@@ -228,12 +228,14 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Return a forecaster whose variances are those of the ranking, for exactly these items and not for similar ones.
+    """Return a forecaster for exactly these items, with the variances of the ranking, instead of for similar items.
 
-    More calls on the same items reduce all of it. The forecast, proportional to 1 / calls, is an upper bound.
+    More calls on the same items reduce the whole variance. The forecast, which is proportional to 1 / calls, is an upper
+    bound.
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of two agents on the items of the run."""
         superpopulation = forecast(new, old)
         C = abilities.covariance.covariance
         # Var(θ_new − θ_old), of which the false-positive rates are reported separately
@@ -318,12 +320,13 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _forecast_by_fit(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster that fits the additive model, with variances proportional to 1 / number of paired calls.
+    """Return a forecaster that fits the additive model; its variances are proportional to 1 / number of paired calls.
 
-    `agent_rates` are the false-positive rates of agents if those of pairs are unknown.
+    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents.
 
-    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents. Without a plan (None),
-    no calls can be added.
+    rates : rates of pairs of agents
+    plan : plan of the run; None if no calls can be added
+    agent_rates : false-positive rates of agents, if those of pairs are unknown
     """
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
@@ -445,10 +448,10 @@ def _list_larger_numbers(n: int, maximum: int) -> Positions:
 
 
 def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
-    """Return the mean USD per call of a run, or the expected one by the judge's prices; None if unknown."""
-    paid = read_usd_per_call(folder)
-    if paid is not None or not folder.has("config.yaml"):
-        return paid
+    """Return the mean cost of a call of a run in USD, or else the cost that the judge's prices predict; None if unknown."""
+    actual_usd = read_usd_per_call(folder)
+    if actual_usd is not None or not folder.has("config.yaml"):
+        return actual_usd
     judge = load_judge_config(folder.read_config().judge)
     if judge.backend in (JURY, REPLAY):
         return None

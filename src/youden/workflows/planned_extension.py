@@ -138,7 +138,10 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
 
 
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
-    """Return the error for an unfinished extension that this command cannot resume, for the reason `fault`."""
+    """Return the error for an unfinished extension that this command cannot resume.
+
+    fault : second part of the sentence "An earlier extension …"
+    """
     folder = RunFolder(config.folder)
     alternative = ""
     if len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:

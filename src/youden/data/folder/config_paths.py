@@ -13,8 +13,9 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    `value` is a path relative to the current directory, or absolute. Paths of pools and judges that are shipped with
-    youden, and values of keys that hold no path, stay unchanged.
+    Paths of pools and judges that are shipped with youden, and values of keys that hold no path, stay unchanged.
+
+    value : path relative to the current directory, or absolute
     """
     if not _is_local_path(key, value, Path()):
         return value

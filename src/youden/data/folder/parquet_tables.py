@@ -73,7 +73,10 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
 
 
 def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
-    """Convert an array (n_rows,), or None for nulls, to an Arrow array of the type that the column has in the file."""
+    """Convert the values of a column to an Arrow array of the type that the column has in the file.
+
+    values : array (n_rows,); None if all values are null
+    """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
     match column.kind:
@@ -219,7 +222,7 @@ class ParquetTable(Generic[M]):
         return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
     def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
-        """Read a column of texts as positions in `names`: int32 (n_rows,), −1 for null."""
+        """Read a column of texts as positions in `names`: int32 array (n_rows,), −1 for null."""
         texts = self._read_column(column.name, None, nulls=column.null)
         if not pa.types.is_dictionary(texts.type):
             texts = texts.cast(pa.string()).dictionary_encode()
@@ -245,7 +248,7 @@ class ParquetTable(Generic[M]):
     def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
         """Read a column of hexadecimal digests as an S64 array.
 
-        rows : int array (n,), rows to read; by default all.
+        rows : int array (n,), rows to read; by default all
         """
         column = self._read_column(name, pa.binary(), nulls=False)
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")

@@ -235,7 +235,7 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def terms(self) -> FitTerms:
-        """Settings of the fit."""
+        """Settings of the fit: how abilities and intervals are computed from the answers."""
         from youden.types.facts import PartnerRules, RankedBy
 
         ranked_by: RankedBy = "plain"
@@ -506,7 +506,8 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     unfinished = data.get("unfinished", {})
     for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
-        step |= {key: make_relative("pool", step[key], folder) for key in step.keys() & POOLS}
+        for key in step.keys() & POOLS:
+            step[key] = make_relative("pool", step[key], folder)
         if not step.get("focus", True):
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:

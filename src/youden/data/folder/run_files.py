@@ -421,7 +421,7 @@ class GateLedger(StrictFile):
 
 
 def read_ledger(path: Path) -> GateLedger:
-    """Read a ledger.
+    """Read the ledger of a gate: the file that lists its analyses so far.
 
     Parameters
     ----------

@@ -224,9 +224,11 @@ def _format_transcript(sample: Mapping[str, Json]) -> str | None:
 
 
 def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
-    """Yield a line for each message and tool call after the input of a sample."""
-    input_ = sample.get("input")
-    input_messages: list[Json] = input_ if isinstance(input_, list) else [{"role": "user", "content": input_}]
+    """Yield one line of text for each message and each tool call that follows the input of a sample."""
+    sample_input = sample.get("input")
+    input_messages: list[Json] = [{"role": "user", "content": sample_input}]
+    if isinstance(sample_input, list):
+        input_messages = sample_input
     input_identities = {_get_identity(message) for message in input_messages}
     attachments = sample.get("attachments")
     messages = sample.get("messages")
@@ -324,11 +326,11 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
 
 def _name_agents(files: Sequence[Path]) -> list[str]:
-    """Name the agent of each file by its model, with folder or time if that name would not be unique."""
+    """Return the name of the agent of each file: its model, with folder or time if the model alone is not unique."""
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
-    n_files = Counter((file.parent, _parse_task(file)) for file in files)
-    rerun_folders = {folder for (folder, _), n in n_files.items() if n > 1}
+    n_files_by_task = Counter((file.parent, _parse_task(file)) for file in files)
+    rerun_folders = {folder for (folder, _), n_files in n_files_by_task.items() if n_files > 1}
     suffixes = find_disambiguating_suffixes(models, folders)
     agents = []
     for model, file, suffix in zip(models, files, suffixes, strict=True):
@@ -351,10 +353,14 @@ def _parse_time(file: Path) -> str:
 
 
 def _find_model(samples: Path) -> str:
-    """Return the model in the results of the same time, or in the latest results, or else the name of the folder."""
-    of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
+    """Find the model of a file of samples.
+
+    The model is read from the results file of the same time, or else from the latest one that names a model. If there
+    is none, the name of the folder is returned.
+    """
+    results_of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
     latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)
-    for file in filter(Path.is_file, [of_same_time, *latest_first]):
+    for file in filter(Path.is_file, [results_of_same_time, *latest_first]):
         results = require_object(read_json(file), file)
         for name in (results.get("model_name"), get_nested(results, "config", "model")):
             if isinstance(name, str) and name.strip():

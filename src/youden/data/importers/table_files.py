@@ -206,6 +206,7 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
     files = [folder / str(get_nested(entry, "filename")) for entry in entries]
 
     def read_batches() -> Iterator[pa.RecordBatch]:
+        """Yield the batches of rows of all files; raise ImportFormatError if a file is not an Arrow stream."""
         for file in files:
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
@@ -219,7 +220,7 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row; a NaN in a column of floats is a missing value and becomes None."""
+    """Yield the location and the values of each row. A NaN in a column of floats is a missing value, and becomes None."""
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
@@ -337,6 +338,11 @@ def _detect_separator(text: str, default: str) -> str:
     """
 
     def compute_score(separator: str) -> tuple[int, int, bool]:
+        """Return how well a separator fits; the larger the tuple, the better.
+
+        The tuple has the number of lines with the most frequent number of fields, this number of fields, and whether the
+        separator is the default.
+        """
         reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator, strict=True)
         n_lines_by_length: Counter[int] = Counter()
         with suppress(csv.Error):

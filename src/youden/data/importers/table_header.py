@@ -94,8 +94,8 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
     A column without a name is called "column 3", and the second column `name` is called "name (3)", with its number.
 
-    `header` has the cells of the header and may be shorter than the table; `positions` are the positions of the columns,
-    from 0, in ascending order.
+    header : cells of the header, which may have fewer cells than the table has columns
+    positions : positions of the columns, counted from 0, in ascending order
     """
     position_by_name: dict[str, int] = {}
     for position in positions:

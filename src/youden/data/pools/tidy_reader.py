@@ -241,7 +241,7 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
-        """Add a row.
+        """Check one row of the table, and add its response to the pool.
 
         record : agent, item, text, prompt, group and repeat; None if missing, which only the last three may be
         number : number of the row, for errors
@@ -360,7 +360,7 @@ def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) ->
 
 
 def _join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Join texts by SEPARATOR."""
+    """Return the UTF-8 bytes of all texts, with SEPARATOR between them."""
     import pyarrow.compute as pc
 
     # both arrays are made from buffers, because pyarrow would import pandas otherwise
@@ -372,7 +372,7 @@ def _join_texts(texts: pa.LargeStringArray) -> memoryview:
 
 
 def _to_int64(values: pa.Array) -> Positions:
-    """Convert whole numbers (n,) without nulls to int64 (n,), through their buffer."""
+    """Convert whole numbers (n,) without nulls to int64 array (n,), through their buffer."""
     numbers = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 

@@ -57,8 +57,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Raises
     ------
     ConfigError
-        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be
-        loaded, see `load_judge_config`.
+        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded.
     """
     cache_key = (config.judge, config.file)
     cached_key, cached_judge = config.__dict__.get("loaded_judge", (None, None))

@@ -97,7 +97,9 @@ class Prompt:
         tuple of Message
             The system message, if the prompt has one, and the user message.
         """
-        filled_parts = [values[part] if is_placeholder else part for part, is_placeholder in self._parts]
+        filled_parts = []
+        for part, is_placeholder in self._parts:
+            filled_parts.append(values[part] if is_placeholder else part)
         user_message = Message("user", "".join(filled_parts) + hint)
         if self.system is None:
             return (user_message,)
@@ -169,13 +171,13 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     try:
         text = read_regular_text(path)
     except FileNotFoundError:
-        names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
-        listed = ", ".join(names[:_MAX_LISTED_PROMPTS]) or "no prompts"
-        if len(names) > _MAX_LISTED_PROMPTS:
-            listed += " …"
+        file_names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
+        existing = ", ".join(file_names[:_MAX_LISTED_PROMPTS]) or "no prompts"
+        if len(file_names) > _MAX_LISTED_PROMPTS:
+            existing += " …"
         raise ConfigError(
-            f"There is no prompt {path}. In {path.parent} there are: {listed}. Pass one of these, a name in prompts/ or another "
-            "path.",
+            f"There is no prompt {path}. In {path.parent} there are: {existing}. Pass one of these, a name in prompts/ or "
+            "another path.",
             slug="prompt-unreadable",
         ) from None
     except (OSError, UnicodeDecodeError) as error:

@@ -186,13 +186,13 @@ class Questions:
         return {}
 
     def truncated_rows(self, plan: Plan) -> Bools:
-        """Return which trials of a plan have texts that are truncated, bool (n_trials,)."""
+        """Return which trials of a plan have texts that are truncated, bool array (n_trials,)."""
         if self.max_text_characters is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
         return np.asarray(_count_text_characters(plan) > self.max_text_characters)
 
     def count_characters(self, plan: Plan) -> Positions:
-        """Count the characters of the messages of each trial, int64 (n_trials,)."""
+        """Count the characters of the messages of each trial, int64 array (n_trials,)."""
         n_characters = _count_text_characters(plan) + self.overhead_characters
         for row in np.flatnonzero(self.truncated_rows(plan)).tolist():
             n_characters[row] = count_characters(self.request(plan, row))
@@ -251,7 +251,7 @@ def hash_request(canonical: Mapping[str, object]) -> str:
 
 
 def _count_text_characters(plan: Plan) -> Positions:
-    """Count the characters of the two texts of each trial before any truncation, int64 (n_trials,)."""
+    """Count the characters of the two texts of each trial before any truncation, int64 array (n_trials,)."""
     first_item, second_item = plan.trials.text_cells
     first_row, second_row = plan.text_rows
     lengths = plan.pool.all_lengths
@@ -363,9 +363,12 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode a text of the trial in `row`; `cell` is its row and column in the array of texts.
+    """Encode one text of a trial for requests.
 
-    Raises: InputError [plan-missing-text] if there is no text.
+    Raises InputError [plan-missing-text] if there is no text.
+
+    row : row of the trial in the plan
+    cell : row and column of the text in the array of texts
     """
     text = plan.pool.all_texts[cell]
     if text is None:

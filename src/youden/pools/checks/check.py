@@ -141,8 +141,10 @@ def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
 def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
     """Estimate the number of calls of a plan, and their number of characters, without drawing it.
 
-    `length` is an int array (n_agents, n_items), −1 for a missing response. Raises PlanError [cost-unknown] if the
-    design has no default budget, or if it cannot attain its half-width on these items.
+    length : int array (n_agents, n_items), −1 for a missing response
+
+    Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
+    these items.
     """
     design_class = DESIGNS.load(design)
     n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
@@ -216,7 +218,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     pool : Pool
         Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
     seed : int, default 0
-        Seed of the sample.
+        Seed of the choice of random items.
     designs : sequence of str, optional
         Designs whose cost is estimated. Default: all.
 
@@ -225,10 +227,10 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     PoolCheck
         Counts, findings, costs, and notes on what could not be checked or estimated.
     """
-    length = response_lengths(pool)
+    lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)
     notes = _describe_limits(pool, n_sampled_items=len(sample.items))
-    findings = find_agent_problems(sample, length)
+    findings = find_agent_problems(sample, lengths)
     findings += find_similar_items(pool, seed=seed)
     try:
         languages = find_languages(sample, seed=seed)
@@ -236,13 +238,15 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
         languages = Languages({}, ())
         notes.append(f"Languages were not checked. {error.message}")
     findings += languages.findings
-    costs, cost_notes = estimate_costs(pool, length, designs)
+    costs, cost_notes = estimate_costs(pool, lengths, designs)
 
     n_words = _count_words(sample)
-    agent_words = {agent.id: _mean_words(n_words[sample.agent_of == k]) for k, agent in enumerate(pool.agents)}
+    agent_words = {
+        agent.id: _mean_words(n_words[sample.agent_of == position]) for position, agent in enumerate(pool.agents)
+    }
     return PoolCheck(
         name=pool.name,
-        counts=_count_responses(pool, length, mean_words=_mean_words(n_words)),
+        counts=_count_responses(pool, lengths, mean_words=_mean_words(n_words)),
         agent_words=agent_words,
         languages=languages.languages,
         findings=tuple(findings),

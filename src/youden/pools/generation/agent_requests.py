@@ -220,8 +220,9 @@ class Models:
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
             if key not in outcomes:
-                keys = [request.key for request in requests.values() if request.model == agent_request.model]
-                has_other_model = not any(key in outcomes for key in keys)
+                same_model = [request for request in requests.values() if request.model == agent_request.model]
+                # without any answer of this model, the answers are probably of another one
+                has_other_model = not any(request.key in outcomes for request in same_model)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
             reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)

@@ -162,16 +162,20 @@ def rank_agents(
     """
     length_ranks = _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
-    bounds = [bound for row in rows for bound in (row.low, row.high, row.ability) if bound is not None]
-    axis_start = min(bounds, default=0.0)
-    axis_length = (max(bounds, default=1.0) - axis_start) or 1.0
+    values = [value for row in rows for value in (row.low, row.high, row.ability) if value is not None]
+    axis_start = min(values, default=0.0)
+    axis_length = (max(values, default=1.0) - axis_start) or 1.0
+
+    def to_percent_of_axis(value: float) -> float:
+        return 100 * (value - axis_start) / axis_length
 
     agents = []
     for row in rows:
         bar = None
         if row.ability is not None and row.low is not None and row.high is not None:
-            low, center, high = (100 * (bound - axis_start) / axis_length for bound in (row.low, row.ability, row.high))
-            bar = IntervalBar(low=low, width=high - low, center=center)
+            low = to_percent_of_axis(row.low)
+            high = to_percent_of_axis(row.high)
+            bar = IntervalBar(low=low, width=high - low, center=to_percent_of_axis(row.ability))
         agent = RankedAgent(
             **vars(row), p_best=p_best.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar
         )
@@ -180,18 +184,31 @@ def rank_agents(
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
-    """Find, for each agent, the agents whose abilities are not significantly different, in the order of the ranking.
+    """Find, for each agent, the other agents whose abilities do not differ significantly from its own.
 
-    Returns the ids of these agents by the id of the agent; None for an agent without an interval.
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    ranking : sequence of RankedAgent
+        Ranking, best agent first.
+
+    Returns
+    -------
+    dict of str to (tuple of str or None)
+        Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
     """
-    position = {agent: k for k, agent in enumerate(evidence.agent_ids)}
-    order = np.array([position[agent.agent] for agent in ranking], dtype=np.int64)
-    tied: dict[str, tuple[str, ...] | None] = {}
-    for k in order.tolist():
-        is_tied = ~evidence.significant[k, order] & (order != k)
-        names = tuple(evidence.agent_ids[index] for index in order[is_tied].tolist())
-        tied[evidence.agent_ids[k]] = names if evidence.is_compared[k] else None
-    return tied
+    position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
+    order = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
+    tied_agents: dict[str, tuple[str, ...] | None] = {}
+    for position in order.tolist():
+        agent = evidence.agent_ids[position]
+        if not evidence.is_compared[position]:
+            tied_agents[agent] = None
+            continue
+        is_tied = ~evidence.significant[position, order] & (order != position)
+        tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in order[is_tied].tolist())
+    return tied_agents
 
 
 def _format_range(low: int, high: int) -> str:

@@ -36,9 +36,10 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of the scores on each link, with standard errors if rectangles were sampled.
+    """Tabulate the curl of the scores for each link function, with standard errors if rectangles were sampled.
 
-    Curl measures the deviation of scores from an additive model after a link function; a rectangle is two agents and two items.
+    The curl of a rectangle (two agents and two items) is the deviation of its four scores from an additive model, after the
+    scores were transformed by the link function.
     """
     rows = []
     for scores, link, curl in links:
@@ -56,7 +57,7 @@ def _format_with_error(value: float, std_error: float | None) -> str:
     return f"{format_decimal(value)} ± {format_decimal(std_error, 4)}"
 
 
-MAX_CHANCES = 5
+MAX_LISTED_AGENTS = 5
 """Maximum number of agents whose probability of being the best is listed."""
 
 
@@ -231,7 +232,7 @@ class Summary:
         return f"Intervals and ranks describe how these agents would perform on {ABOUT[self.facts.target]}."
 
     @property
-    def chances(self) -> str | None:
+    def p_best_text(self) -> str | None:
         """Sentence with the probabilities of being the best, highest first.
 
         None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
@@ -241,13 +242,13 @@ class Summary:
         is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
         if choice is None or not choice.candidates or not is_by_agreement:
             return None
-        listed = list(choice.p_best.items())[:MAX_CHANCES]
-        text = ", ".join(f"{agent} {chance:.2f}" for agent, chance in listed)
-        if len(choice.p_best) > len(listed):
-            remainder = 1 - sum(chance for _, chance in listed)
-            text += f"; all others: {max(remainder, 0.0):.2f}"
+        displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
+        probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
+        if len(choice.p_best) > len(displayed):
+            p_of_others = 1 - sum(p_best for _, p_best in displayed)
+            probabilities += f"; all others: {max(p_of_others, 0.0):.2f}"
         return (
-            f"Probability of being the best: {text}. If many agents are nearly level, the probability of the first is "
+            f"Probability of being the best: {probabilities}. If many agents are nearly level, the probability of the first is "
             "overstated."
         )
 
@@ -318,16 +319,17 @@ class Summary:
     def standings(self) -> tuple[str, ...]:
         """One sentence per alternative ranking that could be computed."""
         return tuple(
-            describe_alternative_ranking(name, facts, heads=name == self.facts.ranked_by)
+            describe_alternative_ranking(name, facts, is_main=name == self.facts.ranked_by)
             for name, facts in self.facts.alternative_rankings.items()
             if not facts.message
         )
 
     @property
     def percent_of_dense(self) -> float | None:
-        """Number of calls in percent of the calls of the dense design; None for an imported run.
+        """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        If there are more independent than paired trials, because calls cost nothing, only paired ones count.
+        Independent trials do not count if there are more of them than paired trials; that occurs only if calls cost
+        nothing. None for an imported run.
         """
         if self.calls is None:
             return None

@@ -70,7 +70,9 @@ def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
 def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
     """Make a content security policy that allows only the given scripts.
 
-    `is_served` is whether the viewer serves the page, which then may load data from it. A page in a file loads nothing.
+    A page in a file loads nothing.
+
+    is_served : whether the viewer serves the page, which then may load data from it
     """
     script_sources = " ".join(script.source for script in scripts) or "'none'"
     viewer = "'self'" if is_served else "'none'"
@@ -107,7 +109,7 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
-    """Draw the ranking of a run in progress.
+    """Draw the figures of a run in progress: its ranking so far.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: 
 
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page: findings, partners, items and worst trials."""
-    position_by_agent = {name: k for k, name in enumerate(data.agents.agents)}
+    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
     items = _items_of_trials(worst)
@@ -143,7 +145,7 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
         "names": [printable(name) for name in data.agents.agents],
         "items": _names_by_position(data.item_ids, sorted(items)),
         "order": list(rows),
-        "pages": {str(k): _to_page_json(page, rows[k], data) for k, page in enumerate(data.pages)},
+        "pages": {str(position): _to_page_json(page, rows[position], data) for position, page in enumerate(data.pages)},
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst],
     }

@@ -119,9 +119,9 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     figures: dict[str, Json] = {}
     sections = []
     for number, part in enumerate(parts, start=1):
-        part_figures = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
-        figures |= part_figures
-        sections.append((part.name, part.signature, part.summary, list(part_figures)))
+        figures_of_part = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
+        figures |= figures_of_part
+        sections.append((part.name, part.signature, part.summary, list(figures_of_part)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
@@ -197,7 +197,7 @@ def render_markdown(data: ReportData) -> str:
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.selection, run.chances):
+    for sentence in (run.calibration, run.selection, run.p_best_text):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
@@ -301,7 +301,7 @@ def write_report(folder: RunFolder) -> ReportData:
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
     """Write the report of a fitted run as HTML, and return its path and its data.
 
-    `out` is the file; by default, report.html in the folder of the run.
+    out : file; by default, report.html in the folder of the run
     """
     data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
@@ -312,7 +312,7 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Rep
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    `out` is the file; by default, against-SECOND.html in the folder of the first run.
+    out : file; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     write_file(path, render_comparison(Comparison(first, second)))
@@ -322,8 +322,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
     """Write one figure of a fitted run as a picture, and return its path.
 
-    `slug` is the short name of the figure. `out` is the file; by default, SLUG.KIND in the folder of the run. An
-    existing file is replaced.
+    slug : short name of the figure
+    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
 
     Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
     installed; RunFolderError if a file of the run is missing or damaged.
