@@ -267,7 +267,7 @@ def test_the_options_that_errors_name_resolve_them(tmp_path: Path) -> None:
 def test_a_role_that_does_not_exist_and_a_range_that_is_too_small_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="scores-role"):
         read_scores(wide_csv(tmp_path), columns={"agent": "Model"})
-    with pytest.raises(ImportFormatError, match="scores-range"):
+    with pytest.raises(ImportFormatError, match="scores-bounds"):
         read_scores(wide_csv(tmp_path), score_range=(0, 0.5))
 
 

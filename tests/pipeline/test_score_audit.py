@@ -50,7 +50,7 @@ def is_significant(a: list[float], b: list[float]) -> bool:
     n = len(differences)
     mean = sum(differences) / n
     variance = sum((d - mean) ** 2 for d in differences) / (n - 1)
-    return abs(mean) > float(student.ppf(0.975, n - 1)) * (variance / n) ** 0.5
+    return bool(abs(mean) > float(student.ppf(0.975, n - 1)) * (variance / n) ** 0.5)
 
 
 def count_removed_until_behind(first: list[float], other: list[float]) -> int | None:

@@ -40,7 +40,7 @@ def refit(score: Floats) -> Floats:
     design[np.arange(len(agent)), agent] = 1
     design[np.arange(len(agent)), n_agents + item] = -1
     design[-1, n_agents:] = 1
-    return np.linalg.lstsq(design, np.append(score[agent, item], 0), rcond=None)[0][:n_agents]
+    return np.asarray(np.linalg.lstsq(design, np.append(score[agent, item], 0), rcond=None)[0][:n_agents])
 
 
 def test_a_complete_table_gives_the_means_and_their_usual_standard_errors() -> None:

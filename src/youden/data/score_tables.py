@@ -104,7 +104,7 @@ def read_scores(
     Raises
     ------
     ImportFormatError
-        [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-range], [scores-id], [scores-size]:
+        [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id], [scores-size]:
         if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
     ConfigError
         [scores-role]: if `columns` has another role.
@@ -163,18 +163,15 @@ class _TableReader:
         self.numeric = [name for name, n in n_numbers.items() if n and n >= np.isinf(self.numbers[name]).sum()]
 
     def get_names(self, role: str) -> list[str]:
-        """Return the columns that the user named for a role; [scores-columns] if one does not exist."""
+        """Return the columns that the user with_usual_name for a role; [scores-columns] if one does not exist."""
         text = self.given.get(role, "")
         parts = [text] if text in self.values else text.split("+" if role == "item" else ",")
         names = [part.strip() for part in parts if part.strip()]
         for name in names:
             if name not in self.values:
-                raise self.error(f"there is no column {name!r}: got {_list(self.values)}. Set --column {role}=NAME.")
+                problem = f"there is no column {name!r}: got {_list(self.values)}. Set --column {role}=NAME."
+                raise import_error(self.source, problem, slug="scores-columns")
         return names
-
-    def error(self, problem: str, slug: str = "scores-columns", location: str = "") -> Exception:
-        """Return an error about the table, or about the row at a location."""
-        return import_error(location or self.source, problem, slug=slug)
 
     def read(self, score_range: tuple[float, float] | None) -> ScoreTable:
         """Return the scores, of which `score_range` is the range if it is known."""
@@ -185,10 +182,9 @@ class _TableReader:
         items = items or [name for name in others if self.may_be_item(name)][: None if models else 1]
         if not models and not items:
             label = (labels or others or ["NAME"])[0]
-            raise self.error(
-                f"its columns do not state whether a row is a model or an item: got {_list(self.values)}. Set "
-                f"--column model={label} or --column item={label}."
-            )
+            problem = f"its columns do not state whether a row is a model or an item: got {_list(self.values)}."
+            remedy = f"Set --column model={label} or --column item={label}."
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
         is_long = bool(models and items)
         scores = scores or self.choose_scores([*models, *items], is_long=is_long)
@@ -221,20 +217,21 @@ class _TableReader:
         """Choose the columns of scores: one of a long table, and two or more of a wide one."""
         candidates = [name for name in self.numeric if name not in labels]
         scores = [name for name in candidates if not self.is_no_score(name)]
-        named = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
-        if is_long and len(named) == 1 and not np.isnan(self.numbers[named[0]]).any():
+        with_usual_name = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
+        if is_long and len(with_usual_name) == 1 and not np.isnan(self.numbers[with_usual_name[0]]).any():
             scores = named
         left_out = [name for name in candidates if name not in scores]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
-        if (len(scores) != 1) if is_long else (len(scores) < 2 or named):
-            remedy = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
-            raise self.error(f"its columns of scores are not clear: got {_list(scores)}. Set --column {remedy}.")
+        if (len(scores) != 1) if is_long else (len(scores) < 2 or with_usual_name):
+            columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
+            unclear = f"its columns of scores are not clear: got {_list(scores)}. Set --column {columns}."
+            raise import_error(self.source, unclear, slug="scores-columns")
         for name in self.values if is_long else ():
             if normalize_name(name) in _METRICS and name not in labels and len(set(map(str, self.values[name]))) > 1:
-                items = "+".join([*labels[1:], name])
-                problem = f"{name!r} has several metrics: got {_list(map(str, self.values[name]))}. Keep the rows of one, or set"
-                raise self.error(f"{problem} --column item={items}.")
+                metrics, items = _list(map(str, self.values[name])), "+".join([*labels[1:], name])
+                mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
+                raise import_error(self.source, mixed, slug="scores-columns")
         return scores
 
     def is_no_score(self, name: str) -> bool:
@@ -246,21 +243,25 @@ class _TableReader:
     def check_numbers(self, name: str) -> None:
         """Raise ImportFormatError if a score is no finite number [scores-value], or only some have "%" [scores-percent]."""
         for row in np.flatnonzero(np.isinf(self.numbers[name])):
-            problem = f"{name} is not a finite number: got {format_excerpt(self.values[name][row])}."
-            raise self.error(f"{problem} Set a number, or leave the cell empty.", "scores-value", self.rows[row][0])
+            value = format_excerpt(self.values[name][row])
+            invalid = f"{name} is not a finite number: got {value}. Set a number, or leave the cell empty."
+            raise import_error(self.rows[row][0], invalid, slug="scores-value")
         is_percent = {str(value).rstrip().endswith("%") for value in self.values[name] if not _is_blank(value)}
         if len(is_percent) > 1:
-            problem = f"{name} has scores with and without a percent sign. Write all of them in the same way."
-            raise self.error(problem, "scores-percent")
+            mixed = f"{name} has scores with and without a percent sign. Write all of them in the same way."
+            raise import_error(self.source, mixed, slug="scores-percent")
 
     def check_scale(self, names: Sequence[str]) -> None:
         """Raise ImportFormatError [scores-scale] if some columns are fractions and others exceed 10."""
         highest = {name: np.nanmax(np.abs(self.numbers[name])) for name in names}
         fractions = [name for name in names if highest[name] <= 1 and np.nansum(self.numbers[name] % 1) > 0]
         if fractions and max(highest.values()) > 10:
-            problem = f"its columns have different scales: got at most {highest[fractions[0]]:g} in {fractions[0]!r}"
-            remedy = "Set --range LOW,HIGH if all scores have this range, or --column ignore=NAME"
-            raise self.error(f"{problem} and {max(highest.values()):g} in another. {remedy}.", "scores-scale")
+            problem = (
+                f"its columns have different scales: got at most {highest[fractions[0]]:g} in {fractions[0]!r} and "
+            )
+            remedy = "Set --range LOW,HIGH if all scores have this range, or --column ignore=NAME."
+            text = f"{problem}{max(highest.values()):g} in another. {remedy}"
+            raise import_error(self.source, text, slug="scores-scale")
 
     def get_keys(self, names: Sequence[str]) -> list[str]:
         """Return the id of each row, which joins the values of several columns; empty if one is blank."""
@@ -286,18 +287,18 @@ class _TableReader:
             problem = (
                 f"it needs scores of 2 models on 2 items: got {shape[0]} × {shape[1]}. Set roles by --column ROLE=NAME."
             )
-            raise self.error(problem, "scores-size")
+            raise import_error(self.source, problem, slug="scores-size")
         for name in (*model_ids, *item_ids):
             fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
             if fault:
-                raise self.error(f"the name {format_excerpt(name)} {fault}", "scores-id")
+                raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
 
         lowest, highest = float(values.min()), float(values.max())
         usual = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
         low, high = score_range or [*usual, (lowest, highest)][0]
         if not low <= lowest <= highest <= high or low == high:
-            problem = f"scores must be from {low:g} to {high:g}: got {lowest:g} to {highest:g}. Set --range LOW,HIGH."
-            raise self.error(problem, "scores-range")
+            outside = f"scores must be from {low:g} to {high:g}: got {lowest:g} to {highest:g}. Set --range LOW,HIGH."
+            raise import_error(self.source, outside, slug="scores-bounds")
         if score_range is None:
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
 

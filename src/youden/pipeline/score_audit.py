@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -185,7 +185,7 @@ def audit(
     Raises
     ------
     ImportFormatError
-        [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-range], [scores-id], [scores-size]:
+        [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id], [scores-size]:
         if the table cannot be used; the message names the option that resolves an ambiguity.
     ConfigError
         [scores-role]: if `columns` has another role.
@@ -201,8 +201,9 @@ def audit(
     >>> import pandas as pd
     >>> import youden
     >>> table = pd.DataFrame({"item": ["a", "b", "c", "d"], "new": [1, 1, 1, 0], "old": [1, 0, 0, 0]})
-    >>> youden.audit(table).ranking[["agent", "ability", "rank_low", "rank_high"]].values.tolist()
-    [['new', 0.75, 1, 2], ['old', 0.25, 1, 2]]
+    >>> ranking = youden.audit(table).ranking
+    >>> ranking["agent"].tolist(), ranking["ability"].round(3).tolist(), ranking["rank_high"].tolist()
+    (['new', 'old'], [0.75, 0.25], [2, 2])
     """
     import pandas as pd  # takes long to load
 
@@ -249,7 +250,12 @@ def audit(
         choice=choice,
     )
     n_models, n_scores = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
-    columns = {"difficulty": difficulty, "n_agents": n_models, "n_trials": n_scores, "residual": residual}
+    columns: dict[str, Any] = {
+        "difficulty": difficulty,
+        "n_agents": n_models,
+        "n_trials": n_scores,
+        "residual": residual,
+    }
     items = pd.DataFrame(columns)
     items.insert(0, "item", list(scores.item_ids))
     return Audit(scores.source, ranking, items, facts, details, _recommend(best, choice), _sign(scores, facts))

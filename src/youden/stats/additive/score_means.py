@@ -202,8 +202,8 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     # the smallest number, by bisection around n
     low, high = n // 2, min(2 * n, int((contribution[agent] > 0).sum()))
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if changes_first_place(middle) else (middle, high)
+        midpoint = (low + high) // 2
+        low, high = (low, midpoint) if changes_first_place(midpoint) else (midpoint, high)
     return Removal(candidates[:high], agent) if changes_first_place(high) else None
 
 
