@@ -1,13 +1,14 @@
 """Measure the coverage of the intervals of `youden.audit` on simulated tables of scores, and its time and memory.
 
-A table has K models on J items. The expected score of model i on item j is 1/(1 + exp(b_j − θ_i + g_ij)) with θ and b normal (SD
-1 and 1.2; b has the mean 0, or 2.5 in "hard") and the interaction g normal (SD .5). Scores are 0 or 1 ("binary", "hard"), beta
-distributed ("graded"), or tenths ("grades"). A fraction of the cells is missing completely at random. In "skipped", scores are
-additive, as the estimator assumes, and hard items are skipped twice as often as easy ones. The truth is the mean over the population
-of items, which is integrated over 20,000 items per table. `mean`: coverage of the intervals of mean scores; `difference`: of
-differences of pairs of models; `ranks`: share of marginal rank intervals that contain the true rank; `all ranks`: share of tables in
-which all simultaneous intervals do; `missing flagged`: share of tables with the warning that cells are not missing at random.
-Standard errors are over tables, because the models of a table share its items. Time is CPU time, one thread.
+A table has K models on J items. The expected score of model i on item j is 1/(1 + exp(b_j − θ_i + g_ij)) with θ and b normal
+(SD 1 and 1.2; b has the mean 0, or 2.5 in "hard") and the interaction g normal (SD .5). Scores are 0 or 1 ("binary", "hard"),
+beta distributed ("graded"), or tenths ("grades"). A fraction of the cells is missing completely at random. In "skipped", scores
+are additive, as the estimator assumes, and hard items are skipped twice as often as easy ones. The truth is the mean over the
+population of items, which is integrated over 20,000 items per table. `mean`: coverage of the intervals of mean scores;
+`difference`: of differences of pairs of models; `ranks`: share of marginal rank intervals that contain the true rank; `all
+ranks`: share of tables in which all simultaneous intervals do; `missing flagged`: share of tables with the warning that cells
+are not missing at random. Standard errors are over tables, because the models of a table share its items. Time is CPU time, one
+thread.
 
 `python benchmarks/audit.py [--draws 200] [--seed 51] [--only SHAPE …] [--smoke] [--out FILE]` prints JSON, and a table to stderr.
 The method was chosen with seed 1 and 60 draws.

@@ -163,7 +163,7 @@ class _TableReader:
         self.numeric = [name for name, n in n_numbers.items() if n and n >= np.isinf(self.numbers[name]).sum()]
 
     def get_names(self, role: str) -> list[str]:
-        """Return the columns that the user with_usual_name for a role; [scores-columns] if one does not exist."""
+        """Return the columns that the user named for a role; [scores-columns] if one does not exist."""
         text = self.given.get(role, "")
         parts = [text] if text in self.values else text.split("+" if role == "item" else ",")
         names = [part.strip() for part in parts if part.strip()]
@@ -217,13 +217,13 @@ class _TableReader:
         """Choose the columns of scores: one of a long table, and two or more of a wide one."""
         candidates = [name for name in self.numeric if name not in labels]
         scores = [name for name in candidates if not self.is_no_score(name)]
-        with_usual_name = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
-        if is_long and len(with_usual_name) == 1 and not np.isnan(self.numbers[with_usual_name[0]]).any():
-            scores = named
+        usual = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
+        if is_long and len(usual) == 1 and not np.isnan(self.numbers[usual[0]]).any():
+            scores = usual
         left_out = [name for name in candidates if name not in scores]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
-        if (len(scores) != 1) if is_long else (len(scores) < 2 or with_usual_name):
+        if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
             unclear = f"its columns of scores are not clear: got {_list(scores)}. Set --column {columns}."
             raise import_error(self.source, unclear, slug="scores-columns")
@@ -294,8 +294,8 @@ class _TableReader:
                 raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
 
         lowest, highest = float(values.min()), float(values.max())
-        usual = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
-        low, high = score_range or [*usual, (lowest, highest)][0]
+        ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
+        low, high = score_range or [*ranges, (lowest, highest)][0]
         if not low <= lowest <= highest <= high or low == high:
             outside = f"scores must be from {low:g} to {high:g}: got {lowest:g} to {highest:g}. Set --range LOW,HIGH."
             raise import_error(self.source, outside, slug="scores-bounds")

@@ -73,18 +73,20 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     (see `covariance_by_item`), c_j = θ̄ − b_j the score of the average model on the item, and w_k the mean share of model
     k in an item minus 1/K. The variance is Σ_j ψ_ij²/(1 − p_ij), with p_ij the share of the item. With n scores, the
     interval is Wilson's for a proportion of the effective size n* = max(min(n, q), q·(z/t)²), where q is θ(1 − θ)/variance
-    and t Student's quantile with n − 1 degrees of freedom; n* = n if θ is 0 or 1.
+    and t Student's quantile; n* = n if θ is 0 or 1. The degrees of freedom are 1/(a²/n + (1 − a)²/(J − n)) − 1, with a
+    the share of the items with a score in Σ ψ² (Satterthwaite).
 
     References
     ----------
-    Korn & Graubard (1998), Survey Methodology 24, 193–201 (effective size); Wilson (1927).
+    Korn & Graubard (1998), Survey Methodology 24, 193–201 (effective size); Satterthwaite (1946),
+    Biometrics Bulletin 2, 110–114; Wilson (1927), J. American Statistical Association 22, 209–212.
     """
     model = _fit(score)
     observed = ~np.isnan(score)
     n_agents = len(score)
     n_scores = observed.sum(axis=1)
     mean, difficulty = model.ability_.copy(), model.difficulty_.copy()
-    variance, df = np.full((2, n_agents), np.nan)
+    variance, df, df_of_mean = np.full((3, n_agents), np.nan)
     covariance = np.full((n_agents, n_agents), np.nan)
     influence, share = np.zeros((2, *score.shape))
     for number in range(model.n_components_):
@@ -104,13 +106,19 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         psi = U + (average_score - average_score.mean()) / n_items - weight @ U
         p = np.maximum(part.share[:, items], 1 / n_items)
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
+
+        # Satterthwaite: items with and without a score of the agent have different variances
+        own, total = (psi**2 * has_score).sum(axis=1), (psi**2).sum(axis=1)
+        own_fraction = own / np.maximum(total, np.finfo(np.float64).tiny)
+        n_own, n_other = n_scores[agents], np.maximum(n_items - n_scores[agents], 1)
+        df_of_mean[agents] = 1 / (own_fraction**2 / n_own + (1 - own_fraction) ** 2 / n_other) - 1
         influence[np.ix_(agents, items)], share[agents] = psi, part.share
 
         centred = covariance_over_clusters(part.influence, part.share, relative_variance=1 / n_scores[agents])
         covariance[np.ix_(agents, agents)], df[agents] = centred.covariance, centred.df
 
     fitted = mean[:, None] - difficulty
-    low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, level)
+    low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
     estimates = (mean, np.sqrt(variance), low, high, difficulty)
     centred_covariance = CentredCovariance(covariance, df)
     return ScoreMeans(*estimates, influence, share, score - fitted, centred_covariance, model)
@@ -121,10 +129,10 @@ def _fit(score: Floats) -> ClippedLinear:
     return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
 
 
-def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, level: float) -> tuple[Floats, Floats]:
+def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
     """Compute Wilson's interval of the effective size n*, see `estimate_score_means`; float arrays (n_agents,)."""
     z = float(ndtri((1 + level) / 2))
-    t = stdtrit(np.maximum(n - 1, 1), (1 + level) / 2)
+    t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
     product = mean * (1 - mean)
     is_inside = (product > ROUNDING) & (variance > 0)
     size = np.divide(product, variance, out=n.astype(np.float64), where=is_inside)
