@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,8 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co2.*|likes|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
+_CACHE_SIZE = 2**17
+"""Number of values whose number or id is cached: those of a long table recur."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -153,7 +156,7 @@ class _TableReader:
     def __init__(self, source: str, rows: Rows, given: Mapping[str, str], notes: list[str]) -> None:
         self.source, self.rows, self.given, self.notes = source, rows, given, notes
         names = dict.fromkeys(name for _, row in rows for name in row)
-        self.values = {name: [row.get(name) for _, row in rows] for name in names}
+        self.values = {name: [_simplify(row.get(name)) for _, row in rows] for name in names}
         for name in self.get_names("ignore"):
             del self.values[name]
         self.numbers = {name: np.array([_parse(value) for value in values]) for name, values in self.values.items()}
@@ -246,7 +249,7 @@ class _TableReader:
             value = format_excerpt(self.values[name][row])
             invalid = f"{name} is not a finite number: got {value}. Set a number, or leave the cell empty."
             raise import_error(self.rows[row][0], invalid, slug="scores-value")
-        is_percent = {str(value).rstrip().endswith("%") for value in self.values[name] if not _is_blank(value)}
+        is_percent = {str(value).rstrip().endswith("%") for value in set(self.values[name]) if not _is_blank(value)}
         if len(is_percent) > 1:
             mixed = f"{name} has scores with and without a percent sign. Write all of them in the same way."
             raise import_error(self.source, mixed, slug="scores-percent")
@@ -276,9 +279,10 @@ class _TableReader:
 
         ids = {*models, *items}.difference(self.get_names("score"))
         totals = {name for name in ids if _TOTAL.fullmatch(normalize_name(name))}
+        rows = np.flatnonzero(~np.isnan(values)).tolist()
         if totals:
             self.notes.append(f"averages or totals not used: {', '.join(sorted(totals))}")
-        rows = [row for row in np.flatnonzero(~np.isnan(values)) if totals.isdisjoint((models[row], items[row]))]
+            rows = [row for row in rows if models[row] not in totals and items[row] not in totals]
         model, model_ids = pd.factorize(np.array(models, dtype=object)[rows])
         item, item_ids = pd.factorize(np.array(items, dtype=object)[rows])
         values = values[rows]
@@ -318,11 +322,17 @@ def _list(names: Iterable[str]) -> str:
     return format_excerpt(", ".join(dict.fromkeys(names)) or "none")
 
 
+def _simplify(value: Json) -> Json:
+    """Convert a list or an object to text, so that the functions below can cache their results by value."""
+    return str(value) if isinstance(value, list | dict) else value
+
+
 def _is_blank(value: Json) -> bool:
     """Return whether a value counts as missing."""
     return str(value).strip().casefold() in _BLANKS
 
 
+@lru_cache(_CACHE_SIZE, typed=True)
 def _parse(value: Json) -> float:
     """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is no number."""
     if _is_blank(value):
@@ -331,6 +341,7 @@ def _parse(value: Json) -> float:
     return inf if number is None else number
 
 
+@lru_cache(_CACHE_SIZE, typed=True)
 def _make_id(value: Json) -> str:
     """Convert a value to an id: white space is normalized, and of a Markdown link only the text is kept.
 
