@@ -56,7 +56,7 @@ def test_missing_cells_are_fitted_by_model_and_item() -> None:
     np.testing.assert_allclose(means.mean, refit(score), atol=1e-5)
 
 
-def test_the_standard_error_of_a_table_with_missing_cells_is_that_of_a_jackknife_over_items() -> None:
+def test_standard_errors_with_missing_cells_are_those_of_a_jackknife_over_items() -> None:
     score = make_scores(2, n_items=200, missing=0.4)
     means = estimate_score_means(score)
     without_one = np.array([refit(np.delete(score, item, axis=1)) for item in range(200)])
@@ -125,7 +125,7 @@ def test_the_smallest_removal_is_that_of_an_exhaustive_search(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_with_missing_cells_the_removal_changes_the_first_place_and_one_item_fewer_does_not(seed: int) -> None:
+def test_with_missing_cells_the_removal_is_the_smallest_that_a_refit_confirms(seed: int) -> None:
     score = make_scores(seed, missing=0.3)
     removal = find_smallest_removal(score, estimate_score_means(score))
     assert removal is not None

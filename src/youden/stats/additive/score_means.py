@@ -108,10 +108,10 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
 
         # Satterthwaite: items with and without a score of the agent have different variances
-        own, total = (psi**2 * has_score).sum(axis=1), (psi**2).sum(axis=1)
-        own_fraction = own / np.maximum(total, np.finfo(np.float64).tiny)
-        n_own, n_other = n_scores[agents], np.maximum(n_items - n_scores[agents], 1)
-        df_of_mean[agents] = 1 / (own_fraction**2 / n_own + (1 - own_fraction) ** 2 / n_other) - 1
+        total = np.maximum((psi**2).sum(axis=1), np.finfo(np.float64).tiny)
+        a = (psi**2 * has_score).sum(axis=1) / total
+        n_unscored = np.maximum(n_items - n_scores[agents], 1)
+        df_of_mean[agents] = 1 / (a**2 / n_scores[agents] + (1 - a) ** 2 / n_unscored) - 1
         influence[np.ix_(agents, items)], share[agents] = psi, part.share
 
         centred = covariance_over_clusters(part.influence, part.share, relative_variance=1 / n_scores[agents])
