@@ -27,6 +27,7 @@ from youden.errors import ConfigError
 from youden.text.printable import find_name_fault
 from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
+from youden.types.columns import Field
 from youden.types.pool import Floats, Json, Positions, ReadOnly
 
 if TYPE_CHECKING:
@@ -322,18 +323,18 @@ def _list(names: Iterable[str]) -> str:
     return format_excerpt(", ".join(dict.fromkeys(names)) or "none")
 
 
-def _simplify(value: Json) -> Json:
+def _simplify(value: Json) -> Field:
     """Convert a list or an object to text, so that the functions below can cache their results by value."""
     return str(value) if isinstance(value, list | dict) else value
 
 
-def _is_blank(value: Json) -> bool:
+def _is_blank(value: Field) -> bool:
     """Return whether a value counts as missing."""
     return str(value).strip().casefold() in _BLANKS
 
 
 @lru_cache(_CACHE_SIZE, typed=True)
-def _parse(value: Json) -> float:
+def _parse(value: Field) -> float:
     """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is no number."""
     if _is_blank(value):
         return nan
@@ -342,7 +343,7 @@ def _parse(value: Json) -> float:
 
 
 @lru_cache(_CACHE_SIZE, typed=True)
-def _make_id(value: Json) -> str:
+def _make_id(value: Field) -> str:
     """Convert a value to an id: white space is normalized, and of a Markdown link only the text is kept.
 
     >>> _make_id(" [a/b](https://example.org) "), _make_id(3.0), _make_id(None)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -249,15 +249,9 @@ def audit(
         n_significant_pairs=int(differences.significant.sum()) // 2,
         choice=choice,
     )
-    n_models, n_scores = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
-    columns: dict[str, Any] = {
-        "difficulty": difficulty,
-        "n_agents": n_models,
-        "n_trials": n_scores,
-        "residual": residual,
-    }
-    items = pd.DataFrame(columns)
-    items.insert(0, "item", list(scores.item_ids))
+    items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
+    items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
+    items["residual"] = residual
     return Audit(scores.source, ranking, items, facts, details, _recommend(best, choice), _sign(scores, facts))
 
 
