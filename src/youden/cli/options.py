@@ -278,7 +278,7 @@ def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     return click.option("--seed", type=click.IntRange(min=0), default=0, help=f"Seed for {purpose}.")
 
 
-def _parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
     """Parse an option LOW,HIGH as two numbers, as a click callback; None if it is not set."""
     if value is None:
         return None
@@ -305,7 +305,7 @@ def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
     )
     scale_option = click.option(
         "--scale",
-        callback=_parse_scale,
+        callback=parse_scale,
         metavar="LOW,HIGH",
         help="Lowest and highest possible label. [default: 0,1]",
     )

@@ -279,7 +279,7 @@ def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
 
 def _has_number(values: Iterable[object]) -> bool:
     """Return whether at least one of the values is a number."""
-    return any(_to_number(value) is not None for value in values)
+    return any(to_number(value) is not None for value in values)
 
 
 def _parse_label(value: object, name: str, location: str) -> float:
@@ -292,7 +292,7 @@ def _parse_label(value: object, name: str, location: str) -> float:
     """
     if _is_blank(value):
         return math.nan
-    number = _to_number(value)
+    number = to_number(value)
     if number is None or math.isinf(number):
         raise import_error(
             location,
@@ -308,7 +308,7 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _to_number(value: object) -> float | None:
+def to_number(value: object) -> float | None:
     """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
     if isinstance(value, int | float | Decimal):
         return float(value)

@@ -303,10 +303,10 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
         [import-empty] if a folder has no such file, or no sample has a text; others if a file cannot be read.
     """
     files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
-    has_several_tasks = len({_parse_task(file) for file in files}) > 1
+    has_several_tasks = len({parse_lm_eval_task(file) for file in files}) > 1
     builder = PoolBuilder(paths[0].stem)
-    for file, agent in zip(files, _name_agents(files), strict=True):
-        task = _parse_task(file) if has_several_tasks else None
+    for file, agent in zip(files, name_lm_eval_agents(files), strict=True):
+        task = parse_lm_eval_task(file) if has_several_tasks else None
         first_filters: dict[str, Json] = {}
         for location, row in read_lines(file, builder.replaced):
             item = _make_item_id(row.get("doc_id"), task)
@@ -325,11 +325,11 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     return builder.build()
 
 
-def _name_agents(files: Sequence[Path]) -> list[str]:
+def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     """Return the name of the agent of each file: its model, with folder or time if the model alone is not unique."""
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
-    n_files_by_task = Counter((file.parent, _parse_task(file)) for file in files)
+    n_files_by_task = Counter((file.parent, parse_lm_eval_task(file)) for file in files)
     rerun_folders = {folder for (folder, _), n_files in n_files_by_task.items() if n_files > 1}
     suffixes = find_disambiguating_suffixes(models, folders)
     agents = []
@@ -340,7 +340,7 @@ def _name_agents(files: Sequence[Path]) -> list[str]:
     return agents
 
 
-def _parse_task(file: Path) -> str:
+def parse_lm_eval_task(file: Path) -> str:
     """Return the task in the name of a file samples_TASK_TIME.jsonl."""
     match = _SAMPLES_FILE.fullmatch(file.stem)
     return match["task"] if match else file.stem.removeprefix("samples_")
@@ -412,7 +412,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
     states = [require_object(read_json(file, builder.replaced), file) for file in files]
-    scenarios = [_parse_scenario(file) for file in files]
+    scenarios = [parse_helm_scenario(file) for file in files]
     has_several_scenarios = len(set(scenarios)) > 1
     models = [get_nested(state, "adapter_spec", "model") for state in states]
     runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
@@ -439,7 +439,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     return builder.build()
 
 
-def _parse_scenario(file: Path) -> str:
+def parse_helm_scenario(file: Path) -> str:
     """Return the name of the run without its model, such as `mmlu:subject=law`."""
     return _MODEL.sub("", file.resolve().parent.name).rstrip(":,")
 

@@ -141,7 +141,7 @@ def format_cell(row: RankedAgent, column: TableColumn) -> str:
 
 
 def rank_agents(
-    rows: Sequence[RankingRow], pool: PoolSummary, choice: ChoiceFacts | None = None
+    rows: Sequence[RankingRow], pool: PoolSummary | None, choice: ChoiceFacts | None = None
 ) -> tuple[RankedAgent, ...]:
     """Add the values that are only displayed to the rows of a ranking.
 
@@ -149,8 +149,8 @@ def rank_agents(
     ----------
     rows : sequence of RankingRow
         Ranking, best agent first.
-    pool : PoolSummary
-        Pool of the run, for the mean length of the responses.
+    pool : PoolSummary or None
+        Pool of the run, for the mean length of the responses; None without responses.
     choice : ChoiceFacts, optional
         Selection of the run, for the probability of being the best, which is None without it.
 
@@ -160,7 +160,7 @@ def rank_agents(
         The same agents, in the same order, with the probability of being the best, the rank by length of the responses,
         and the bar of the interval in percent of the axis; each is None if unknown.
     """
-    length_ranks = _rank_by_length(pool)
+    length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
     values = [value for row in rows for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
