@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.sparse import coo_array
+from scipy.linalg import eigh, pinvh
+from scipy.sparse import coo_array, csr_array, vstack
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
@@ -110,75 +109,74 @@ def fit_preferences(
     check_trials(first, second, item, answer=answer)
     check_level(level)
 
-    # sorted by item, so that each chunk has all trials of its items
+    # sorted by item, so that each chunk has all trials of its items, which are numbered without gaps
     order = np.argsort(item, kind="stable")
-    trials = _Trials(
-        first[order].astype(np.int64),
-        second[order].astype(np.int64),
-        np.unique(item[order], return_inverse=True)[1],
-        2 * answer[order] - 1,
-        n_agents,
-    )
-    inverse, has_position = _invert(_normal_matrix(trials))
-    effect = inverse @ _right_side(trials)
-    n_trials = np.bincount(np.append(trials.first, trials.second), minlength=n_agents)
+    first, second, value = first[order], second[order], 2 * answer[order] - 1
+    _, item = np.unique(item[order], return_inverse=True)
+    design = _make_design(first, second, n_agents)
+    inverse, has_position = _invert((design.T @ design).toarray())
+    effect = inverse @ (design.T @ value)
+
+    # e/√(1 − h) with h = xᵀPx; a trial that is fitted exactly has no residual
+    leverage = _compute_leverages(first, second, inverse)
+    is_free = leverage < 1 - _EXACT_FIT
+    adjusted = np.where(is_free, value - design @ effect, 0.0) / np.sqrt(np.where(is_free, 1 - leverage, 1.0))
 
     # number of trials of each observed cell (agent, item)
-    n_items = int(trials.item.max(initial=-1)) + 1
-    agents, items = np.append(trials.first, trials.second), np.tile(trials.item, 2)
-    cell, cell_size = np.unique(agents * n_items + items, return_counts=True)
+    n_items = int(item.max(initial=-1)) + 1
+    agents = np.append(first, second).astype(np.int64)
+    n_trials = np.bincount(agents, minlength=n_agents)
+    cell, cell_size = np.unique(agents * n_items + np.tile(item, 2), return_counts=True)
     agent_of_cell = cell // max(n_items, 1)
-    share_squares = np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents)
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     position_squares: list[float] = []
 
     def iter_influence() -> Iterator[tuple[Floats, Floats]]:
         """Yield influence and share of the items of each chunk, and collect the squared influences on the position effect."""
-        for influence, n_cell_trials in _iter_influence(trials, effect, inverse):
+        items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
+        for start in range(0, n_items, items_per_chunk):
+            n = min(items_per_chunk, n_items - start)
+            rows = slice(*np.searchsorted(item, [start, start + n]))
+            position = np.arange(rows.stop - rows.start), item[rows] - start
+            by_item = coo_array((adjusted[rows], position), shape=(len(position[0]), n)).tocsr()
+            x = design[rows]
+            influence = inverse @ (x.T @ by_item).toarray()
+            n_cell_trials = (abs(x).T @ coo_array((np.ones(len(position[0])), position), by_item.shape)).toarray()
             position_squares.append(float((influence[n_agents] ** 2).sum()))
-            yield influence[:n_agents], n_cell_trials / total[:, None]
+            yield influence[:n_agents], n_cell_trials[:n_agents] / total[:, None]
 
     covariance = covariance_of_chunks(
         iter_influence(),
         n_clusters=np.bincount(agent_of_cell, minlength=n_agents),
-        share_squares=share_squares / total**2,
+        share_squares=np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2,
         relative_variance=1 / total,
     )
-    ability = np.where(n_trials > 0, effect[:n_agents], np.nan)
     position = Metric(np.nan, np.nan, np.nan, level, "unknown: the orders do not determine it")
     if has_position:
-        position = _position_metric(float(effect[n_agents]), sum(position_squares), n_items, level)
-    return PreferenceFit(ability, covariance, n_trials, position)
+        std_error = np.sqrt(sum(position_squares) * n_items / (n_items - 1))
+        half_width = float(stdtrit(n_items - 1, (1 + level) / 2) * std_error)
+        estimate = float(effect[n_agents])
+        position = Metric(estimate, estimate - half_width, estimate + half_width, level, _POSITION_METHOD)
+    return PreferenceFit(np.where(n_trials > 0, effect[:n_agents], np.nan), covariance, n_trials, position)
 
 
-class _Trials(NamedTuple):
-    """Trials in the order of their items, which are numbered without gaps; `value` is 2y − 1, float (n_trials,)."""
-
-    first: Positions
-    second: Positions
-    item: Positions
-    value: Floats
-    n_agents: int
+_POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
 
 
-def _normal_matrix(trials: _Trials) -> Floats:
-    """Compute M = Σxxᵀ, float (n_agents + 1, n_agents + 1); the last row belongs to the position effect."""
-    K = trials.n_agents
-    ordered = np.bincount(trials.first * K + trials.second, minlength=K * K).reshape(K, K).astype(np.float64)
-    compared = ordered + ordered.T
-    normal = np.zeros((K + 1, K + 1))
-    normal[:K, :K] = np.diag(compared.sum(axis=1)) - compared
-    normal[:K, K] = normal[K, :K] = ordered.sum(axis=1) - ordered.sum(axis=0)  # times first minus times second
-    normal[K, K] = len(trials.value)
-    return normal
+def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:
+    """Make the rows x of all trials, a sparse array (n_trials, n_agents + 1); the last column is that of the position effect."""
+    n = len(first)
+    columns = np.concatenate([first, second, np.full(n, n_agents)])
+    values = np.repeat([1.0, -1.0, 1.0], n)
+    return coo_array((values, (np.tile(np.arange(n), 3), columns)), shape=(n, n_agents + 1)).tocsr()
 
 
-def _right_side(trials: _Trials) -> Floats:
-    """Compute Σx(2y − 1), float (n_agents + 1,)."""
-    K = trials.n_agents
-    by_agent = np.bincount(trials.first, trials.value, K) - np.bincount(trials.second, trials.value, K)
-    return np.append(by_agent, trials.value.sum())
+def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse: Floats) -> Floats:
+    """Compute the leverage h = xᵀPx of each trial, float (n_trials,); `inverse` is P, float (n_agents + 1, n_agents + 1)."""
+    diagonal, with_position = np.diag(inverse), inverse[-1]
+    squares = diagonal[first] + diagonal[second] + diagonal[-1]
+    return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
 
 
 def _invert(normal: Floats) -> tuple[Floats, bool]:
@@ -187,48 +185,11 @@ def _invert(normal: Floats) -> tuple[Floats, bool]:
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
     has_position = bool((np.abs(eigenvectors[-1, ~is_determined]) < np.sqrt(_MIN_EIGENVALUE)).all())
     if not has_position:
-        without_position = normal.copy()
-        without_position[-1] = without_position[:, -1] = 0
-        eigenvalues, eigenvectors = eigh(without_position, check_finite=False)
-        is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
+        inverse = np.zeros_like(normal)
+        inverse[:-1, :-1] = pinvh(normal[:-1, :-1], rtol=_MIN_EIGENVALUE)
+        return inverse, False
     basis = eigenvectors[:, is_determined]
-    return (basis / eigenvalues[is_determined]) @ basis.T, has_position
-
-
-def _iter_influence(trials: _Trials, effect: Floats, inverse: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the influence of items on all effects, (n_agents + 1, n_chunk_items), and each agent's trials on them."""
-    K = trials.n_agents
-    first, second = trials.first, trials.second
-    residual = trials.value - (effect[first] - effect[second] + effect[K])
-
-    # h = xᵀPx; a trial that is fitted exactly has no residual
-    diagonal = np.diag(inverse)
-    leverage = diagonal[first] + diagonal[second] + diagonal[K]
-    leverage += 2 * (inverse[first, K] - inverse[second, K] - inverse[first, second])
-    is_free = leverage < 1 - _EXACT_FIT
-    adjusted = np.where(is_free, residual / np.sqrt(np.where(is_free, 1 - leverage, 1.0)), 0.0)
-
-    n_items = int(trials.item.max(initial=-1)) + 1
-    n_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (K + 1))
-    for start in range(0, n_items, n_per_chunk):
-        n = min(n_per_chunk, n_items - start)
-        rows = slice(*np.searchsorted(trials.item, [start, start + n]))
-        item, value = trials.item[rows] - start, adjusted[rows]
-        first_cell, second_cell = first[rows] * n + item, second[rows] * n + item
-        sums = np.bincount(first_cell, value, K * n) - np.bincount(second_cell, value, K * n)
-        n_cell_trials = np.bincount(first_cell, minlength=K * n) + np.bincount(second_cell, minlength=K * n)
-        scores = np.vstack([sums.reshape(K, n), np.bincount(item, value, n)])
-        yield inverse @ scores, n_cell_trials.reshape(K, n).astype(np.float64)
-
-
-_POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
-
-
-def _position_metric(value: float, squares: float, n_items: int, level: float) -> Metric:
-    """Return the position effect with its interval; `squares` is the sum of the squared influences of the items."""
-    std_error = np.sqrt(squares * n_items / max(n_items - 1, 1))
-    half_width = float(stdtrit(max(n_items - 1, 1), (1 + level) / 2) * std_error)
-    return Metric(value, value - half_width, value + half_width, level, _POSITION_METHOD)
+    return (basis / eigenvalues[is_determined]) @ basis.T, True
 
 
 def fit_bradley_terry(
@@ -266,25 +227,15 @@ def fit_bradley_terry(
         from sklearn.linear_model import LogisticRegression
     except ModuleNotFoundError as error:
         raise StatisticsError(
-            f"The Bradley–Terry model needs scikit-learn, which is not installed. Run `{format_install('bradley-terry')}`.",
+            f"The Bradley–Terry model needs scikit-learn, which is not installed. Run `{format_install('preferences')}`.",
             slug="bradley-terry",
         ) from error
     check_trials(first, second, answer=answer)
 
-    # two rows per ordered pair: its wins and its losses
-    pair, pair_of_trial = np.unique(first.astype(np.int64) * n_agents + second, return_inverse=True)
-    wins = np.bincount(pair_of_trial, answer)
-    losses = np.bincount(pair_of_trial, 1 - answer)
-    weight = np.append(wins, losses)
-    outcome = np.repeat([1, 0], len(pair))
-
-    n_rows = len(outcome)
-    agents = np.concatenate([np.tile(pair // n_agents, 2), np.tile(pair % n_agents, 2)])
-    signs = np.repeat([1.0, -1.0], n_rows)
-    design = coo_array((signs, (np.tile(np.arange(n_rows), 2), agents)), shape=(n_rows, n_agents)).tocsr()
-    is_used = weight > 0
-
+    # each trial is one win, of weight y, and one loss, of weight 1 − y
+    design = _make_design(first, second, n_agents)[:, :n_agents]
     model = LogisticRegression(C=1e6, fit_intercept=position_effect, tol=1e-8, max_iter=10_000, solver="newton-cg")
-    model.fit(design[is_used], outcome[is_used], sample_weight=weight[is_used])
+    outcome = np.repeat([1, 0], len(answer))
+    model.fit(vstack([design, design]), outcome, sample_weight=np.append(answer, 1 - answer))
     strength = np.asarray(model.coef_[0], dtype=np.float64)
     return np.asarray(strength - strength.mean())
