@@ -1,4 +1,4 @@
-"""Measure intervals and ranks of the preference model on simulated battles.
+"""Measure intervals, ranks and speed of the preference model on simulated battles.
 
 `coverage`: coverage of the 95 % intervals of abilities and of their differences in cyclic plans of the default budget. A judge
 with known abilities from −.15 to .15 answers with an agent × item interaction (uniform, ±.1), a position effect and ties.
@@ -7,20 +7,29 @@ with known abilities from −.15 to .15 answers with an agent × item interactio
 fitted Bradley–Terry model, for cyclic plans and for battles of unequal numbers (`popular`: a few agents have most battles) or
 between neighbours in rank only (`neighbours`). `worse` lists the rows in which the identity link is worse by more than .01.
 
-`python benchmarks/preferences.py [--draws 200] [--seed 1] [--smoke] [--out FILE]` prints JSON.
+`evalica`, if it is installed: whether its Bradley–Terry ranks equal those of `fit_bradley_terry` on simulated battles of 100
+agents (`--battles` of them; 0 omits this part), and seconds from a CSV file of battles to abilities and intervals, against its
+fit and bootstrap (100 resamples, percentile intervals).
+
+`python benchmarks/preferences.py [--draws 200] [--seed 1] [--battles 1000000] [--smoke] [--out FILE]` prints JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from results import print_results
+from youden.data.importers.battles import read_battles
 from youden.protocol.designs.cyclic import Cyclic
 from youden.stats import spearman
 from youden.stats.trials.comparisons import pairwise_differences
@@ -126,10 +135,49 @@ def measure_ranks(K: int, J: int, *, battles: str, tie: float, n_draws: int, see
     }
 
 
+def measure_against_evalica(n: int, seed: int) -> dict[str, object]:
+    """Compare ranks and seconds with evalica on `n` battles of 100 agents."""
+    import evalica
+
+    rng = np.random.default_rng([seed, n])
+    strength = rng.normal(0, 1, 100)
+    first = rng.integers(0, 100, n)
+    second = (first + rng.integers(1, 100, n)) % 100
+    wins = rng.random(n) < expit(strength[first] - strength[second])
+    names = np.array([f"m{k:02}" for k in range(100)])
+    winner = np.where(wins, "model_a", "model_b")
+    table = pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "battles.csv"
+        table.to_csv(file, index=False)
+        start = perf_counter()
+        result = read_battles(file, columns={})
+        plan = result.plan
+        fit = fit_preferences(plan.first, plan.second, plan.item, result.answer, n_agents=100)
+        seconds = perf_counter() - start
+    assert (fit.covariance.std_error > 0).all()
+
+    ours = fit_bradley_terry(plan.first, plan.second, result.answer, n_agents=100, position_effect=False)
+    columns = table["model_a"], table["model_b"], [evalica.Winner.X if won else evalica.Winner.Y for won in wins]
+    start = perf_counter()
+    scores = evalica.bradley_terry(*columns).scores
+    evalica.bootstrap(
+        evalica.bradley_terry, *columns, n_resamples=100, bootstrap_method="percentile", random_state=seed
+    )
+    evalica_seconds = perf_counter() - start
+    return {
+        "battles": n,
+        "same_ranks": names[np.argsort(-ours)].tolist() == scores.sort_values(ascending=False).index.tolist(),
+        "seconds": seconds,
+        "evalica_seconds": evalica_seconds,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--battles", type=int, default=1_000_000)
     parser.add_argument("--smoke", action="store_true", help="run few simulations")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -155,6 +203,9 @@ def main() -> None:
         "coverage": coverage,
         "logistic": logistic,
     }
+    if find_spec("evalica") is not None and arguments.battles:
+        n_battles = 10_000 if arguments.smoke else arguments.battles
+        results["evalica"] = measure_against_evalica(n_battles, arguments.seed)
     print_results(results, arguments.out)
 
 

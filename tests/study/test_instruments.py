@@ -68,7 +68,7 @@ def test_runs_of_the_same_question_or_without_common_agents_are_refused(
     youden: Youden, two_runs: tuple[str, str], tmp_path: Path
 ) -> None:
     preference = RunFolder(Path(two_runs[1]))
-    with pytest.raises(RunFolderError, match="which ask the same question"):
+    with pytest.raises(RunFolderError, match="Pass one run of each question"):
         compare_instruments(preference, preference)
     assert youden("compare", two_runs[1]).code == 2
 

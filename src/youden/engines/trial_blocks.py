@@ -181,8 +181,8 @@ class TrialsByItem:
     def __init__(self, rows: Rows, plan: Plan, directory: Path | None, *, votes: bool = False) -> None:
         if plan.question == "preference":
             raise StatisticsError(
-                "True- and false-positive rates need a plan that asks for information: got question: preference. Use "
-                "`youden.rank` or `youden fit`, or make a plan without `question`.",
+                "True- and false-positive rates need a plan that asks for information: got question: preference. Fit it with "
+                "`youden fit`, or its answers with `youden.stats.fit_preferences`.",
                 slug="question-information",
             )
         self.plan = plan
