@@ -17,7 +17,6 @@ from typing import Literal
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.data.importers.battles import read_battles
 from youden.data.importers.output_folder import check_output_folder, write_imported_pool
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.engines.ray import RayPlacement, run_on_ray
@@ -418,6 +417,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
     StatisticsError
         [cluster-agents]: if fewer than 2 agents have battles on 2 items.
     """
+    from youden.data.importers.battles import read_battles  # loads pandas
+
     verdicts = read_battles(path, columns=columns)
     check_output_folder(out, again="pool.json")
     folder, plan = RunFolder(out), verdicts.plan
