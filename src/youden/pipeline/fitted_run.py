@@ -11,16 +11,17 @@ from youden.errors import ConfigError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.telemetry import trace_step
 from youden.run_keys import Target
-from youden.types.facts import PartnerRules, RunFacts
+from youden.types.facts import PartnerRules
 
 if TYPE_CHECKING:
     from youden.pipeline.fit_tables import FitResult
+    from youden.pipeline.preference_tables import PreferenceResult
 
 
 @trace_step("fit")
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
-) -> FitResult | RunFacts:
+) -> FitResult | PreferenceResult:
     """Fit and rank the answers in a run's folder, and write all tables of the fit.
 
     Parameters
@@ -37,7 +38,7 @@ def fit_run(
 
     Returns
     -------
-    FitResult or RunFacts
+    FitResult or PreferenceResult
         The latter for a run that asks for preferences.
 
     Raises

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -50,6 +50,13 @@ MAX_LENGTH_CORRELATION = 0.5
 """A run warns if the preference correlates with length at least this much."""
 
 
+class PreferenceResult(NamedTuple):
+    """Result of a fit of preferences: the table of the ranking, and the facts of fit.json."""
+
+    ranking: pd.DataFrame
+    facts: RunFacts
+
+
 def check_preference_terms(terms: FitTerms) -> None:
     """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
     if terms.target != "items-like-these" or terms.rules.ranked_by != "plain":
@@ -60,8 +67,8 @@ def check_preference_terms(terms: FitTerms) -> None:
         )
 
 
-def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles) -> RunFacts:
-    """Fit a run that asks for preferences, write its tables, and return the facts of fit.json.
+def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles) -> PreferenceResult:
+    """Fit a run that asks for preferences, and write its tables.
 
     `judged` holds the plan without trials and the table of the verdicts. Writes ranking.csv, items.csv, fit.json,
     signature.json and ranking.json.
@@ -142,7 +149,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
         fit_folder.write_facts(facts)
         fit_folder.write_signature(sign_fit(facts, source))
         fit_folder.write_ranking_json(folder.path.resolve().name)
-    return facts
+    return PreferenceResult(table, facts)
 
 
 def _read_answers(rows: Rows) -> list[NDArray[Any]]:
