@@ -103,11 +103,11 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
         return judge.model_copy(update={"replay_of": with_question(judge.replay_of, question)})
     if judge.makes_calls and question == "preference" and judge.prompt == INFORMATION_PROMPT:
         judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
-    asked = judge.loaded_prompt.question if judge.makes_calls else "information"
-    if asked != question:
+    prompt_question = judge.loaded_prompt.question if judge.makes_calls else "information"
+    if prompt_question != question:
         raise ConfigError(
-            f"The judge '{judge.name}' is asked for {asked}, and the run for {question}. Set `question: {asked}` in the config "
-            "of the run, or a judge with a model and with a prompt for this question.",
+            f"The judge '{judge.name}' is asked for {prompt_question}, and the run for {question}. Set `question: "
+            f"{prompt_question}` in the config of the run, or a judge with a model and with a prompt for this question.",
             slug="question-judge",
         )
     return judge
