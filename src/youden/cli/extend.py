@@ -226,7 +226,7 @@ def _print_extended_run(
     from youden.workflows.extend import find_too_wide
 
     folder, extension = planned.run.folder, fitted.facts.extension
-    summary = write_report(folder).summary
+    summary = write_report(folder)
     warnings = _describe_wide(planned, find_too_wide(planned, fitted))
     if output_mode == "json":
         output.print_warnings(warnings)

@@ -179,7 +179,7 @@ def print_connections(judge: JudgeConfig) -> None:
         print_note(f"judge: {line}")
 
 
-def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast:
+def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast | None:
     """Print the plan, the cost and the expected precision of a run.
 
     Parameters
@@ -191,12 +191,15 @@ def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> 
 
     Returns
     -------
-    PrecisionForecast
-        Expected precision.
+    PrecisionForecast or None
+        Expected precision; None for a run that asks for preferences.
     """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
     print_connections(planned.judge)
+    if planned.plan.question == "preference":
+        print_plan(planned, output_mode)
+        return None
     forecast = PrecisionForecast(planned.plan, read_variance_components(planned.folder), kind=planned.judge.answers)
     print_plan(planned, output_mode, forecast=forecast, half_width=forecast.usual_half_width)
     return forecast
@@ -498,7 +501,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for sentence in (summary.selection, *summary.standings):
+    for sentence in (summary.selection, *summary.preference, *summary.standings):
         if sentence is not None:
             click.echo(printable(sentence))
 

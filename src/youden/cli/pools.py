@@ -168,14 +168,14 @@ def _count_responses(result: GenerationResult) -> dict[str, Json]:
     }
 
 
-PEER_PREDICTION = "peer-prediction"
+PEER_PREDICTION, BATTLES = "peer-prediction", "battles"
 
 
 def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the name of a registered format; any other name is a usage error (click callback)."""
     from youden.data.importers import IMPORTERS
 
-    return str(click.Choice([PEER_PREDICTION, *IMPORTERS]).convert(value, parameter, ctx))
+    return str(click.Choice([PEER_PREDICTION, BATTLES, *IMPORTERS]).convert(value, parameter, ctx))
 
 
 @click.command("import")
@@ -234,12 +234,18 @@ def import_command(
                      are recognized
     peer-prediction  data of the paper: an agents file becomes a pool; a folder that contains
                      tvd_mi_individual_examples becomes a run without texts
+    battles          tables of LMArena, Arena-Hard and MT-Bench with the columns model_a, model_b and winner (model_a,
+                     model_b, tie, or a number from 0 to 1), and optionally item, order (ab or ba) and judge; become a run
+                     without texts, ranked by preference
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
     not respond are listed. It is an error if more than 1 % of the responses are lost, unless --allow-dropped is set.
     """
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)
+        return
+    if format_ == BATTLES:
+        _import_battles(paths, out, columns, as_json=as_json)
         return
     from youden.pools.pool_import import import_pool
 
@@ -291,6 +297,17 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     output.print_result(
         as_json, result, lines=[f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}"]
     )
+
+
+def _import_battles(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
+    """Import battles as a run, and print its ranking."""
+    from youden.pipeline.offline import import_battles
+    from youden.report.data.summary import Summary
+
+    if len(paths) != 1:
+        raise click.UsageError(f"{BATTLES} requires exactly one PATH: got {len(paths)}. Join the files first.")
+    folder = import_battles(paths[0], out, columns=columns)
+    output.print_fitted_run(Summary(folder), as_json=as_json)
 
 
 @click.command("export")

@@ -109,12 +109,18 @@ def compare_command(
     order. --target sets the population of these differences. If two runs contain answers to the same trials, the result also
     lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
     own family: that in its config or of --family, compared with meta.family of the agents of the pool.
+
+    A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
+    rankings, and agents that are significantly above the average agent by one and below it by the other.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
     from youden.study.agreement import compare
     from youden.types.pool import plain_fields
 
+    if any(RunFolder(run).asks_preference for run in runs):
+        _print_instruments(runs, as_json=as_json)
+        return
     if target == "items-and-judges":
         _print_mean_over_judges(runs, as_json=as_json)
         return
@@ -131,6 +137,19 @@ def compare_command(
         tables=judges_tables(study),
         notes=[f"signature of {name}: {text}" for name, text in zip(study.runs, signatures, strict=True)],
     )
+
+
+def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
+    """Print the comparison of a run that asks for information with one that asks for preferences."""
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.instruments import compare_instruments
+    from youden.types.pool import plain_fields
+
+    if len(runs) != 2:
+        raise click.UsageError(f"Two instruments are two RUNS, one of each question: got {len(runs)}.")
+    study = compare_instruments(*map(RunFolder, runs))
+    result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
+    output.print_result(as_json, {"instruments": result}, answer=study.summary, tables=[study.table()])
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:

@@ -97,7 +97,7 @@ def plan_command(
                 "judge": planned.judge.name,
                 "design": planned.plan.design,
                 "dense_calls": planned.plan.n_dense_calls,
-                "expected": forecast.to_json(),
+                "expected": None if forecast is None else forecast.to_json(),
                 "other_decision": None if other_decision is None else other_decision.to_json(),
                 "cost": asdict(planned.cost),
                 "max_cost": planned.config.max_cost,

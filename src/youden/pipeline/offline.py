@@ -2,13 +2,13 @@
 
 Requests are exported as files, and the answers are imported. A plan in rounds is exchanged round by round, because each
 round depends on the answers before it. Workers, on this machine or others, send requests and write only to the run's
-store. Results of the peer-prediction code are imported, too.
+store. Results of the peer-prediction code and battles are imported, too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from youden.pipeline.planned_run import find_run_plan
 from youden.pipeline.request_hashes import get_key_reader
 from youden.pipeline.run_store import check_same_store, run_lock
 from youden.text.sentences import format_count
-from youden.types import Plan, Verdicts
+from youden.types import Agent, Plan, Verdicts
 
 
 @dataclass(frozen=True)
@@ -393,3 +393,39 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     folder.write_notes(results.notes)
     fit_run(folder)
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
+
+
+def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunFolder:
+    """Import battles as a judged run without texts, and fit it.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV, JSON, JSONL or Parquet file.
+    out : Path
+        Folder of the new run.
+    columns : mapping of str to str
+        Column by role, see `read_battles`.
+
+    Returns
+    -------
+    RunFolder
+        The fitted run.
+
+    Raises
+    ------
+    ImportFormatError
+        If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else.
+    StatisticsError
+        [cluster-agents]: if fewer than 2 agents have battles on 2 items.
+    """
+    from youden.data.importers.battles import read_battles  # loads pandas
+
+    verdicts = read_battles(path, columns=columns)
+    check_output_folder(out, again="pool.json")
+    folder, plan = RunFolder(out), verdicts.plan
+    folder.write_pool(PoolSummary.from_import(tuple(map(Agent, plan.agent_ids)), plan.item_ids, source=str(path)))
+    folder.write_plan(plan)
+    folder.write_verdicts(verdicts)
+    fit_run(folder)
+    return folder

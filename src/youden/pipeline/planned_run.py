@@ -36,7 +36,7 @@ from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
 
-_NOT_OPTIONS = {"calls", "trials_from"}
+_NOT_OPTIONS = {"calls", "trials_from", "question"}
 
 
 class RunPlan(NamedTuple):
@@ -180,6 +180,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
         seed=config.seed,
         default_budget=budget,
         calls_are_free=_has_free_judge(config),
+        question=config.question,
     )
 
     if plan.design == FixedWidth.name:
@@ -282,6 +283,7 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     if not _takes_more_trials(config, plan):
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
+    yield "question", plan.question, config.question
     if config.trials_from is not None:
         return
     design, new_options = config.effective_design

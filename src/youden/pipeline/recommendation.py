@@ -108,7 +108,7 @@ def recommend(
     if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
     the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched. Otherwise,
     it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation: a
-    sentence about them is added.
+    sentence about them is added. A run that asks for preferences has no J.
 
     Returns a `Recommendation` of the form "recommended", "candidates" or "none", with the agents and a text.
     """
@@ -131,9 +131,11 @@ def recommend(
         if max_regret is None or choice.regret_bound > max_regret:
             form, agents = "candidates", (*choice.agents, *choice.candidates)
 
-    text = f"{_format_head(form, agents)}. {_format_recognition(choice)}; {comparison}."
+    is_preference = signal.question == "preference"
+    evidence = _format_preference(choice) if is_preference else _format_recognition(choice)
+    text = f"{_format_head(form, agents)}. {evidence}; {comparison}."
     few_agents = explain_few_agents(len(choice.p_best))
-    if few_agents:
+    if few_agents and not is_preference:
         text += f" {few_agents}"
     recommendation = Recommendation(form, agents, text)
     for caution in _find_cautions(warnings):
@@ -167,6 +169,13 @@ def _format_recognition(choice: ChoiceFacts) -> str:
     if len(recognitions) == 1:
         return text
     return f"{text}, those of {names[-1]} in {recognitions[1]}"
+
+
+def _format_preference(choice: ChoiceFacts) -> str:
+    """Format how much more often the selection and the next agent win against the average agent than they lose."""
+    margins = format_recognitions(*choice.abilities.values())
+    texts = [f"{agent} {margin}" for agent, margin in zip(choice.abilities, margins, strict=True)]
+    return f"Of 100 comparisons with the average agent, won minus lost: {', '.join(texts)}"
 
 
 def _name_selection(choice: ChoiceFacts) -> str:

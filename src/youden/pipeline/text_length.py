@@ -123,7 +123,18 @@ def length_warnings(
 
 
 def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
-    """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed.
+    """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed."""
+    lengths = read_answer_lengths(folder, pool, rows)
+    if lengths is None:
+        return float("nan")
+    answer, first_length, second_length, is_paired = lengths
+    return length_share(answer, first_length, second_length, paired=is_paired)
+
+
+def read_answer_lengths(
+    folder: RunFolder, pool: PoolSummary, rows: Rows
+) -> tuple[Floats, Positions, Positions, Bools] | None:
+    """Read the answers of a run, the lengths of both texts, and whether trials are paired; None if the pool has changed.
 
     Only answered trials count, without probes.
 
@@ -132,7 +143,7 @@ def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -
     """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
-        return float("nan")
+        return None
 
     answers: list[Floats] = []
     first_lengths: list[Positions] = []
@@ -150,12 +161,8 @@ def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -
         first_lengths.append(texts.all_lengths[first_row, first_item])
         second_lengths.append(texts.all_lengths[second_row, second_item])
         paired.append(is_paired)
-    return length_share(
-        np.concatenate(answers),
-        np.concatenate(first_lengths),
-        np.concatenate(second_lengths),
-        paired=np.concatenate(paired),
-    )
+    first_length, second_length = np.concatenate(first_lengths), np.concatenate(second_lengths)
+    return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
 
 
 def _get_text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:

@@ -12,7 +12,7 @@ from pathlib import Path
 from youden.judging.backend_records import REPLAY
 from youden.judging.backends.by_function import judge_by_function
 from youden.judging.call.budget import Budget
-from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge, with_question
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import POLL_SECONDS, JudgingOptions, Mode, check_cap, make_batch_options
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
@@ -237,6 +237,7 @@ async def query_judge(
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):
         return judge_by_function(config, plan)
+    config = with_question(config, plan.question)
     if not asking.stored_only:
         check_cap([config], asking.max_cost)
     with ExitStack() as stack:

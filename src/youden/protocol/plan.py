@@ -31,7 +31,7 @@ from youden.protocol.pooled_trials import (
     draw_pooled_trials,
     has_free_calls,
 )
-from youden.run_keys import CallBudget, SplitRule
+from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
@@ -186,6 +186,7 @@ def make_plan(
     seed: int = 0,
     default_budget: int | None = None,
     calls_are_free: bool = False,
+    question: Question = "information",
 ) -> Plan:
     """Plan which pairs of responses a judge compares.
 
@@ -217,6 +218,8 @@ def make_plan(
     calls_are_free : bool, default False
         Whether the judge's calls cost nothing, as those of `lexical`. "pooled" is then 4 independent trials per paired
         one, at most 200,000, in addition to the budget.
+    question : {"information", "preference"}, default "information"
+        What the judge is asked. A plan for preferences has neither independent trials nor held-out cells.
 
     Returns
     -------
@@ -243,8 +246,11 @@ def make_plan(
     make_design = DESIGNS.load(design)
     check_options(design, options or {})
     requested = CallBudget.parse(calls) if calls is not None else None
-    request = parse_independent(independent or make_design.default_independent)
-    fraction = make_design.default_holdout if holdout is None else holdout
+    is_preference = question == "preference"
+    request = parse_independent("pooled:0" if is_preference else independent or make_design.default_independent)
+    fraction = holdout
+    if fraction is None:
+        fraction = 0.0 if is_preference else make_design.default_holdout
     split = draw_split(pool.present, fraction=fraction, rule=holdout_rule, seed=seed)
 
     # budget in calls of both trial types, and the paired ones among them
@@ -282,7 +288,11 @@ def make_plan(
         trials=trials,
         split=split,
         design=drawer.name,
-        options={"calls": None if requested is None else requested.plain, **(options or {})},
+        options={
+            "calls": None if requested is None else requested.plain,
+            **({"question": question} if is_preference else {}),
+            **(options or {}),
+        },
         independent=request.rule,
         seed=seed,
         pool_digest=pool.digest,
@@ -291,12 +301,18 @@ def make_plan(
         n_independent=None if request.rule == "matched" else len(added),
         rounds=drawn.rounds,
         request=PlanRequest(independent, holdout, budget, free_independent=is_free),
-        characters=count_characters(pool, trials),
+        characters=count_characters(pool, trials) + (_count_task_characters(pool, trials) if is_preference else 0),
         notes=tuple(notes),
         source=pool,
     )
     shortfall = find_shortfall(plan)
     return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
+
+
+def _count_task_characters(pool: Pool, trials: Trials) -> int:
+    """Count the characters of the items' prompts, which a judge sees in each trial that asks for a preference."""
+    lengths = np.array([len(item.prompt or "") for item in pool.items], dtype=np.int64)
+    return int(lengths[trials.item].sum())
 
 
 def find_shortfall(plan: Plan) -> str | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from youden.stats.curl.link_table import compare_links
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
     from youden.stats.trials.comparisons import holm, pairwise_differences
+    from youden.stats.trials.preferences import fit_bradley_terry, fit_preferences
     from youden.stats.trials.trial_errors import trial_means
 
 _HOMES = {
@@ -60,6 +61,8 @@ _HOMES = {
     "spearman": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
     "PairChunk": "youden.stats.base.pair_chunks",
+    "fit_bradley_terry": "youden.stats.trials.preferences",
+    "fit_preferences": "youden.stats.trials.preferences",
     "trial_means": "youden.stats.trials.trial_errors",
 }
 
@@ -77,6 +80,8 @@ __all__ = [
     "compare_links",
     "curl_ecdf",
     "curl_quantiles",
+    "fit_bradley_terry",
+    "fit_preferences",
     "holm",
     "kendall",
     "median_differences",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from youden.errors import PlanError
-from youden.run_keys import SplitRule
+from youden.run_keys import Question, SplitRule
 from youden.types.plan_steps import Extensions, Rounds
 from youden.types.pool import Bools, Codes, Ids, Json, Pool, ReadOnly
 from youden.types.trials import COMPARISON_COLUMNS, FOLLOW_UP, PAIRED, PROBE, Trials
@@ -368,6 +368,11 @@ class Plan:
                 f"{self.pool_digest[:12]}). Use the pool that the plan was made from, or make a new plan from the given pool.",
                 slug="plan-other-pool",
             )
+
+    @property
+    def question(self) -> Question:
+        """What the judge is asked about two responses: "information" (same item?) or "preference" (which is better?)."""
+        return "preference" if self.options.get("question") == "preference" else "information"
 
     @property
     def item(self) -> Ids:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from youden.run_keys import Question
+
 RecommendationForm = Literal["recommended", "candidates", "none"]
 RecommendationSource = Literal["agreement", "labels"]
 
@@ -45,6 +47,8 @@ class JudgeSignalFacts:
         P-value of the hypothesis that all abilities are equal. None if agents cannot be compared.
     alpha : float
         Significance level of that test.
+    question : {"information", "preference"}
+        What the judge was asked.
     """
 
     tpr: float | None = None
@@ -56,11 +60,12 @@ class JudgeSignalFacts:
     method: str = ""
     p_equal_abilities: float | None = None
     alpha: float = 0.05
+    question: Question = "information"
 
     @property
     def discriminates(self) -> bool:
-        """Whether the interval of J lies above 0."""
-        return self.j_low is not None and self.j_low > 0
+        """Whether the interval of J lies above 0. A judge that is asked for preferences has no J; only its ranking is tested."""
+        return self.question == "preference" or (self.j_low is not None and self.j_low > 0)
 
     @property
     def separates_agents(self) -> bool:

@@ -33,7 +33,8 @@ from youden.report.data.ranking_tables import RankedAgent, displayed_columns, fo
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
-from youden.report.pages.embed import draw_live_figures, select_names
+from youden.report.pages import writing
+from youden.report.pages.embed import draw_ranking_alone, select_names
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
 from youden.types import Verdicts
@@ -156,7 +157,8 @@ class Viewer:
             cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
             rows.append(_agent_to_json(agent, cells))
         headings = [column.heading.capitalize() for column in columns]
-        figures = draw_live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
+        source = f"the store, {state.n_answered:,} answers so far"
+        figures = draw_ranking_alone(state.ranking, source=source, level=LEVEL)
         progress = {"done": False, "in_progress": run_state == "in progress", "command": folder.format_command()}
         return _to_json(asdict(state) | progress | {"ranking": rows, "headings": headings, "figures": figures})
 
@@ -287,6 +289,8 @@ def make_app(runs: Runs, *, token: str, port: int, one_time_token: str | None = 
 
 def _render_report(name: str, folder: RunFolder) -> str:
     """Render the report of a run as HTML; its trials, if it has any, are loaded from this server."""
+    if folder.asks_preference:
+        return writing.render_preferences(Summary(folder), home="/")
     data = ReportData(folder)
     live = f"/run/{quote(name, safe='')}/trials" if data.trials else None
     return render_page(data, live=live, home="/")

@@ -136,6 +136,12 @@ def plan_calibration(
         config = with_default_store(load_run_config(source, changes), usual_store)
     else:
         config = make_pool_config(source, changes or {}, usual_store)
+    if config.question == "preference":
+        raise ConfigError(
+            "A calibration measures true- and false-positive rates: got question: preference in the config. Calibrate the judge "
+            "with a config without `question`.",
+            slug="question-calibrate",
+        )
 
     judge_configs = [load_judge_config(judge).with_env_folders(config.directory) for judge in judges]
     if not judge_configs:

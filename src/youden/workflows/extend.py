@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -239,7 +240,7 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
         raise
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
     run.folder.write_config(recorded.model_copy(update=changes))
-    return fit_run(run.folder)
+    return cast(FitResult, fit_run(run.folder))  # a run that asks for preferences is not extended
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:

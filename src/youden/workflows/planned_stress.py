@@ -440,6 +440,7 @@ def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
 ) -> _Source:
     """Read the plan of a judged run, and its ranking if it is of the same judge."""
+    folder.check_information()
     if not folder.has("plan.parquet"):
         raise RunFolderError(
             f"{folder.path} was imported and has no texts, which attacks need. Pass the pool of its texts instead: "

@@ -283,6 +283,7 @@ def estimate_quality(
     ImportFormatError
         If a file cannot be read as labels.
     """
+    folder.check_information()
     answers = read_answers(folder, labels, label=label, scale=scale)
     sources = map(str, _to_paths(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
     fit = fit_quality(folder, answers)

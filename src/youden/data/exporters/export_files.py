@@ -120,6 +120,7 @@ def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
         [export-source]: if the source is a pool.
     """
     if isinstance(source, RunFolder):
+        source.check_information()
         return source
     raise ConfigError(
         f"The format {name} contains a ranking, and the pool '{source.name}' has none. Pass the folder of a fitted run.",

@@ -76,6 +76,8 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOp
     RunFolderError
         If the run is not fitted.
     """
+    if isinstance(source, RunFolder):
+        source.check_information()
     with create_export_folder(out) as folder:
         rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
     return Exported((out,), rows)

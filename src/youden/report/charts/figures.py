@@ -165,7 +165,7 @@ def draw_figures(data: ReportData) -> tuple[Figure, ...]:
 
 
 @without_validation
-def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
+def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str, unit: str = "") -> Figure:
     """Draw how far each agent is from the average agent, with its interval.
 
     Parameters
@@ -177,6 +177,8 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
         Confidence level of the intervals.
     source : str
         Source of the data, for display.
+    unit : str, optional
+        Unit of the abilities. Default: scores.
 
     Returns
     -------
@@ -206,7 +208,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
         color=color_by_group(frame),
         tooltip=make_tooltips(*names, *numbers),
     )
-    x = alt.X("distance:Q", title=["ability minus the average agent's", SCORE], scale=alt.Scale(zero=False))
+    x = alt.X("distance:Q", title=["ability minus the average agent's", unit or SCORE], scale=alt.Scale(zero=False))
     chart = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(x=x)
     if any(agent.low is not None for agent in drawn):
         chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))

@@ -11,6 +11,7 @@ from youden.report.charts.marks import (
     DASHED,
     GROUP_COLOURS,
     NO_GROUP,
+    Column,
     Figure,
     Frame,
     color_by,
@@ -26,6 +27,7 @@ from youden.study.baseline_table import BaselinesStudy
 from youden.study.budget_curves import BudgetStudy
 from youden.study.budget_goals import Goal, recommend
 from youden.study.grid import SeedSummary
+from youden.study.instruments import InstrumentsStudy
 from youden.study.sparsity import SparsityStudy
 from youden.text.printable import printable
 from youden.workflows.stress import Stress
@@ -76,6 +78,30 @@ def draw_slope(data: Comparison) -> Figure:
     source = f"ranking.csv of both runs, {format_n_answers(data.first)} and {format_n_answers(data.second)}"
     height = max(200, 20 * len(lines))
     return Figure("slope", "Ranks in both runs", note, source, chart, frame=frame, height=height)
+
+
+@without_validation
+def draw_instruments(study: InstrumentsStudy) -> Figure:
+    """Draw the ability by information against that by preference, one dot with both intervals per agent."""
+    rows = list(study.agents.values())
+    columns: dict[str, Column] = {"agent": list(study.agents), "flag": [row.flag or "no flag" for row in rows]}
+    for name in ("information", "preference"):
+        for bound in ("ability", "low", "high"):
+            columns[f"{name}_{bound}"] = [getattr(getattr(row, name), bound) for row in rows]
+    frame = Frame.from_columns(**columns)
+    x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
+    y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
+    tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
+    base = make_chart().encode(x=x, y=y, color=color_by("flag", "flag"), tooltip=tooltips)
+    chart = base.mark_rule(opacity=0.5).encode(x=alt.X("information_low:Q"), x2=alt.X2("information_high:Q"))
+    chart += base.mark_rule(opacity=0.5).encode(y=alt.Y("preference_low:Q"), y2=alt.Y2("preference_high:Q"))
+    chart += base.mark_point(filled=True, size=60, opacity=1)
+    chart += base.mark_text(align="left", dx=7, dy=-7, limit=120).encode(text=alt.Text("agent:N"))
+    note = (
+        f"Dot: abilities of an agent; lines: their {study.level:.0%} intervals. A flagged agent is significantly above the "
+        "average agent by one instrument and below it by the other."
+    )
+    return Figure("instruments", "Two instruments", note, "ranking.csv of both runs", chart, frame=frame, height=420)
 
 
 def _distinct_positions(ranks: Sequence[int]) -> list[int]:

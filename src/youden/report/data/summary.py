@@ -265,14 +265,19 @@ class Summary:
             return None
         (agent,) = choice.agents
         low, high = format_recognitions(choice.ability_low, choice.ability_high)
+        unit = "comparisons beyond chance"
+        if self.facts.preference is not None:
+            unit = "comparisons with the average agent, won minus lost"
         regret = ""
         if choice.candidates:
             expected = format_recognition_difference(choice.expected_regret)
             regret = f"On average, {agent} is {expected} of 100 comparisons behind the best. "
-        return (
-            f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 "
-            "comparisons beyond chance."
-        )
+        return f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
+
+    @property
+    def preference(self) -> tuple[str, ...]:
+        """Sentences on position bias, ties and length of a run that asks for preferences; empty for other runs."""
+        return () if self.facts.preference is None else self.facts.preference.sentences
 
     @property
     def partners(self) -> str | None:

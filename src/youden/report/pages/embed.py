@@ -108,17 +108,19 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
     return {"slope": draw_slope(data).to_json()}
 
 
-def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
-    """Draw the figures of a run in progress: its ranking so far.
+def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
+    """Draw only a ranking, for a run in progress or one that asks for preferences.
 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking by the answers so far.
-    n_answered : int
-        Number of answers.
+        Ranking, best agent first.
+    source : str
+        Source of the data, for display.
     level : float
         Confidence level of the intervals.
+    unit : str, optional
+        Unit of the abilities. Default: scores.
 
     Returns
     -------
@@ -129,7 +131,7 @@ def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: 
         return {}
     from youden.report.charts.figures import draw_ranking_figure
 
-    figure = draw_ranking_figure(agents, level=level, source=f"the store, {n_answered:,} answers so far")
+    figure = draw_ranking_figure(agents, level=level, source=source, unit=unit)
     return {figure.slug: figure.to_json()}
 
 

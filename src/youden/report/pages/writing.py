@@ -22,7 +22,8 @@ from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
-from youden.text.sentences import ABILITY, escape_markdown, format_count, format_items_compared
+from youden.study.instruments import compare_instruments
+from youden.text.sentences import ABILITY, PREFERENCE_ABILITY, escape_markdown, format_count, format_items_compared
 from youden.text.tables import format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
@@ -82,6 +83,21 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
         ability=ABILITY,
         agent_json=embed.to_script_json(embed.collect_agent_data(data)),
         scripts_of=("agents.js",),
+    )
+
+
+def render_preferences(run: Summary, *, home: str | None = None) -> str:
+    """Render the report of a run that asks for preferences as HTML; `home` is the path of the viewer's list of runs."""
+    return _render(
+        "preference.html",
+        figures=embed.draw_ranking_alone(
+            run.ranking, source="ranking.csv", level=run.facts.level, unit="win rate − loss rate"
+        ),
+        live=None,
+        home=home,
+        run=run,
+        ability=PREFERENCE_ABILITY,
+        ranking=run.table(bar_cells=0),
     )
 
 
@@ -277,7 +293,18 @@ def _render_stress_markdown(stress: Stress) -> str:
     return "\n".join([*lines, ""])
 
 
-def write_report(folder: RunFolder) -> ReportData:
+def _render_preferences_as_markdown(run: Summary) -> str:
+    """Render the summary of a run that asks for preferences as Markdown."""
+    title = f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}"
+    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection, run.chances, *run.preference]
+    paragraphs = [escape_markdown(sentence) for sentence in sentences if sentence]
+    warnings = "\n".join(_format_warnings(run.warnings))
+    table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
+    signature = f"<sub>{escape_markdown(run.signature)}</sub>"
+    return "\n\n".join([title, *paragraphs, warnings, table, signature]) + "\n"
+
+
+def write_report(folder: RunFolder) -> Summary:
     """Write the report of a fitted run to report.html in its folder.
 
     Parameters
@@ -287,8 +314,8 @@ def write_report(folder: RunFolder) -> ReportData:
 
     Returns
     -------
-    ReportData
-        Data of the report.
+    Summary
+        Summary of the run.
 
     Raises
     ------
@@ -298,15 +325,19 @@ def write_report(folder: RunFolder) -> ReportData:
     return write_page(folder)[1]
 
 
-def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the report of a fitted run as HTML, and return its path and its data.
+def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Summary]:
+    """Write the report of a fitted run as HTML, and return its path and the summary of the run.
 
     out : file; by default, report.html in the folder of the run
     """
-    data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
+    if folder.asks_preference:
+        summary = Summary(folder)
+        write_file(path, render_preferences(summary))
+        return path, summary
+    data = ReportData(folder)
     write_file(path, render_page(data))
-    return path, data
+    return path, data.summary
 
 
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
@@ -315,6 +346,14 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     out : file; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
+    if first.asks_preference or second.asks_preference:
+        from youden.report.charts.studies import draw_instruments
+
+        study = compare_instruments(first, second)
+        figures = (draw_instruments(study),) if vega.has_charts() else ()
+        part = StudyPart("Two instruments", " and ".join(study.runs), study.summary, figures)
+        write_study(path, " and ".join(study.runs), [part])
+        return path
     write_file(path, render_comparison(Comparison(first, second)))
     return path
 
@@ -425,6 +464,8 @@ def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
 
 def read_markdown(folder: RunFolder) -> str:
     """Read a fitted run and render its summary as Markdown; RunFolderError if a file is missing or damaged."""
+    if folder.asks_preference:
+        return _render_preferences_as_markdown(Summary(folder))
     return render_markdown(ReportData(folder))
 
 
