@@ -27,6 +27,7 @@ Stream = Literal[
     "repeats",
     "answers to label",
     "halves",
+    "self trials",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -46,6 +47,7 @@ KEYS: Final[dict[Stream, int]] = {
     "answers to label": 14,
     "halves": 15,
     "independent trials of rounds": 16,
+    "self trials": 17,
 }
 
 
