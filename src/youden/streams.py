@@ -28,6 +28,7 @@ Stream = Literal[
     "answers to label",
     "halves",
     "self trials",
+    "known triples",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -48,6 +49,7 @@ KEYS: Final[dict[Stream, int]] = {
     "halves": 15,
     "independent trials of rounds": 16,
     "self trials": 17,
+    "known triples": 18,
 }
 
 

@@ -23,7 +23,8 @@ from youden.judging.offline.tape import CassetteRecorder, use_cassette
 from youden.stats.base.proportions import proportion
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.calibration_outcome import Measures, Outcome, decide, measure
+from youden.workflows.calibration import CalibratedJudge, describe_judge
+from youden.workflows.calibration_outcome import Bill, Measures, Outcome, decide, measure
 from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
 
@@ -72,9 +73,43 @@ def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> Non
     )
     assert found.order_flips.n_yes == 9
     assert found.retest_flips.n_yes == 2
-    assert found.position_bias.value == pytest.approx(9 / 36 - 2 / 10)
+    assert found.position_bias.value == pytest.approx(9 / 24 - 2 / 10)
     assert found.longer_first.value == pytest.approx(9 / n, abs=0.03)
     assert found.longer_first.low > 0
+
+
+def test_open_paths_are_counted_in_triples(known: CalibrationTrials) -> None:
+    """Each of 6 triples is a paired trial and two trials with a third agent; a no to one of them opens a path."""
+    answer, plan, rows = truth(known), known.plan, known.rows("triple")
+    assert len(rows) == 12
+    for one, two in rows.reshape(-1, 2).tolist():
+        pair = known.original[one]
+        assert known.original[two] == pair < len(known.rows("paired"))
+        assert plan.item[one] == plan.item[two] == plan.item[pair]
+        first = [int(plan.first[row]) for row in (pair, one, two)]
+        second = [int(plan.second[row]) for row in (pair, one, two)]
+        assert len(set(first)) == 3
+        assert second == [first[1], first[2], first[0]]
+    assert measured(known, answer.copy()).open_paths[:3] == (18, 0, 0)
+    answer[[rows[0], known.original[rows[2]]]] = 0
+    answer[rows[4:6]] = 0
+    answer[rows[6]] = np.nan
+    paths = measured(known, answer).open_paths
+    assert (paths.n_paths, paths.n_open, paths.share) == (2 + 2 * 3, 2, 2 / 8)
+    assert paths.expected == pytest.approx(4 / 15)
+    assert paths.low < paths.share < paths.high
+
+
+def test_a_judge_without_transitivity_gets_a_note(known: CalibrationTrials) -> None:
+    answer = truth(known)
+    for judge_answer, has_note in (
+        (answer, False),
+        (np.where(np.isin(np.arange(150), known.rows("triple")[::2]), 0, answer), True),
+    ):
+        measures = measured(known, judge_answer)
+        bill = Bill(None, None, usd=None, usd_per_1000=None)
+        judge = CalibratedJudge("j", "openai", measures, bill, decide(measures, n_calls=150), ())
+        assert any("not an equivalence" in line for line in describe_judge(judge, max_calls=300)) == has_note
 
 
 def test_useless_judges_are_refused(known: CalibrationTrials) -> None:

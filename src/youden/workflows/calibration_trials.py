@@ -22,7 +22,7 @@ from youden.types.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 from youden.types.trials import COMPARISON_COLUMNS, PROBE
 
 Kind = Literal[
-    "paired", "reversed", "retest", "independent", "unbalanced", "balanced", "identical", "clone", "template"
+    "paired", "reversed", "retest", "triple", "independent", "unbalanced", "balanced", "identical", "clone", "template"
 ]
 
 
@@ -36,8 +36,9 @@ class KindDetails(NamedTuple):
 
 KIND_DETAILS: dict[Kind, KindDetails] = {
     "paired": KindDetails(36, "paired", "two agents on one item, at random from the run's plan: yes"),
-    "reversed": KindDetails(36, "paired", "the same, the other text first: yes"),
+    "reversed": KindDetails(24, "paired", "the same, the other text first: yes"),
     "retest": KindDetails(10, "paired", "the same request once more: yes"),
+    "triple": KindDetails(12, "paired", "each of the two texts and a third agent's on the same item: yes"),
     "independent": KindDetails(30, "independent", "two agents on two items: no"),
     "unbalanced": KindDetails(10, "paired", "two agents on one item, with the most different lengths: yes"),
     "balanced": KindDetails(10, "independent", "two agents on two items, long texts with the most similar lengths: no"),
@@ -71,7 +72,8 @@ class CalibrationTrials(ReadOnly):
     kind : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`.
     original : int32 array (n_trials,)
-        Row of the paired trial that a "reversed" or "retest" trial repeats; −1 for other kinds.
+        Row of the paired trial that a "reversed" or "retest" trial repeats, or that a "triple" trial extends by a third
+        text; −1 for other kinds.
     in_run : bool array (n_trials,)
         Whether the run's plan has the same trial.
     max_calls : int
@@ -149,10 +151,14 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
+    triples, extended_rows = _draw_triples(
+        paired_trials, pool.present, n_wanted["triple"] // 2, stream("known triples", seed)
+    )
     trials_by_kind: dict[Kind, Trials] = {
         "paired": paired_trials,
         "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
         "retest": paired_trials.take(slice(n_wanted["retest"])),
+        "triple": triples,
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
@@ -171,7 +177,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     return CalibrationTrials(
         plan=calibration_plan,
         kind=kind,
-        original=_find_originals(kind),
+        original=_find_originals(kind, extended_rows),
         in_run=_is_in_plan(plan, calibration_plan),
         max_calls=150 * min(max_paired, max_independent),
     )
@@ -214,16 +220,49 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
     return rows[np.sort(first_rows)]
 
 
-def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats, int32 (n_trials,); −1 for other kinds.
+def _draw_triples(paired: Trials, present: Bools, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
+    """Extend the first paired trials by the text of a third agent each, which is compared with both texts.
+
+    present : bool array (n_agents, n_items). Returns two trials per paired trial, in which each of the three texts comes
+    first once, and the rows of the paired trials, int array (n_trials,). Trials without a third agent are skipped.
+    """
+    columns = paired.with_first_repeats().columns() | paired.columns()
+    rows: list[int] = []
+    first: list[int] = []
+    second: list[int] = []
+    first_repeat: list[int] = []
+    second_repeat: list[int] = []
+    for row in range(len(paired)):
+        item, a, b = (int(columns[name][row]) for name in ("item", "first", "second"))
+        candidates = np.setdiff1d(np.flatnonzero(present[:, item]), [a, b])
+        if len(candidates) and len(rows) < 2 * n_triples:
+            third = int(rng.choice(candidates))
+            rows += [row, row]
+            first += [b, third]
+            second += [third, a]
+            first_repeat += [int(columns["second_repeat"][row]), 1]
+            second_repeat += [1, int(columns["first_repeat"][row])]
+
+    first_agent, second_agent = np.array([first, second], dtype=np.int32)
+    trials = Trials.paired(columns["item"][rows], first_agent, second_agent)
+    if paired.first_repeat is not None:
+        first_shown, second_shown = np.array([first_repeat, second_repeat], dtype=np.int32)
+        trials = replace(trials, first_repeat=first_shown, second_repeat=second_shown)
+    return trials, np.array(rows, dtype=np.int64)
+
+
+def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:
+    """Return the row of the paired trial that each trial repeats or extends, int32 (n_trials,); −1 for other kinds.
 
     Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
-    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`.
+    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`; `extended_rows` : int array, rows that the
+    trials of the kind "triple" extend.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
         rows = np.flatnonzero(kind == KINDS.index(name))
         original[rows] = np.arange(len(rows))
+    original[kind == KINDS.index("triple")] = extended_rows
     return original
 
 
