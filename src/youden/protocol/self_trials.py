@@ -6,18 +6,42 @@ answers to the agent's trials in the store.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from zlib import crc32
 
 import numpy as np
 
+from youden.errors import PlanError
+from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.types import Pool, Trials
-from youden.types.pool import Positions
+from youden.types.pool import Json, Positions
 
 MAX_PAIRED = 450
 """Default maximum number of paired self-trials of an agent."""
+
+
+def needs_self_trials(pool: Pool) -> bool:
+    """Return whether a pool is too small to compare agents, but has several responses of an agent to an item."""
+    return 0 < pool.n_agents < 3 and pool.n_items >= 2 and pool.repeats > 1
+
+
+def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
+    """Raise PlanError [self-trials] if a setting is given that has no effect on a plan of self-trials.
+
+    `calls` is the budget; of the other settings, only the values None, False and 0 are allowed.
+    """
+    if calls is not None and calls.unit == "%":
+        settings = {"calls": calls.plain, **settings}
+    for key, value in settings.items():
+        if value:
+            raise PlanError(
+                f"A pool of one or two agents is judged by self-trials, which have no such setting: got {key}: {value}. Remove "
+                "it (calls can be a number, or a number per agent), or add agents.",
+                slug="self-trials",
+            )
 
 
 def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Trials:

@@ -151,9 +151,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
-    triples, extended_rows = _draw_triples(
-        paired_trials, pool.present, n_wanted["triple"] // 2, stream("known triples", seed)
-    )
+    triples, extended_rows = _draw_triples(paired_trials, plan, n_wanted["triple"] // 2, stream("known triples", seed))
     trials_by_kind: dict[Kind, Trials] = {
         "paired": paired_trials,
         "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
@@ -220,35 +218,43 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
     return rows[np.sort(first_rows)]
 
 
-def _draw_triples(paired: Trials, present: Bools, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
+def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
     """Extend the first paired trials by the text of a third agent each, which is compared with both texts.
 
-    present : bool array (n_agents, n_items). Returns two trials per paired trial, in which each of the three texts comes
-    first once, and the rows of the paired trials, int array (n_trials,). Trials without a third agent are skipped.
+    Returns two trials per paired trial, in which each of the three texts comes first once, and the rows of the paired
+    trials, int array (n_trials,). Trials without a third agent are skipped. The two trials are not in the plan, and thus
+    differ from all other trials of the calibration, unless the plan leaves no such third agent.
     """
-    columns = paired.with_first_repeats().columns() | paired.columns()
-    rows: list[int] = []
-    first: list[int] = []
-    second: list[int] = []
-    first_repeat: list[int] = []
-    second_repeat: list[int] = []
-    for row in range(len(paired)):
-        item, a, b = (int(columns[name][row]) for name in ("item", "first", "second"))
-        candidates = np.setdiff1d(np.flatnonzero(present[:, item]), [a, b])
-        if len(candidates) and len(rows) < 2 * n_triples:
-            third = int(rng.choice(candidates))
-            rows += [row, row]
-            first += [b, third]
-            second += [third, a]
-            first_repeat += [int(columns["second_repeat"][row]), 1]
-            second_repeat += [1, int(columns["first_repeat"][row])]
+    candidates = np.arange(plan.n_agents)
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
 
-    first_agent, second_agent = np.array([first, second], dtype=np.int32)
-    trials = Trials.paired(columns["item"][rows], first_agent, second_agent)
-    if paired.first_repeat is not None:
-        first_shown, second_shown = np.array([first_repeat, second_repeat], dtype=np.int32)
-        trials = replace(trials, first_repeat=first_shown, second_repeat=second_shown)
-    return trials, np.array(rows, dtype=np.int64)
+    # a random third agent that has a response to the item: the candidate with the lowest priority number
+    priority = rng.random((len(paired), plan.n_agents))
+    priority[~plan.pool.present.T[paired.item]] = np.inf
+    for agent in (paired.first, paired.second):
+        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
+        priority += np.isin(codes, planned_codes)
+        priority[np.arange(len(paired)), agent] = np.inf
+    rows = np.flatnonzero(np.isfinite(priority).any(axis=1))[:n_triples]
+    third = priority[rows].argmin(axis=1).astype(np.int32)
+
+    # second text with third text, then third text with first text
+    has_repeats = paired.first_repeat is not None
+    chosen = (paired if has_repeats else paired.with_first_repeats()).take(rows).swapped()
+    first_response = np.ones(len(rows), dtype=np.int32)
+    with_second = replace(chosen, second=third, second_repeat=first_response)
+    with_first = replace(chosen, first=third, first_repeat=first_response.copy())
+    trials = Trials.concat([with_second, with_first]).take(np.arange(2 * len(rows)).reshape(2, -1).T.ravel())
+    if not has_repeats:
+        trials = replace(trials, first_repeat=None, second_repeat=None)
+    return trials, np.repeat(rows, 2)
+
+
+def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:
+    """Return a number for each item and unordered pair of agents; the arguments are int arrays that broadcast."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray((item.astype(np.int64) * n_agents + low) * n_agents + high)
 
 
 def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:

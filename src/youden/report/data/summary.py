@@ -323,11 +323,11 @@ class Summary:
 
     @property
     def percent_of_dense(self) -> float | None:
-        """Number of calls in percent of the calls of the dense design; None for an imported run.
+        """Number of calls in percent of the calls of the dense design; None for an imported run and for self-trials.
 
         If there are more independent than paired trials, because calls cost nothing, only paired ones count.
         """
-        if self.calls is None:
+        if self.calls is None or not self.calls.n_dense_calls:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
         n_calls = self.calls.n_paired if is_free else self.calls.n_done
