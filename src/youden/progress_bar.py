@@ -63,14 +63,15 @@ class Tally:
     answered_by_workers: int = 0
 
     def line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
-        """Format the counts as one line without zeros.
+        """Format the counts as one line, in which most counts of 0 are left out.
 
         Parameters
         ----------
         now : float
             Current time in seconds of the clock of `began`.
         width : int, optional
-            Maximum number of characters; the least important parts are left out until the line fits.
+            Maximum number of characters. Less important parts are left out until the line fits; the number of finished
+            trials is always shown.
         ended : bool, default False
             Whether to show the time that the task took instead of the time left.
 

@@ -1,4 +1,4 @@
-"""Docstrings name only parameters that a function has, and types that exist: a rename changes both."""
+"""Docstrings name only parameters that a function has, and types and slugs that exist: a rename changes both."""
 
 from __future__ import annotations
 
@@ -87,11 +87,31 @@ def unknown_types(tree: ast.Module) -> set[str]:
     return {name for _, docstring in documented(tree) for name in types_in(docstring)} - defined_names()
 
 
+@cache
+def slug_pattern() -> re.Pattern[str]:
+    """Match any slug that is passed as an argument; the variable part of an f-string matches any word."""
+    patterns: set[str] = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and (node.arg or "").endswith("slug"):
+                code = ast.unparse(node.value)
+                patterns.update(
+                    re.sub(r"\\{.*?\\}", r"[a-z-]+", re.escape(text)) for text in re.findall(r"'(.*?)'", code)
+                )
+    return re.compile("|".join(sorted(patterns)))
+
+
+def unknown_slugs(tree: ast.Module) -> set[str]:
+    slugs = {slug for _, docstring in documented(tree) for slug in re.findall(r"\[([a-z]+(?:-[a-z]+)+)\]", docstring)}
+    return {slug for slug in slugs if not slug_pattern().fullmatch(slug)}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
-def test_docstrings_name_parameters_and_types_that_exist(path: Path) -> None:
+def test_docstrings_name_parameters_types_and_slugs_that_exist(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert wrong_parameters(tree) == []
     assert unknown_types(tree) == set()
+    assert unknown_slugs(tree) == set()
     assert [
         line
         for _, docstring in documented(tree)
@@ -120,3 +140,17 @@ def rank(plan, level):
 '''
     assert wrong_parameters(ast.parse(code)) == ["rank: ['level', 'width']"]
     assert unknown_types(ast.parse(code)) == {"Sketch", "Standings"}
+
+
+def test_a_slug_that_no_code_raises_is_found() -> None:
+    code = '''
+def read(path):
+    """Read a store.
+
+    Raises
+    ------
+    JudgeError
+        [store-damaged]: if it is damaged; [store-corrupt]; [unknown-design].
+    """
+'''
+    assert unknown_slugs(ast.parse(code)) == {"store-damaged"}

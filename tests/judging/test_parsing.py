@@ -136,6 +136,15 @@ def test_the_first_token_of_an_explanation_is_not_an_answer() -> None:
     assert read_answer(explained, SAME).hard_answer == 0
 
 
+def test_a_reply_that_begins_with_a_label_counts_though_the_server_reports_unrestricted_probabilities() -> None:
+    """A grammar of llama.cpp or vLLM restricts the reply, but not the log-probabilities that are returned."""
+    odds = {"The": 0.144, "Both": 0.092, "Yes": 0.049, "No": 0.032}
+    for text in ("Y", "**Yes**", "YES\n"):
+        restricted = said(text, odds=odds, finish="length")
+        assert read_answer(restricted, SAME, decision="logprobs").answer == pytest.approx(0.049 / 0.081)
+    assert read_answer(said("Yes", odds={"The": 0.144}), SAME, decision="logprobs").missing_reason == "unparsed"
+
+
 def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
     odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
     reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")

@@ -201,11 +201,11 @@ def test_items_do_not_decide_if_the_error_of_false_positive_rates_stays_too_larg
 
 
 @pytest.mark.parametrize("rates_improve", [True, False])
-def test_a_difference_at_more_items_has_the_degrees_of_freedom_of_its_smaller_variance(rates_improve: bool) -> None:
+def test_a_difference_with_more_items_has_fewer_degrees_of_freedom(rates_improve: bool) -> None:
     difference = ConservativeDifference(
         0.0, 0.0034, 56, 28.0, 0.5, 0.002, rate_variance=0.0006, rate_df=2, rates_improve=rates_improve
     )
-    later = difference.at(560)
+    later = difference.with_items(560)
     measured = ConservativeDifference(
         0.0, 0.00034, 560, 280.0, 0.5, 0.0002, rate_variance=0.00006 if rates_improve else 0.0006, rate_df=2
     )
@@ -224,13 +224,17 @@ def test_half_widths_fall_with_items_to_a_limit_above_which_items_are_required(
         0.0, 0.0034, 56, 56.0, 0.5, rate_variance=rate_variance, rate_df=2, rates_improve=False
     )
     numbers = np.unique(np.geomspace(2, 10**6, 200).astype(int)).tolist()
-    half_widths = [difference.at(n).half_width(alpha) for n in numbers]
+    half_widths = [difference.with_items(n).half_width(alpha) for n in numbers]
     assert (np.diff(half_widths) < 0).all()
     limit = float(student.ppf(1 - alpha, 10)) * np.sqrt(rate_variance)
     assert required_n_items(difference, margin=0.999 * limit, alpha=alpha) is None
     n_items = required_n_items(difference, margin=1.01 * limit, alpha=alpha)
     assert n_items is not None
-    assert difference.at(n_items).half_width(alpha) < 1.01 * limit <= difference.at(n_items - 1).half_width(alpha)
+    assert (
+        difference.with_items(n_items).half_width(alpha)
+        < 1.01 * limit
+        <= difference.with_items(n_items - 1).half_width(alpha)
+    )
 
 
 def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> None:

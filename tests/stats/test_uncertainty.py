@@ -157,7 +157,7 @@ def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_below_72_i
     alike = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
     assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
     assert required_n_items(alike, margin=0.05, alpha=0.025) == 72
-    assert alike.at(72).half_width(0.025) < 0.05 <= alike.at(71).half_width(0.025)
+    assert alike.with_items(72).half_width(0.025) < 0.05 <= alike.with_items(71).half_width(0.025)
 
 
 def test_agents_that_differ_on_every_item_keep_the_interval_of_the_variance() -> None:

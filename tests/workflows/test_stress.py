@@ -221,4 +221,8 @@ def test_of_all_attacks_on_samsum_only_a_list_of_common_words_goes_unnamed(
     assert len(found.attacks) == len(tuple(ATTACKS))
     for one in found.attacks:
         assert one.check_findings or one.attack == "common-words", one.attack
-        assert one.ranks_after["robust"].shift <= 0.7
+        plain, robust = one.ranks_after["plain"], one.ranks_after["robust"]
+        if one.attack == "group-concatenation":  # a quarter of the agents, more than the robust ranking resists
+            assert robust.shift <= 1.5 < plain.shift
+        else:
+            assert robust.shift <= 0.7

@@ -38,7 +38,8 @@ def check_command(source: Path, seed: int, all_designs: bool, as_json: bool) -> 
     """Check a pool for problems, and estimate the cost of a run.
 
     Detects missing responses, clones, templates, copied sources, texts that address the judge, near-duplicate items, and mixed
-    languages. Each finding describes the effect on the ranking and a remedy. No file is changed and no request is sent.
+    languages. Each finding describes the effect on the ranking and a remedy. No file is changed and no request is sent. For a
+    large pool, slow checks use a random sample of the items, which --seed selects.
 
     The estimated cost of judging follows: for the CONFIG (.yaml) of a run with its judge, design and budget; for a POOL with the
     default design and each configured judge.

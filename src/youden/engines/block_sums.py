@@ -57,10 +57,11 @@ class PairSums:
         self._n_compared_cells += n_cells
 
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
-        """Return the statistics of every pair of agents.
+        """Return the statistics of every ordered pair of agents over all chunks that were added.
 
-        `differences` are the pairwise differences of the abilities, which decide which agents are significantly better.
-        `ability`, float array (n_agents,), holds the abilities of the additive fit.
+        They are the agreement, the mean answers with their standard errors and numbers, and whether the first agent is
+        significantly better. `differences` are the pairwise differences of the abilities, which decide the latter.
+        `ability`, float array (n_agents,), holds the abilities of the additive fit, which the result contains, too.
         """
         means = self.totals.means
 

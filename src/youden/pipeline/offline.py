@@ -247,7 +247,8 @@ def collect_answers_on_ray(
     asking : JudgingOptions or None
         Options of the requests.
     team : WorkerGroup or None
-        Processes that work on this run, of which this one is the coordinator.
+        Processes that work on this run, of which this one is the coordinator; None for a judge that makes no calls,
+        which raises [judge-offline].
     placing : RayPlacement
         Number and resources of the workers.
 
@@ -261,6 +262,8 @@ def collect_answers_on_ray(
         [judge-offline]: if the judge makes no calls; other slugs if Ray cannot be used.
     JudgeError, BudgetError
         If the judge cannot be used, or the cost cap is reached.
+    IncompleteRunError
+        [ray-workers]: if all workers are lost.
     """
     if team is None or not planned.judge.stores_new_answers:
         raise _offline_judge_error(planned.judge, "--engine")
@@ -305,7 +308,7 @@ def resolve_placement(
     workers : int, optional
         Number of workers; overrides the config.
     on_message : callable
-        Receives messages about the workers.
+        Receives messages about the workers while they run.
 
     Returns
     -------

@@ -56,7 +56,7 @@ def import_pool(
     out : Path
         Folder for the pool.
     columns : mapping, optional
-        Field (agent, item, text, prompt, group or repeat) → name of the column; for tables only.
+        Field (agent, item, text, prompt, group or repeat) → name of the column; for the formats `table` and `hf-dataset`.
     text : {"answer", "transcript"}, default "answer"
         Whether a response is an agent's final answer or its complete transcript; for formats of transcripts only.
     hub : mapping, optional
@@ -115,7 +115,8 @@ def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None
     """Refuse a pool of several agents in which no item has responses of two of them.
 
     `path` is the imported file, and `format_` the name of its format. Raises ImportFormatError: [import-columns] for a
-    table whose columns were guessed, otherwise [import-unshared].
+    table whose columns were inferred, [import-unshared] for another format. A table whose columns the user named, and a
+    pool of one agent, are not refused.
     """
     # if the user named every column, no guess can be wrong
     is_explicit = format_ in TABLE_FORMATS and not imported.taken

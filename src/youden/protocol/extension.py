@@ -222,10 +222,10 @@ def add_calls(
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
-        Number of agents that a search selects, if the extension is part of one. In each block, all agents in `focus`
-        then meet the same partners.
+        Number of agents that a search selects, if the extension is part of one: all agents in `focus` are then compared
+        with the same partners in each block. Ignored without `focus`.
     max_regret : float, optional
-        Maximum regret of that search.
+        Maximum regret of that search. It is recorded in the plan and changes no trial. Ignored without `focus`.
 
     Returns
     -------

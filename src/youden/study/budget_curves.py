@@ -258,7 +258,8 @@ def study_budget(
     calls : sequence of int or str, optional
         Budgets, such as 5000, "2%" or "450/agent".
     half_widths : sequence of float, optional
-        Half-widths to reach, instead of or in addition to `calls`. Without either, the first three of `DEFAULT_BUDGETS`
+        Half-widths to reach, instead of or in addition to `calls`; designs that do not plan by half-width get a row
+        without results. Without either, the first three of `DEFAULT_BUDGETS`
         at which a design can be planned are studied.
     n_seeds : int, default 100
         Plans per design and budget. No cell is held out.

@@ -163,7 +163,8 @@ def make_recorded_answers(
     difference_only : bool
         Whether the rates have only D = TPR − FPR, as those of an imported run. D is then used as the paired answer.
     fpr : float, optional
-        Independent answer of every pair, if the plan pools its independent trials. Default: computed from the rates.
+        Independent answer of every pair. It is used only if the plan pools its independent trials; matched independent
+        trials keep their own answers. Default: computed from the rates.
     caveats : tuple of str, optional
         Caveats for readers of results.
 

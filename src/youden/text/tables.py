@@ -32,7 +32,7 @@ class Table(NamedTuple):
 def make_table(
     title: str, left_heads: Sequence[str], right_heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> Table:
-    """Make a table whose first columns are aligned left and whose other columns are aligned right.
+    """Make the data of a table whose first columns are aligned left and whose other columns are aligned right.
 
     Parameters
     ----------
@@ -41,6 +41,11 @@ def make_table(
         Heads of the left-aligned and of the right-aligned columns.
     rows : iterable of sequence of str
         Cells of each row, one per head.
+
+    Returns
+    -------
+    Table
+        Data that `to_markdown`, `to_html` and the terminal output format.
     """
     sides = "l" * len(left_heads) + "r" * len(right_heads)
     return Table(title, [*left_heads, *right_heads], sides, rows)

@@ -513,8 +513,10 @@ class _RoleSearch:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
         This is the column with the largest number of shared cells (see `max_shared_cells`). If several columns have
-        that number, it is the first of them; if the ids in that one restart for each agent, it is a column of prompts.
-        If no cell is shared, it is the first column that has at least 90 % of the largest number of distinct values.
+        that number, it is the first of them. But if its ids restart for each agent, a column of prompts among the others
+        is taken. If no cell is shared, it is the first column that has at least 90 % of the largest number of distinct
+        values. `agents` are the columns that together name an agent, or () if each agent has a column of its own; no cell
+        is then shared.
         """
         table = self.table
         candidates = [name for name in candidates if name not in agents]

@@ -214,10 +214,10 @@ class Source:
             ) from error
 
     def parse_id(self, value: object, noun: str, number: int) -> str:
-        """Return an id (`noun`: "agent" or "item") if it is valid.
+        """Return an id (`noun`: "agent" or "item") if it is valid. `number` is the number of its row.
 
         Raises: PoolError [pool-id] if it is not a string, is blank, has control characters, or starts like a formula of
-            a spreadsheet and would be run there.
+            a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
             raise self.make_error(

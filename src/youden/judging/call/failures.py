@@ -148,7 +148,8 @@ def make_http_error(
     -------
     CallError
         Of kind `fatal` if the error is about the account or the model. Its status then selects the remedy: 401 for an
-        invalid key; 402 for missing credit that the message or a fatal status shows; otherwise the given status.
+        invalid key; 402 for missing credit if the message shows it or if `status` is fatal by itself; otherwise the
+        given status. For example, a code for missing credit with status 429 keeps 429.
 
     Examples
     --------

@@ -86,7 +86,9 @@ class CassetteRecorder:
     def record(
         self, request: Mapping[str, object], outcome: Completion | Failure, *, judge: Mapping[str, Json] | None
     ) -> None:
-        """Add the outcome of a request, unless the request is recorded already.
+        """Add the outcome of a request in memory, unless the request is recorded already.
+
+        `save` writes the file. A new judge is added in any case.
 
         Parameters
         ----------

@@ -101,11 +101,18 @@ def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
 
 
 MIN_LABEL_PROBABILITY = 0.5
-"""Smallest probability of all labels together with which the first token of a reply is taken as its answer."""
+"""Smallest probability of all labels together with which the first token of a reply is taken as its answer.
+
+It is not required if the reply begins with a label: a server that restricts the reply to the labels may return the
+log-probabilities that hold without the restriction.
+"""
 
 
 def compute_label_probabilities(
-    top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]
+    top_logprobs: Sequence[tuple[str, float]],
+    labels: Sequence[str],
+    *,
+    min_probability: float = MIN_LABEL_PROBABILITY,
 ) -> dict[str, float] | None:
     """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
@@ -115,12 +122,15 @@ def compute_label_probabilities(
         The tokens that the model considered, with their log-probabilities.
     labels : sequence of str
         The labels that may be answered.
+    min_probability : float, default 0.5
+        Smallest probability of all labels together. With less, an explanation is likely to come first, whose first token
+        says nothing about the label that follows.
 
     Returns
     -------
     dict of str to float or None
-        Probability by label, normalized to a sum of 1. None if the tokens that belong to a label have less than half of
-        the probability: an explanation comes first, whose first token says nothing about the label that follows.
+        Probability by label, normalized to a sum of 1. None if no token belongs to a label, or if the labels have less
+        than `min_probability`.
 
     Examples
     --------
@@ -135,7 +145,7 @@ def compute_label_probabilities(
             probabilities[label] += math.exp(logprob)
 
     total = math.fsum(probabilities.values())
-    if total >= MIN_LABEL_PROBABILITY:
+    if total > 0 and total >= min_probability:
         return {label: probability / total for label, probability in probabilities.items()}
     return None
 
@@ -260,7 +270,10 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     if decision != "logprobs":
         return _make_reading(label_or_missing, prompt)
 
-    probabilities = compute_label_probabilities(completion.top_logprobs, labels)
+    first_word = (answer or "").split(maxsplit=1)[0]
+    begins_with_label = find_unique_label(first_word, labels) == label_or_missing
+    min_probability = 0.0 if begins_with_label else MIN_LABEL_PROBABILITY
+    probabilities = compute_label_probabilities(completion.top_logprobs, labels, min_probability=min_probability)
     if probabilities is None:
         return make_missing_reading("unparsed")
     if has_reasoning and not _is_likeliest_label(label_or_missing, completion.top_logprobs, labels):

@@ -65,11 +65,12 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
     Parameters
     ----------
     ability : float array (n_agents,)
-        Abilities, NaN for agents without one.
+        Abilities. An agent without one (NaN) counts as worse than all others.
     top : int
         Number of best agents to find.
     progress : float in [0, 1]
-        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1.
+        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. In between, the number falls
+        geometrically, faster in the first rounds.
 
     Returns
     -------

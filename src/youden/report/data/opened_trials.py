@@ -83,7 +83,7 @@ class TrialSample:
         Raises
         ------
         JudgeError
-            [store-damaged] if the store is damaged.
+            [store-corrupt] if the store is damaged.
         """
         sampled = book.sample_surprising(rng, MAX_TRIALS).tolist()
         rows = [*preferred, *sampled]
@@ -145,7 +145,7 @@ def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | No
     Raises
     ------
     JudgeError
-        [store-damaged]: if the store is damaged.
+        [store-corrupt]: if the store is damaged.
     """
     if store is None:
         return (None,) * len(keys)

@@ -208,7 +208,7 @@ class ReportData:
         RunFolderError
             If a file is missing or damaged.
         JudgeError
-            [store-damaged]: if the store is damaged.
+            [store-corrupt]: if the store is damaged.
         """
         summary = self.summary = Summary(folder)
         evidence = Evidence(folder)

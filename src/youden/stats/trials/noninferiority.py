@@ -133,7 +133,7 @@ class ConservativeDifference(NamedTuple):
             rate_variance=rate_factor * self.rate_variance,
         )
 
-    def at(self, n_items: int) -> ConservativeDifference:
+    def with_items(self, n_items: int) -> ConservativeDifference:
         """Forecast the difference for another number of items, with as many trials per item as now.
 
         Parameters
@@ -324,13 +324,13 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
         )
     max_half_width = max(margin + difference.value, -difference.value)
     low, high = 2, _MAX_ITEMS
-    if difference.at(high).half_width(alpha) >= max_half_width:
+    if difference.with_items(high).half_width(alpha) >= max_half_width:
         return None
 
     # bisection: the half-width falls with the number of items
     while low < high:
         midpoint = (low + high) // 2
-        if difference.at(midpoint).half_width(alpha) < max_half_width:
+        if difference.with_items(midpoint).half_width(alpha) < max_half_width:
             high = midpoint
         else:
             low = midpoint + 1
