@@ -19,6 +19,7 @@ from youden.judging.question.questions import iter_keys
 from youden.stats import estimate_self_consistency
 from youden.types import INDEPENDENT, PAIRED, Pool
 from youden.types.pool import Objects
+from youden.workflows.calibration_trials import draw_calibration_trials
 
 
 def pool_of(n_agents: int, n_items: int = 12, n_repeats: int = 3, *, gaps: bool = False) -> Pool:
@@ -173,6 +174,17 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     assert row["n_items"] == 30
     assert row["low"] > 0
     assert youden("extend", "calls", str(tmp_path / "run"), "100").refuses("extend-self-trials")
+    assert youden("stress", str(tmp_path / "run")).refuses("self-trials-only")
+    assert youden("rejudge", str(tmp_path / "run"), "--judge", "lexical").refuses("self-trials-only")
+
+
+def test_a_judge_can_be_calibrated_on_one_agent_by_its_self_trials() -> None:
+    plan = make_plan(pool_of(1, n_items=40, n_repeats=2), calls="60/agent")
+    known = draw_calibration_trials(plan, calls=150, seed=0)
+    assert len(known.rows("paired")) == 20
+    assert len(known.rows("independent")) == 30
+    assert known.in_run[known.rows("paired", "independent")].all()
+    assert len(known.rows("triple")) == 0, "there is no third agent"
 
 
 def test_independent_trials_are_on_two_items_of_the_same_agent() -> None:

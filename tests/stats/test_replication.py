@@ -100,7 +100,7 @@ def test_the_variance_sums_products_of_residuals_of_trials_that_share_an_item() 
     assert result.covariance.df.tolist() == [n_items - 1]
 
 
-def test_agents_without_answers_or_with_one_item_have_no_interval_and_perfect_ones_have_one() -> None:
+def test_agents_without_answers_have_no_interval_and_perfect_ones_have_one() -> None:
     agent = np.array([0, 0, 1, 1, 2, 2, 2, 2], dtype=np.int32)
     item = np.array([0, 1, 0, 0, 0, 1, 0, 1], dtype=np.int32)
     other = np.array([-1, -1, -1, 1, -1, -1, 1, 0], dtype=np.int32)

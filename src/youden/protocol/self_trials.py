@@ -16,7 +16,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.run_keys import CallBudget
 from youden.streams import stream
-from youden.types import Pool, Trials
+from youden.types import Plan, Pool, Trials
 from youden.types.pool import Json, Positions
 
 MAX_PAIRED = 450
@@ -42,6 +42,16 @@ def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) ->
                 "it (calls can be a number, or a number per agent), or add agents.",
                 slug="self-trials",
             )
+
+
+def check_compares_agents(plan: Plan, command: str) -> None:
+    """Raise PlanError [self-trials-only] if a command that compares agents is applied to a plan of self-trials."""
+    if plan.is_self_plan:
+        raise PlanError(
+            f"`youden {command}` compares different agents: got a pool of {len(plan.agent_ids)}, whose agents are compared only "
+            "with themselves. Use a pool of three agents or more.",
+            slug="self-trials-only",
+        )
 
 
 def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Trials:

@@ -139,7 +139,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     independent, balanced = _split_in_two(all_independent)
 
     # a run may have too few independent trials; every second of the additional ones is for the sorted half
-    extended = _add_independent(plan, stream("known independent trials", seed))
+    extended = plan if plan.is_self_plan else _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
     independent = np.append(independent, extra[0::2])
     if len(balanced) < _MIN_BALANCED_POOL:
