@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,15 +146,15 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
 
 def test_many_rows_are_few_statements_on_a_server() -> None:
     """Rows sent one by one and cut off in the middle would keep their locks in PostgreSQL without end."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (a, b)")
     statements: list[str] = []
-    connection.set_trace_callback(statements.append)
-    n_changed = Session(connection, {"@": ""}).many("INSERT INTO @t VALUES (?, ?)", [(n, "x") for n in range(1000)])
-    connection.set_trace_callback(None)
-    assert n_changed == 1000
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t (a, b)")
+        connection.set_trace_callback(statements.append)
+        n_changed = Session(connection, {"@": ""}).many("INSERT INTO @t VALUES (?, ?)", [(n, "x") for n in range(1000)])
+        connection.set_trace_callback(None)
+        assert n_changed == 1000
+        assert connection.execute("SELECT count(DISTINCT a) FROM t").fetchone() == (1000,)
     assert sum(statement.startswith("INSERT INTO t") for statement in statements) == 2
-    assert connection.execute("SELECT count(DISTINCT a) FROM t").fetchone() == (1000,)
 
 
 def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
