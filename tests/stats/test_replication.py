@@ -72,6 +72,13 @@ def test_scores_refuse_graded_answers_and_arrays_that_do_not_fit() -> None:
         assert shape.value.slug == "replication-shape"
 
 
+def test_columns_of_different_lengths_are_refused() -> None:
+    one, two = np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int32)
+    with pytest.raises(StatisticsError) as error:
+        estimate_self_consistency(two, one, two, np.zeros(2), n_agents=1, n_items=1)
+    assert error.value.slug == "trial-columns"
+
+
 def naive_variance(item: Ids, other: Ids, answer: Floats) -> float:
     """Sum e_t·e_u over all pairs of trials that share an item."""
     paired = other < 0

@@ -16,6 +16,7 @@ from scipy.special import digamma
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
+from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
@@ -170,7 +171,7 @@ def estimate_self_consistency(
     Raises
     ------
     StatisticsError
-        [replication-shape]: if the columns differ in length.
+        [trial-columns]: if the columns differ in length.
 
     Notes
     -----
@@ -185,12 +186,7 @@ def estimate_self_consistency(
     ----------
     Aronow, Samii & Assenova (2015), Political Analysis 23, 564–577 (dyadic cluster-robust variance).
     """
-    if not len(agent) == len(item) == len(other_item) == len(answer):
-        raise StatisticsError(
-            f"Columns of trials must have one length: got {len(agent)}, {len(item)}, {len(other_item)} and {len(answer)}. "
-            "Pass one value per trial in each column.",
-            slug="replication-shape",
-        )
+    check_trials(agent, item, other_item, answer=np.nan_to_num(answer))
     answered = ~np.isnan(answer)
     agent, item, other_item, answer = agent[answered], item[answered], other_item[answered], answer[answered]
     is_paired = other_item < 0
