@@ -105,7 +105,7 @@ def test_settings_without_effect_and_pools_without_repeats_are_refused() -> None
     pool = pool_of(1)
     for settings in ({"design": "dense"}, {"holdout": 0.2}, {"independent": "pooled:9"}, {"calls": "5%"}):
         with pytest.raises(PlanError, match=next(iter(settings))) as error:
-            make_plan(pool, **settings)  # type: ignore[arg-type]
+            make_plan(pool, **settings)
         assert error.value.slug == "self-trials"
     with pytest.raises(PlanError, match="at least two responses of each agent") as small:
         make_plan(part_of(make_pool(5, 6), slice(2)))

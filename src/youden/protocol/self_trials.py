@@ -117,9 +117,8 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
 
     # an item with n responses has n(n − 1)/2 rounds, then as many with the opposite orientation
     position, pair = np.nonzero(np.isfinite(priority))
-    low, high = pairs[pair].T
-    swapped = is_swapped[position, pair]
-    first, second = np.where(swapped, high, low), np.where(swapped, low, high)
+    side = is_swapped[position, pair].astype(np.int64)
+    first, second = pairs[pair, side], pairs[pair, 1 - side]
     n_pairs = n_responses[position] * (n_responses[position] - 1) // 2
     forward = np.stack([position, first, second, rank[position, pair]], axis=1)
     reverse = np.stack([position, second, first, rank[position, pair] + n_pairs], axis=1)

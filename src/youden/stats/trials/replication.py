@@ -217,8 +217,7 @@ def estimate_self_consistency(
     J = is_shown.sum(axis=1)
     has_interval = (J > 1) & (n_paired > 0) & (n_independent > 0)
 
-    of_dyads = (by_dyad @ by_dyad.T).toarray()
-    gram = by_item @ by_item.T - of_dyads
+    gram = by_item @ by_item.T - (by_dyad @ by_dyad.T).toarray()
     min_variance = (of_paired @ of_paired.T + by_dyad @ by_dyad.T).diagonal()
     covariance = _with_variances(gram, np.maximum(np.diag(gram), min_variance))
     scale = np.sqrt(np.where(has_interval, J / np.maximum(J - 1, 1), np.nan))
