@@ -7,8 +7,8 @@ items are resampled, and each agent has 450 paired trials (or all). Figures of a
 - wrong: another agent of the pool has a higher true ability, with the partners of the pool, than the recommended one
 - wrong with other partners: the same, with all agents of the domain as partners
 - copies win: after the worst agent of the pool is copied, and both always agree, one of the two has the highest ability
-- copies flagged: these two are flagged as one group
-- honest flagged: agents of the pool without a copy are flagged
+- copies flagged: these two are flagged as one group; always 0 in pools of 3, in which nothing can be flagged
+- honest flagged: agents of the pool without a copy are flagged; always 0 in pools of 3
 
 `wrong` and `wrong with other partners` are shares of the draws with a recommended agent; n is the number of these draws.
 
@@ -35,8 +35,9 @@ from youden.types.pool import Floats
 
 SIZES = (3, 4, 5, 6, 8, 10, 12, 15)
 TRIALS_PER_AGENT = 450
-MIN_AGENTS_TO_FLAG = 3
-"""Flags are computed for pools of this size and larger, in place of the minimum of the program."""
+MIN_AGENTS_TO_FLAG = 4
+"""Flags are computed for pools of this size and larger, in place of the minimum of the program. In smaller pools nothing is
+flagged, because the additive model needs more pairs than agents."""
 
 
 def rank_pool(D: Floats, rng: np.random.Generator) -> tuple[int, bool]:

@@ -142,4 +142,9 @@ def _describe_default(field: Any) -> str:
     if field.is_required():
         return "" if field is RunConfig.model_fields["name"] else "required"
     value = field.get_default(call_default_factory=True)
-    return "" if value in (None, PydanticUndefined, "", (), [], {}) else f"`{value}`"
+    if value in (None, PydanticUndefined, "", (), [], {}):
+        return ""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(exclude_none=True)
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False).removesuffix("...\n").strip()
+    return f"`{text}`"

@@ -62,11 +62,13 @@ def rank_logs(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of calls of the judge. Default: the default budget of the design "cyclic".
+        Number of trials, paired and independent, of a plan of the design "cyclic". Default: that of the design, 450
+        paired trials per agent.
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional
-        Answer store; required for judges that make calls.
+        Store of answers, a path or a URL. Default, for judges that make calls: YOUDEN_STORE, else the project's
+        .youden/answers.db.
     max_cost : float, optional
         Cost cap in USD; required for judges that can cost money.
 
@@ -78,15 +80,16 @@ def rank_logs(
     Raises
     ------
     ImportFormatError
-        If a file is not a log.
+        [import-format]: if a file is not a log; [import-empty]: if no sample has an output. Other slugs if there is no
+        log, or the logs have no common sample.
     ConfigError
         [inspect-location]: if a log is not on this machine. Others: if judge, store or cap do not fit.
     PlanError
         If the budget does not fit the logs.
     BudgetError, TooManyMissingError
         If the cap is exceeded, or too many answers are missing.
-    JudgeError
-        If the judge cannot be used.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
     """
     plan, notes = _make_plan(logs, calls=calls, seed=seed)
     verdicts = judge_now(plan, judge=judge, store=store, max_cost=max_cost)
@@ -104,7 +107,8 @@ async def rank_logs_async(
 ) -> pd.DataFrame:
     """Rank the models in logs of Inspect without blocking the event loop.
 
-    Use it instead of `rank_logs` in asynchronous code; parameters, result and errors are the same.
+    Use it instead of `rank_logs` in asynchronous code; parameters (`logs`, `judge`, `calls`, `seed`, `store` and
+    `max_cost`), result and errors are the same. Cancelling it stops the requests; answers received so far are kept.
     """
     plan, notes = _make_plan(logs, calls=calls, seed=seed)
     verdicts = await judge_async(plan, judge=judge, store=store, max_cost=max_cost)

@@ -78,7 +78,8 @@ class Tally:
         Returns
         -------
         str
-            Rate and time left are based on the trials that were not answered from the store.
+            The line, without a line break. Rate and time left are based on the trials that were not answered from the
+            store.
         """
         parts = self._format_parts(now, ended=ended)
         for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
@@ -140,7 +141,11 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start a task of `total` trials."""
+        """Start a task of `total` trials; `what` is its name on the display.
+
+        A terminal shows a bar, a notebook an output that is updated, and any other console a line of text from time to
+        time.
+        """
         now = self._clock()
         self._tally = Tally(printable(what), total, now)
         self._last_redraw, self._line_interval = now, PLAIN_AFTER_SECONDS

@@ -63,7 +63,8 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     start : Path, optional
         Folder that contains the local folder. Default: the current folder.
     local : bool, default True
-        Whether to search the local folder first. A local file that replaces a shipped one is reported.
+        Whether to search the local folder first. A local file that replaces a shipped one is reported once, by default
+        as a warning of the logger `youden`.
 
     Returns
     -------
@@ -127,7 +128,9 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
 
 
 def report_shadow(what: str, name: str, file: Path, *, original: Path | None, path: bool = False) -> bool:
-    """Report that a local file replaces a shipped one with other content.
+    """Report that a local file replaces a shipped one with other content, once per file.
+
+    By default, the report is a warning of the logger `youden`.
 
     Parameters
     ----------

@@ -306,8 +306,8 @@ class RunKeys:
     max_missing: Annotated[
         Share,
         Key(
-            "Maximum fraction of trials without an answer; above it, the run stops. It is checked all the time once there "
-            "are 200 trials, and otherwise at the end.",
+            "Maximum fraction of trials without an answer; above it, the run stops. From 200 trials "
+            "on, it is checked throughout the run, and otherwise at the end.",
             "a fraction of the trials from 0 to 1, such as 0.01",
             _JUDGE,
             "FRACTION",

@@ -12,7 +12,7 @@ import yaml
 
 from batch_server import BatchServer
 from commands import Youden, wire_judge, write_small_run
-from wire_server import Reply, WireServer, same_item
+from wire_server import Reply, WireServer, draw, same_item
 from youden.pipeline import fit_tables
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
@@ -94,7 +94,7 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
 def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_config(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
-    server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
+    server.behave = lambda _n, body: Reply("perhaps" if draw(body, 5) == 0 else same_item(body))
     more: dict[str, Any] = {"calls": 300, "independent": "pooled:150", "judge": wire_judge(server.url)}
     write_small_run(free_run_folder, "more", **more)
     assert youden("judge", "more.yaml", "--max-missing", "0.1").code == 1
@@ -116,7 +116,7 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_limit(
     youden: Youden, free_run_folder: Path, server: WireServer, command: str, every: int
 ) -> None:
-    server.behave = lambda n, body: Reply("Sorry.") if n % every == 0 else Reply(same_item(body))
+    server.behave = lambda _n, body: Reply("Sorry." if draw(body, every) == 0 else same_item(body))
     for options in ([], ["--max-missing", "0"], ["--max-missing", "0.05"]):
         ended = youden(command, "free.yaml", *options)
         assert ended.code == 1, ended.err
@@ -142,7 +142,7 @@ def test_a_search_whose_first_round_got_no_answer_fails_as_missing(
 def test_a_worker_and_an_import_fail_above_max_missing(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
-    server.behave = lambda n, body: Reply("Sorry." if n % 12 == 0 else same_item(body))
+    server.behave = lambda _n, body: Reply("Sorry." if draw(body, 12) == 0 else same_item(body))
     worker = youden("judge", "free.yaml", "--worker")
     assert worker.code == 1, worker.err
     assert worker.err.rstrip().endswith("[too-many-missing]")

@@ -6,6 +6,7 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pytest
 
@@ -107,3 +108,83 @@ def test_the_page_of_an_agent_has_every_warning_that_names_it(tmp_path: Path) ->
         "a4": [check.message],
         "a10": [leader.message],
     }
+
+
+def write_table(path: Path, texts: dict[str, list[str]]) -> None:
+    """Write a table of the texts of each agent, one per item."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["agent", "item", "text", "prompt"])
+        for agent, texts_of_agent in texts.items():
+            for item, text in enumerate(texts_of_agent):
+                rows.writerow([agent, f"q{item}", text, f"prompt {item}"])
+
+
+def make_texts(n_agents: int, n_words: int) -> dict[str, list[str]]:
+    rng = np.random.default_rng(0)
+    return {
+        f"a{agent}": [" ".join(f"w{k}" for k in rng.choice(60, n_words, replace=False)) for _ in range(12)]
+        for agent in range(n_agents)
+    }
+
+
+def test_init_states_what_a_call_is_and_the_unit_of_each_number(youden: Youden, tmp_path: Path) -> None:
+    write_table(tmp_path / "table.csv", make_texts(4, 10))
+    lines = (tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "table.csv").write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
+    made = youden("init", "table.csv").well().out
+    assert "1 record left out: a repetition of an earlier response (first: table.csv, line 50)" in made
+    assert (
+        "wrote pools/table and table.yaml: 4 agents × 12 items; 720 calls to lexical, each of which compares two responses, "
+        "about $0.00" in made
+    )
+
+
+def test_init_refuses_a_config_that_other_commands_would_not_recognize(youden: Youden, tmp_path: Path) -> None:
+    write_table(tmp_path / "table.csv", make_texts(4, 10))
+    refused = youden("init", "table.csv", "--out", "mine")
+    assert refused.refuses("init-suffix")
+    assert "Set --out mine.yaml" in refused.err
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_check_counts_no_words_in_scripts_that_are_written_without_spaces(youden: Youden, tmp_path: Path) -> None:
+    characters = "川は古い石の家のそばを流れ子供たちは静かな橋の近くで遊び船は穀物を市場へ運ぶ"
+    rng = np.random.default_rng(0)
+    japanese = ["".join(rng.choice(list(characters), 40)) for _ in range(12)]
+    texts = make_texts(4, 10)
+    write_table(tmp_path / "mixed.csv", texts | {"a0": japanese})
+    counts = youden("check", "mixed.csv", "--json").said
+    assert counts["counts"]["mean_words"] == 10
+    assert counts["agent_words"] == {"a0": None, "a1": 10, "a2": 10, "a3": 10}
+
+    write_table(tmp_path / "japanese.csv", dict.fromkeys(texts, japanese))
+    checked = youden("check", "japanese.csv").well().out
+    assert "40 to 40 characters per response (median 40)." in checked
+    assert "words on average" not in checked
+
+
+def test_check_writes_of_one_agent_in_the_singular(youden: Youden, tmp_path: Path) -> None:
+    texts = make_texts(5, 20)
+    parts = [text.split()[:12] for text in texts["a1"]], [text.split()[:12] for text in texts["a2"]]
+    texts["production"] = [" ".join(first + second) for first, second in zip(*parts, strict=True)]
+    texts["short"] = ["Yes"] * 12
+    write_table(tmp_path / "table.csv", texts)
+    checked = youden("check", "table.csv").well().out
+    assert "'short' writes very short responses" in checked
+    assert "'production' reuses responses of other agents: 80% of the words" in checked
+
+    # several agents that copy everything
+    half = [" ".join(first) for first in parts[0]], [" ".join(second) for second in parts[1]]
+    texts |= {"production": half[0], "candidate": half[1]}
+    write_table(tmp_path / "table.csv", texts)
+    checked = youden("check", "table.csv").well().out
+    assert "'production', 'candidate' reuse responses of other agents: 100% of the words" in checked
+
+
+def test_generate_asks_for_a_key_that_is_missing(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "agents.yaml").write_text("models: {}\n", encoding="utf-8")
+    (tmp_path / "items.jsonl").write_text('{"id": "a", "prompt": "b"}\n', encoding="utf-8")
+    refused = youden("generate", "agents.yaml", "items.jsonl", "--out", "made")
+    assert refused.refuses("agents-file")
+    assert "'agents' is missing. Add or correct this key." in refused.err

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -22,8 +23,11 @@ from wire_server import Reply, WireServer
 from youden import rank, read_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import RunFolderError
+from youden.judging.store import sqlite
 from youden.report import tracking
 from youden.types import Plan
+from youden.view.shown import LiveRun, get_state
 
 KEY = "sk-planted-0123456789"
 
@@ -258,6 +262,34 @@ def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
     assert server.n_requests < n_done + 150
 
 
+def test_the_ranking_of_an_earlier_plan_is_not_shown_as_the_ranking_of_the_run(
+    youden: Youden, capped: Path, server: WireServer
+) -> None:
+    assert youden("run", "capped.yaml").code == 1
+    youden("fit", "runs/capped").well()
+    folder = read_run("runs/capped").folder
+    assert get_state(folder) == "fitted"
+    ranking = folder.file("ranking.csv").read_bytes()
+
+    youden("plan", "capped.yaml", "--calls", "150").well()
+    assert get_state(folder) == "unfinished"
+    for format in ("tables", "hf", "eee"):
+        assert youden("export", "runs/capped", "out.csv", "--format", format).refuses("run-other-plan")
+    assert youden("report", "runs/capped", "--format", "csv").refuses("run-other-plan")
+    with pytest.raises(RunFolderError, match="run-other-plan"):
+        read_run("runs/capped").export("out.csv")
+
+    # answers to the new plan that are not fitted yet
+    youden("judge", "capped.yaml", "--calls", "150", "--max-cost", "100").well()
+    assert folder.file("ranking.csv").read_bytes() == ranking
+    assert get_state(folder) == "unfinished"
+    assert youden("export", "runs/capped", "out.csv").refuses("fit-stale")
+    assert youden("report", "runs/capped", "--format", "csv").refuses("fit-stale")
+    youden("fit", "runs/capped").well()
+    assert get_state(folder) == "fitted"
+    youden("export", "runs/capped", "out.csv").well()
+
+
 def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) -> None:
     youden("plan", "capped.yaml").well()
     assert youden("fit", "runs/capped").refuses("run-unjudged")
@@ -323,7 +355,12 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     write_config(capped / "jury.yaml", pool="pool", judge=jury, calls=300)
     for max_cost in ("0", "5", "13"):
         if max_cost == "13":
-            assert youden("fit", "runs/jury").refuses("run-unjudged")
+            refused = youden("fit", "runs/jury")
+            assert refused.refuses("run-unjudged")
+            assert "no trial has the answers of all 3 judges. Answers to " in refused.err
+            assert re.search(r" trials: a \d+, b 0, c 0\. Run `youden run runs/jury/config.yaml`", refused.err)
+            with pytest.raises(RunFolderError, match=r"is a jury.*run `youden run .*run `youden fit .*\[live-jury\]"):
+                LiveRun(RunFolder(capped / "runs/jury"))
         ended = youden("run", "jury.yaml", "--max-cost", max_cost)
         assert ended.code == 1
         assert f"plan: the cap of ${max_cost} pays for about" in ended.err
@@ -335,6 +372,84 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     assert said["partial"] == {"n_done": n_done, "n_calls": n_calls}
     youden("run", "jury.yaml", "--max-cost", "100").well()
     assert server.n_requests == 3 * n_calls
+
+
+def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youden) -> list[Path]:
+    """Judge the run "partial" twice up to a cap; return copies of its store after each time."""
+    if kind == "jury":
+        judges = [
+            wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")
+        ]
+        jury = {"backend": "jury", "name": "three", "judges": judges}
+        write_config(folder / "partial.yaml", pool="pool", judge=jury, calls=300)
+        caps = ("17", "1")
+    else:
+        judge = yaml.safe_load((folder / "capped.yaml").read_text())["judge"]
+        keys = {"design": "adaptive"} if kind == "search" else {}
+        write_config(folder / "partial.yaml", pool="pool", judge=judge, calls=596, max_missing=0.5, **keys)
+        caps = ("4", "3")
+
+    stores = []
+    for number, cap in enumerate(caps):
+        assert youden("run", "partial.yaml", "--max-cost", cap).code == 1
+        stores.append(folder / f"copy-{number}.db")
+        shutil.copyfile(folder / ".youden/answers.db", stores[-1])
+    return stores
+
+
+@pytest.mark.parametrize("kind", ["jury", "failures"])
+def test_a_partial_fit_does_not_replace_outcomes_by_fewer_of_another_store(
+    youden: Youden, capped: Path, server: WireServer, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    if kind == "failures":
+        server.behave = lambda n, body: (
+            Reply("Sorry.") if "item 3" in body["messages"][-1]["content"] else same_item_or_chance(n, body)
+        )
+    earlier, later = write_partial_run(capped, kind, server, youden)
+    done = youden("fit", "runs/partial", "--json").said["partial"]
+    files = [capped / "runs/partial" / name for name in ("plan.parquet", "verdicts.parquet")]
+    contents = [file.read_bytes() for file in files]
+
+    for store in (earlier, None):
+        if store is None:
+            (capped / ".youden/answers.db").unlink()
+        else:
+            shutil.copyfile(store, capped / ".youden/answers.db")
+        fitted = youden("fit", "runs/partial", "--json")
+        assert fitted.said["partial"] == done
+        assert f"{done['n_done']} outcomes in its verdicts.parquet were kept" in caplog.text
+        assert [file.read_bytes() for file in files] == contents
+
+    caplog.clear()
+    shutil.copyfile(later, capped / ".youden/answers.db")
+    assert youden("fit", "runs/partial", "--json").said["partial"] == done
+    assert "were kept" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["calls", "search", "jury"])
+def test_a_partial_fit_opens_the_store_for_reading_only(
+    youden: Youden, capped: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    write_partial_run(capped, kind, server, youden)
+    store = capped / ".youden/answers.db"
+    content = store.read_bytes()
+    store.chmod(0o444)
+    store.parent.chmod(0o555)
+    is_read_only = []
+    connect = sqlite._connect
+
+    def record(path: Path, *, read_only: bool) -> Connection:
+        is_read_only.append(read_only)
+        return connect(path, read_only=read_only)
+
+    monkeypatch.setattr(sqlite, "_connect", record)  # the permissions do not stop root
+    try:
+        assert youden("fit", "runs/partial", "--json").said["partial"]["n_done"] > 0
+    finally:
+        store.parent.chmod(0o755)
+    assert is_read_only
+    assert all(is_read_only)
+    assert store.read_bytes() == content
 
 
 @pytest.mark.parametrize(("calls", "has_note"), [("4000", True), ("596", False)])

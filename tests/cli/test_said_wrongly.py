@@ -162,7 +162,7 @@ def test_ids_that_act_are_one_line_and_items_that_are_lost_are_named(youden: You
     assert ended.code == 0, ended.err
     lines = ended.err.splitlines()
     assert len([line for line in lines if "control character" in line]) == 1
-    assert any("3 left out: the item id contains the control character U+000A" in line for line in lines)
+    assert any("3 records left out: the item id contains the control character U+000A" in line for line in lines)
     assert any("1 item lost, because no response to it could be used: q3" in line for line in lines)
 
 

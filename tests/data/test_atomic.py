@@ -190,6 +190,16 @@ with atomic.atomic_write_folder(Path("table")) as fresh:
 """
 
 
+def test_a_file_does_not_replace_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(IsADirectoryError, match="a file does not replace it"), atomic_write(folder) as new:
+        new.write_text("report", encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["reports"]
+    assert (folder / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
 def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows, if another program holds a file of the new folder open."""
     folder = tmp_path / "run"

@@ -311,7 +311,7 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
         "dropped": 0,
         "unaligned": [],
     }
-    assert "note: 1 left out: no text (null) (first: one.jsonl, line 2)" in ended.err
+    assert "note: 1 record left out: no text (null) (first: one.jsonl, line 2)" in ended.err
     assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
     write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
     other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")

@@ -122,7 +122,10 @@ def test_losing_more_than_a_share_is_an_error_that_names_what_is_lost(youden: Yo
 def test_the_same_response_once_more_and_a_null_lose_nothing(tmp_path: Path) -> None:
     row = {"agent": "a", "item": "i", "text": "said"}
     imported = load("table", write(tmp_path / "x.jsonl", row, row, row | {"item": "j", "text": None}))
-    assert (imported.n_dropped, imported.left_out) == (0, {"the same response once more": 1, "no text (null)": 1})
+    assert (imported.n_dropped, imported.left_out) == (
+        0,
+        {"a repetition of an earlier response": 1, "no text (null)": 1},
+    )
 
 
 @pytest.mark.parametrize(

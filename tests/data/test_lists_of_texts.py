@@ -122,7 +122,7 @@ def test_rows_of_lists_are_repeats_and_a_row_that_is_there_twice_is_counted_once
     ]
     imported = load("table", json_list(tmp_path, [*rows, rows[0]]))
     assert imported.pool.n_responses == 24
-    assert imported.left_out == {"the same response once more": 2}
+    assert imported.left_out == {"a repetition of an earlier response": 2}
 
 
 def test_a_list_of_numbers_is_no_list_of_texts(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged_ve
     def refused(*parts: str) -> None:
         with pytest.raises(RunFolderError) as caught:
             folder.read_rates()
-        for part in ("rates.parquet", *parts, "youden fit RUN"):
+        for part in ("rates.parquet", *parts, f"youden fit {folder.path}"):
             assert part in str(caught.value), str(caught.value)
 
     pq.write_table(good.drop_columns(["fpr"]), path)

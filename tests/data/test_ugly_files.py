@@ -234,8 +234,8 @@ UGLY = {
         ALL - len(EMPTY),
         (
             "241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'",
-            "11 left out: an empty cell in place of a text",
-            "1 left out: the same response once more",
+            "11 records left out: an empty cell in place of a text",
+            "1 record left out: a repetition of an earlier response",
         ),
     ),
     "german excel": Ugly(

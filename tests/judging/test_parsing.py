@@ -136,7 +136,7 @@ def test_the_first_token_of_an_explanation_is_not_an_answer() -> None:
     assert read_answer(explained, SAME).hard_answer == 0
 
 
-def test_a_reply_that_begins_with_a_label_counts_though_the_server_reports_unrestricted_probabilities() -> None:
+def test_a_reply_that_begins_with_a_label_counts_despite_unrestricted_probabilities() -> None:
     """A grammar of llama.cpp or vLLM restricts the reply, but not the log-probabilities that are returned."""
     odds = {"The": 0.144, "Both": 0.092, "Yes": 0.049, "No": 0.032}
     for text in ("Y", "**Yes**", "YES\n"):

@@ -22,6 +22,7 @@ from store_connections import connection_of
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
 from youden.judging.offline.batch_leases import BatchLeases
+from youden.judging.store import sqlite
 from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
 from youden.judging.store.contract import CopiedTable, Payment, PendingWrites
 from youden.judging.store.leases import LEASE_SECONDS, Leases, PendingBatchKeys, is_dead_process, new_holder_name
@@ -313,6 +314,28 @@ def test_only_transactions_on_leases_do_not_wait_for_the_disk(tmp_path: Path) ->
     assert changed_tables[False] == {"leases"}
     assert "answers" in changed_tables[True]
     assert is_synced
+
+
+@pytest.mark.posix
+def test_without_a_write_ahead_log_transactions_on_leases_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut can damage a database with a rollback journal unless every commit waits for the disk."""
+
+    def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+        """Connect without shared memory, which a write-ahead log needs, as on some network file systems."""
+        assert not read_only
+        return sqlite3.connect(f"file:{path}?vfs=unix-dotfile", uri=True, check_same_thread=False, isolation_level=None)
+
+    monkeypatch.setattr(sqlite, "_connect", connect)
+    with open_store(tmp_path / "s.db") as store:
+        connection = connection_of(store)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        assert store.leases().acquire(["a", "b"]) == {"a", "b"}
+        assert not [statement for statement in statements if statement.endswith("synchronous = NORMAL")]
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)

@@ -16,7 +16,7 @@ import youden as package
 from batch_server import BatchServer
 from commands import Youden, wire_judge, write_config, write_small_run
 from small_pools import make_pool
-from wire_server import Reply, WireServer, running
+from wire_server import Reply, WireServer, draw, running
 from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, PROVIDERS, make_calling_judge
 from youden.judging.call.connection import Connection
@@ -176,7 +176,7 @@ def test_stress_names_the_runs_config_and_finds_the_key_beside_it(
     youden("doctor", "runs/inline/config.yaml", "--trust").well()
     monkeypatch.delenv("OPENAI_API_KEY")
     (config.parent / ".env").write_text(f"OPENAI_API_KEY={KEY}\n")
-    clone.server.behave = lambda n, _body: Reply("YES" if n % 2 else "NO")
+    clone.server.behave = lambda _n, body: Reply("YES" if draw(body, 2) else "NO")
     youden("stress", "runs/inline", "--attack", "clones").well()
     assert clone.server.n_requests > asked
 

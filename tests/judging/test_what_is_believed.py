@@ -18,6 +18,7 @@ import pytest
 from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config, make_closable_judge
 from small_pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
+from wire_server import draw
 from youden.errors import BudgetError, JudgeError
 from youden.judging.backend_records import BACKENDS
 from youden.judging.call.budget import Budget
@@ -173,14 +174,15 @@ def test_a_key_that_is_quoted_back_is_masked_in_part_and_in_base64() -> None:
 async def test_a_call_whose_upstream_failed_is_tried_again_and_an_empty_reply_too(tmp_path: Path) -> None:
     failed: set[str] = set()
 
-    def fails_once(n: int, key: str, body: Body) -> Sent:
+    def fails_once(_n: int, key: str, body: Body) -> Sent:
         reply = reply_to(body)
-        if key in failed or n % 2:
+        number = draw(body, 4)
+        if key in failed or number % 2:
             return sent(reply)
         failed.add(key)
         choice = reply["choices"][0]
         choice["message"]["content"] = ""
-        if n % 4:
+        if number:
             return sent({**reply, "usage": {"prompt_tokens": 200, "completion_tokens": 0}})
         choice |= {"finish_reason": "error", "error": {"code": 502, "message": "Upstream provider died"}}
         return sent(reply)

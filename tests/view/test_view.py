@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import html
+import os
 import secrets
+import shutil
 import subprocess
 import sys
 import threading
@@ -28,6 +30,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
 from youden.judging.store.leases import LEASE_SECONDS, new_holder_name
+from youden.judging.store.statements import SqlBackend
 from youden.judging.store.worker_group import coordinate_run
 from youden.pipeline.judged_run import PlannedRun, get_run_name, plan_run
 from youden.report.data.trial_rows import KINDS
@@ -253,6 +256,12 @@ def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused
     assert get_state(RunFolder(root / "one")) == "fitted"
 
 
+def test_a_copied_run_is_fitted_whatever_the_times_of_its_files(root: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(root / "one", tmp_path / "copy")
+    os.utime(copy / "fit.json", (0, 0))
+    assert get_state(RunFolder(copy)) == "fitted"
+
+
 def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
     with pytest.raises(ConfigError, match=r"\[view-port\]"):
         prepare(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
@@ -359,6 +368,16 @@ def test_a_run_is_in_progress_as_long_as_its_process_sends_heartbeats(
         member = Member(f"{machine} {int(gone.stdout)} x", True, 0, 0, 0, now + LEASE_SECONDS)
         opened.backend.members(get_run_name(run.folder, run.plan), lambda _now, _rows: [member])
     assert get_state(run.folder) == "unfinished"
+
+
+def test_a_store_of_another_package_may_lack_the_method_that_finds_runs_in_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = planned(tmp_path, JUDGE | {"price": 0})
+    monkeypatch.delattr(SqlBackend, "read_members")
+    with coordinate_run(run.config.store_location, run=get_run_name(run.folder, run.plan)):
+        assert get_state(run.folder) == "unfinished"
 
 
 def test_the_page_of_an_unfinished_run_shows_its_answers_and_how_to_resume_it(

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from commands import Youden, write_config
 from narrowing import not_none
 from small_pools import make_pool
-from wire_server import Reply, WireServer
+from wire_server import Reply, WireServer, draw
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -209,7 +209,7 @@ def test_answers_of_a_calibration_count_towards_the_run(
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
-    server.behave = lambda n, body: Reply("YES" if n % 3 else "NO")
+    server.behave = lambda _n, body: Reply("YES" if draw(body, 3) else "NO")
     first = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
     again = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
     assert server.n_requests == N_REQUESTS

@@ -92,10 +92,18 @@ def youden() -> None:
 
     Results are written to standard output; progress and messages to standard error.
 
-    Exit codes: 0 success; 1 an incomplete run (run the same command again to resume it) or a negative result: `gate` finds that
-    an agent is worse, no judge passes `calibrate`, or `cassette verify` finds missing answers; 2 invalid input; 3 `gate` is
-    undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP. A stopped command that sends requests can be resumed by
-    running it again.
+    \b
+    Exit codes:
+      0              success
+      1              an incomplete run (run the same command again to resume
+                     it), or a negative result: `gate` finds that an agent is
+                     worse, no judge passes `calibrate`, or `cassette verify`
+                     finds missing answers
+      2              invalid input
+      3              `gate` is undecided
+      129, 130, 143  stopped by SIGHUP, Ctrl-C or SIGTERM
+
+    If a command that sends requests was stopped, run it again to resume it.
     """
 
 

@@ -54,15 +54,17 @@ def calibrate_command(
     in the opposite order. In others, the length of the texts suggests the wrong answer. Finally, responses are compared with
     themselves, with a near-copy and with a template without content. A third response is added to some pairs.
 
-    The result contains TPR, FPR and Youden's J with intervals; how often the answer changes with the order or on repetition;
-    whether "same source" is an equivalence relation: reflexive (yes to identical text), symmetric (the answer does not change
-    with the order) and transitive (no open path: yes to a and b and to b and c, but no to a and c); missing answers, latency and
-    cost; a decision for or against each judge with the rule behind it; and the cheapest judge that passes. A judge with a higher
-    J is not always better: a judge that misses contradictions answers yes more often.
+    For each judge, the result contains TPR, FPR and Youden's J with intervals, and how often its answer changes with the order
+    or on repetition. It also contains the missing answers, the latency and the cost. Each judge is accepted or rejected by a
+    stated rule, and the cheapest accepted judge is named. A judge with a higher J is not always better: a judge that misses
+    contradictions answers yes more often.
+
+    The result also shows whether "same source" is an equivalence relation: reflexive (yes to identical text), symmetric (the
+    answer does not change with the order) and transitive (no open path: yes to a and b and to b and c, but no to a and c).
 
     --max-cost limits the total cost of all judges.
 
-    Exit codes: 0 a judge passes; 1 no judge passes, or the cost limit was reached; 2 invalid input; 130 interrupted. Run the same
+    Exit codes: 0 a judge passes; 1 no judge passes, or the cost cap was reached; 2 invalid input; 130 interrupted. Run the same
     command again to resume.
     """
     from youden.pipeline.precision import format_forecast
@@ -203,12 +205,12 @@ def stress_command(
     each other. Only trials with planted agents are new; answers to the others come from the store. With a judge that makes no
     calls, the command runs offline.
 
-    The result shows the ranks of the attackers in the main ranking; in the robust ranking, in which agents that agree
-    more than any honest group on record count as one partner and do not score each other; and, if agents name families,
-    in the family-balanced ranking. It also shows how much the ranks of other agents change, and what `youden check` and
-    the alarms detect.
+    The result shows the ranks of the attackers in three rankings. The first is the main ranking. In the robust ranking, agents
+    that agree more than any honest group on record count as one partner and do not score each other. The family-balanced
+    ranking is shown if agents name families. The result also shows how much the ranks of other agents change, and what
+    `youden check` and the alarms detect.
 
-    --max-cost limits the total cost of all attacks; if they would cost more, no request is sent. Plugins can add attacks by the
+    --max-cost limits the total cost of all attacks. If they would cost more, no request is sent. Plugins can add attacks by the
     entry-point group youden.attacks. Run the same command again to resume.
     """
     from youden.types.pool import plain_fields

@@ -44,9 +44,9 @@ def extend_command() -> None:
     often.
 
     Calls and cost are printed before any request is sent. The ranking changes only when all new answers are stored. To resume an
-    extension that was stopped before its report was written, run the same command again; no answer is paid for twice, and
-    --max-cost may differ. Until then, RUN refuses other extensions. Afterwards, config.yaml reproduces the whole run. The report
-    shows which abilities changed, and whether agents of the run drifted.
+    extension that was stopped before its report was written, run the same command again; no stored answer is paid for
+    twice, and --max-cost may differ. Until then, RUN refuses other extensions. Afterwards, config.yaml reproduces the whole run.
+    The report shows which abilities changed, and whether agents of the run drifted.
     """
 
 
@@ -330,10 +330,11 @@ def rejudge_command(
 ) -> None:
     """Query a second judge on a sample of the trials of RUN.
 
-    The sample is balanced over agents and items. The result shows how often the judges agree on a trial; the correlation of their
-    rankings, and for comparison that of the ranking of RUN with one from the sampled trials alone; agents whose abilities differ
-    significantly between the judges; and whether a judge favours agents of its own family. Families are `meta.family` of the
-    agents in agents.jsonl of the pool, and `family:` in the config of a judge or --family JUDGE=NAME.
+    The sample is balanced over agents and items. The result shows how often the judges agree on a trial, and the correlation of
+    their rankings. For comparison, it shows the correlation between the ranking of RUN and one from the sampled trials alone.
+    It lists agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
+    own family. The family of an agent is `meta.family` in agents.jsonl of the pool. That of a judge is `family:` in its config,
+    or --family JUDGE=NAME.
 
     The sample becomes a separate run with its own config, which `youden run`, `report`, `compare` and `cassette` accept. Stored
     answers are reused. Run the same command again to resume.

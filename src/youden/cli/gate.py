@@ -85,20 +85,25 @@ def gate_command(
 ) -> int:
     """Test whether an agent is better or worse than a baseline.
 
-    The test compares --agent with --baseline. It uses the answers in RUN and refers to more items of the same kind, unless
-    --target is set. It computes a confidence interval of the difference of the two abilities from the contributions of the
-    items. If the interval lies above 0, the agent is better; if it lies above −margin, the agent is no worse (exit code 0 for
-    both). If it lies below 0, and not above −margin, the agent is worse (exit code 1). Otherwise, the result is undecided (exit
-    code 3). The output then contains a command that adds enough calls for a decision with a probability of 90 %, whatever the
-    true difference, or the number of items that such a decision needs. With fewer than about 70 items, agents that hardly
-    differ are always undecided.
+    The non-inferiority test compares --agent with --baseline. It uses the answers in RUN and refers to more items of the same
+    kind, unless --target is set. It computes a confidence interval of the difference of the two abilities, clustered by item:
 
-    No request is sent. You can repeat the test after adding calls: interim analysis m has an alpha of 2.5 % / 2^(m−1) per side,
-    so that over all analyses, the probability of a wrong "worse" is at most 5 %, and so is that of a wrong pass. The analyses are
-    counted in --ledger; repeating the test on the same answers does not count. Several --agent options of one command share alpha
-    (Bonferroni); separate commands do not.
+    \b
+    better     the interval lies above 0 (exit code 0)
+    no worse   it lies above −margin (exit code 0)
+    worse      it lies below 0, and not above −margin (exit code 1)
+    undecided  otherwise (exit code 3)
 
-    --by quality compares the estimated mean labels instead (see `youden quality`); other labels count as another analysis.
+    If the result is undecided, the output contains a command that adds enough calls for a decision with a probability of 90 %,
+    whatever the true difference, or the number of items that such a decision needs. With fewer than about 70 items, agents
+    that hardly differ are always undecided.
+
+    No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5 % / 2^(m−1) per side.
+    Over all analyses, the probability of a wrong "worse" is therefore at most 5 %, and so is that of a wrong pass. --ledger
+    counts the analyses. Repeating the test on the same answers does not count. Several --agent options of one command share
+    alpha (Bonferroni), but separate commands do not.
+
+    --by quality compares the estimated mean labels instead (see `youden quality`). Other labels count as another analysis.
     """
     from youden.report.pages.gate_output import gate_markdown
     from youden.runs.run_object import Run

@@ -50,9 +50,9 @@ def label_command(
     """Choose responses of RUN to label next.
 
     Writes a CSV file with an id, the prompt, the response, the other agents' responses to the item, and an empty column `label`.
-    Rows are in random order, and agents are not named. The JSON file next to the table records the agent of each row and its
-    sampling probability; keep both files together. Fill in 0 or 1, grades, or win, tie and loss; leave a cell empty if you cannot
-    decide.
+    Rows are in random order, and agents are not named. Fill in 0 or 1, grades, or win, tie and loss. Leave a cell empty if you
+    cannot decide. The JSON file next to the table records the agent of each row and its sampling probability. Keep both files
+    together.
 
     Items are drawn at random. Responses that already have a label in --labels are not chosen again.
     """

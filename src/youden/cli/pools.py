@@ -344,6 +344,7 @@ def export_command(
     from youden.data.exporters.hugging_face import check_push, upload_dataset
     from youden.data.folder.run_folder import RunFolder
     from youden.data.pools.pool_reader import read_pool
+    from youden.pipeline.fitted_run import check_fit
 
     if public and repo is None:
         raise click.UsageError("--public requires --push. Add --push OWNER/NAME, or remove --public.")
@@ -351,6 +352,7 @@ def export_command(
     if repo is not None:
         check_push(name)
     folder = RunFolder(source)
+    check_fit(folder)
     data = folder if folder.has("pool.json") else read_pool(source)
     written = exporter(data, out, terms=ExportOptions(overwrite, organization, raw_cells))
     url = None if repo is None else upload_dataset(out, repo, public=public)

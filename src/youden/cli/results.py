@@ -99,12 +99,13 @@ def compare_command(
 ) -> None:
     """Compare the judges of RUNs on shared agents and items.
 
-    Reproduces Table 6 of the paper: correlations of the rankings of agents and of the difficulties of items; curl of the data and
-    of the predictions; agreement per trial (raw, Cohen's κ, Krippendorff's α); and the largest differences. The column
-    "rankings ρ" correlates the rankings of the runs, and "refitted ρ" the abilities of additive fits to the shared data.
+    Reproduces Table 6 of the paper. The table contains correlations of the rankings of agents and of the difficulties of items,
+    the curl of the data and of the predictions, the agreement per trial (raw, Cohen's κ, Krippendorff's α), and the largest
+    differences. The column "rankings ρ" correlates the rankings of the runs, and "refitted ρ" the abilities of additive fits to
+    the shared data.
 
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
-    order; --target sets the population of these differences. If two runs contain answers to the same trials, the result also
+    order. --target sets the population of these differences. If two runs contain answers to the same trials, the result also
     lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
     own family (meta.family of the agents of the pool).
     """

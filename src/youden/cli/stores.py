@@ -139,7 +139,7 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
 
 @store_command.command("batches")
 @click.argument("store")
-@click.option("--forget", metavar="BATCH", help="Give up this batch, so that its requests are sent again.")
+@click.option("--forget", metavar="BATCH", help="Discard this batch, so that its requests are sent again.")
 @options.json
 def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.

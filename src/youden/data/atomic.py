@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EACCES, EINVAL, ENOENT, ENOTSUP
+from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTSUP
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,7 +45,7 @@ def move_into_place(new_path: Path, path: Path) -> None:
     """Move a finished file or folder out of a scratch directory to its target, and replace what exists there.
 
     The content is flushed to the disk before the move, and the move before the function returns. If the move fails, the
-    replaced file or folder is restored.
+    replaced file or folder is restored. A file does not replace a folder.
 
     Parameters
     ----------
@@ -53,10 +53,17 @@ def move_into_place(new_path: Path, path: Path) -> None:
         File or folder in a scratch directory.
     path : Path
         Target.
+
+    Raises
+    ------
+    IsADirectoryError
+        If the target of a file is a folder, which is left as it is.
     """
+    if path.is_dir() and not new_path.is_dir():
+        raise IsADirectoryError(EISDIR, "It is a folder, and a file does not replace it", str(path))
     _flush_tree(new_path)
     old_path = None
-    if path.is_dir() or (path.exists() and new_path.is_dir()):
+    if path.exists() and new_path.is_dir():
         old_path = new_path.parent / _OLD / path.name
         old_path.parent.mkdir(exist_ok=True)
         _replace_with_retry(path, old_path)

@@ -268,7 +268,7 @@ def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     n_files = "several files" if matches else "no file"
     raise import_error(
         path,
-        f"it has ids in place of agents, and {n_files} in its folder can tell whose answers they are. Add the file that "
+        f"it has ids in place of agents, and {n_files} in its folder names the agents of these ids. Add the file that "
         f"`youden label` wrote with it, as {key_path.name}.",
         slug="labels-key",
     )

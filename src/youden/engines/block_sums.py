@@ -40,9 +40,10 @@ class PairSums:
         self._n_compared_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add the rates of pairs of agents on the items of a chunk.
+        """Add the rates of pairs of agents on the items of a chunk. All pairs on an item must be in one chunk.
 
-        `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial.
+        `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial. Pairs without a
+        rate (NaN) are ignored.
         """
         rates = chunk.rates
         difference = rates.tpr
@@ -228,9 +229,10 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Join the scores of all chunks, and subtract a false-positive rate, `offset`, from each.
+        """Join the scores of all chunks, at least one, and subtract a false-positive rate, `offset`, from each.
 
-        `role` is whether they are scores for training or of held-out cells. The collector is empty afterwards.
+        `role` is "train" for scores for training, and "holdout" for those of held-out cells. The collector is empty
+        afterwards.
         """
         agent, item, value, weight = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
         self._chunks.clear()
@@ -319,7 +321,13 @@ class CallCounts:
         models : tuple of str
             Models that answered.
         usd_tried : float
-            USD that the calibration of the run's judge paid for answers that are used here.
+            USD that the calibration of the run's judge paid for answers that are used here; NaN if unknown.
+
+        Returns
+        -------
+        CallFacts
+            Numbers of calls, cells, tokens and missing answers by trial type. `usd` includes `usd_tried`, and is None
+            if a cost is unknown. `seconds_mean` is None if no call was timed.
         """
         missing_paired, missing_independent = map(_count_by_reason, self._n_calls)
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())

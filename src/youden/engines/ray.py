@@ -145,8 +145,8 @@ class _Worker:
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
         """Return what `work` returns, or the YoudenError that it raises.
 
-        If `stop_event` is set, this process gets SIGTERM, which ends the work with IncompleteRunError [stopped]. A node
-        with another `version` of youden returns ConfigError [ray-package].
+        If `stop_event`, an actor with a method `wait`, is set, this process gets SIGTERM, which ends the work with
+        IncompleteRunError [stopped]. A node with another `version` of youden returns ConfigError [ray-package].
         """
         if version != __version__:
             return ConfigError(

@@ -128,11 +128,18 @@ class ItemChunk(NamedTuple):
         by_block : bool, default False
             Whether the fit has an effect of each block of a cyclic plan, instead of each item.
         weight_by_agent : bool, default False
-            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name.
+            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name. By default,
+            it counts for both of its agents.
 
         Returns
         -------
         PairChunk
+            All trials, each of weight 1. By block, the trials without a block share one effect.
+
+        Raises
+        ------
+        StatisticsError
+            [trial-answer]: if a trial has no answer. Select the answered trials first, by `where(chunk.answered)`.
         """
         pairs = PairChunk.from_trials(
             self.item,
@@ -222,11 +229,12 @@ class TrialsByItem:
         result : Verdicts
             Answers to a plan.
         votes : bool, default False
-            Whether to keep the votes of the judges of a jury.
+            Whether to keep the votes of the judges of a jury. Other judges have none.
 
         Returns
         -------
         TrialsByItem
+            All trials of the plan, with and without an answer.
         """
         columns = {
             **result.plan.trials.columns(),
@@ -245,7 +253,7 @@ class TrialsByItem:
         Parameters
         ----------
         plan : Plan
-            Plan of the selected trials.
+            Plan of the selected trials, with the same agents and items.
         select_rows : callable
             Takes a chunk of columns and returns a mask of its rows, bool array (n_rows,).
 
@@ -697,18 +705,19 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     plan : Plan
         Plan of the run; its trials are not read.
     directory : Path
-        Directory in which the scratch directory is made.
+        Existing directory in which the scratch directory is made.
     votes : bool, default False
         Whether to keep the votes of the judges of a jury.
 
     Yields
     ------
     TrialsByItem
+        The trials. They can be read until the context ends.
 
     Raises
     ------
     RunFolderError
-        [disk-full]: if the disk is full. The run is not changed.
+        [disk-full]: if the disk is full. The run is not changed. Other OSErrors are raised unchanged.
     """
     try:
         with scratch_directory(directory) as scratch:

@@ -25,12 +25,14 @@ def connect(
 ) -> Backend:
     """Make the backend of a judge or of a model that generates responses.
 
+    Keys are looked up and checked when the first request is sent, not by this function.
+
     Parameters
     ----------
     config : JudgeConfig
         Backend, model and servers. Requests are distributed over several servers.
     environment : mapping
-        Environment variables, in which the API key is looked up when it is first needed.
+        Environment variables that contain the API key.
     kind : {"judge", "model"}, default "judge"
         What the config describes; a cassette records the config of a judge only.
     jury : sequence of JudgeConfig, default ()

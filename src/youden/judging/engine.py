@@ -156,25 +156,25 @@ class JudgedTrials:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a call, and stop the run if too many trials have no answer.
+        """Record the outcome of a call, and set `stop` if too many trials have no answer.
 
         Parameters
         ----------
         rows : sequence of int
             Positions of the trials that need the answer.
         key : str
-            Request hash.
+            Request hash; not used here.
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
             Cost of the call in USD.
         stored : bool
-            Whether the outcome was in the store before; such a call costs nothing.
+            Whether the outcome was in the store before; `usd` is then ignored.
 
         Returns
         -------
         str
-            "answered", or the reason why there is no answer.
+            "answered", or the reason why there is no answer, such as "not_asked", "failed" or "unparsed".
         """
         completion = None
         if outcome is None:
@@ -242,14 +242,15 @@ async def judge_plan(
     plan : Plan
         The plan, with its pool.
     config : JudgeConfig
-        The judge.
+        The judge. A jury sends the requests of its judges one judge after the other.
     asking : JudgingOptions, optional
         Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies
         from 200 trials on. A cassette answers single calls even if batches are set.
     store : Store, optional
         Store of the answers; required for judges that make calls.
     judge : Judge, optional
-        Judge to use instead of the one that `config` describes.
+        Judge to use instead of the one that `config` describes, whose prompt, parser and prices are used nevertheless.
+        It is ignored for a replay, and if only stored answers are read.
     environment : mapping, optional
         Environment variables with the API key. Default: those of the process.
     budget : Budget, optional
@@ -267,8 +268,12 @@ async def judge_plan(
         Before any call, if judge, store and options do not fit.
     JudgeError, BudgetError, TooManyMissingError
         If the run has to stop. All answers are stored, so that the same call resumes it.
+    AnswersMissingError
+        If `asking` allows only stored answers, and the store lacks some.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     ReplayMissError
-        If a replay lacks an answer.
+        [replay-miss]: if a replay lacks an answer.
     """
     options = asking or JudgingOptions()
     if options.batching is not None:
@@ -449,7 +454,7 @@ def _make_verdicts(
     """
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
-    if not run.options.allows_pending:
+    if not run.options.read_only:
         store.remember_served(judge, answers.served.new_names())
 
     usd_calibration = 0.0

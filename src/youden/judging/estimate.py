@@ -51,7 +51,7 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     minutes : float or None
         None if the judge makes no calls, or if it is queried in batches, which take up to a day.
     pace : str
-        Description of the limit that determines the duration, for display.
+        Description of the limit that determines the duration, for display; empty if the judge makes no calls.
     """
     if not config.makes_calls:
         return None, ""
@@ -84,12 +84,12 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
     seconds : float
         Duration of a call.
     start, limit : int
-        Number of calls in flight in the first round, and at most.
+        Number of calls in flight in the first round, and at most; 1 ≤ start ≤ limit.
 
     Returns
     -------
     float
-        Seconds until all calls are answered.
+        Seconds until all calls are answered; 0 without a call.
 
     Notes
     -----
@@ -188,14 +188,15 @@ def estimate(
     environment : mapping, optional
         Environment variables that locate tiktoken's files. Default: those of the process.
     store : str or Path, optional
-        Path or URL of the store, whose answers cost nothing. It need not exist.
+        Path or URL of the store, whose answers cost nothing. It need not exist; a store that cannot be read is ignored.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
 
     Returns
     -------
     Cost
-        The estimate.
+        The estimate. `calls`, tokens, `usd` and `minutes` are those of all trials; `stored` counts the trials with an
+        outcome in the store, and `usd_left` is the cost of the others. An unknown price gives None.
     """
     if config.judges:
         costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError
+from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.telemetry import trace_step
 from youden.run_keys import Target
@@ -64,6 +64,35 @@ def fit_run(
     if judged is None:
         return fit_imported(folder, pool, terms)
     return fit_judged(folder, pool, judged, terms, rates=rates)
+
+
+def check_fit(folder: RunFolder) -> None:
+    """Check that the ranking of a run, if it has one, belongs to its plan and to its answers so far.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan], [fit-stale]: if the run was planned or judged again since it was fitted; others if a file is
+        missing or damaged.
+    """
+    is_imported = not folder.has("plan.parquet")
+    if is_imported or not folder.has("fit.json"):
+        return
+    fit = folder.read_signature().parts
+    verdicts = folder.open_judged_files().verdicts
+    n_done = len(verdicts) - verdicts.metadata.n_pending
+    is_same_plan = verdicts.metadata.plan_digest.startswith(str(fit.get("plan")))
+    if not is_same_plan or fit.get("done", fit.get("calls")) != n_done:
+        raise RunFolderError(
+            f"The ranking in {folder.path} belongs to an earlier plan or to earlier answers. "
+            f"Run `youden fit {folder.path}` to fit the run again.",
+            slug="fit-stale",
+        )
 
 
 def check_target(target: Target, judges: object, name: str) -> None:

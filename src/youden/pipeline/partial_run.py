@@ -6,7 +6,10 @@ that need all answers refuse such a run, and `youden run` finishes it.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
+
+import numpy as np
 
 from youden.data.folder.folder_lock import folder_lock
 from youden.data.folder.run_config import RunConfig
@@ -17,17 +20,22 @@ from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.scheduler.shutdown import AnswersMissingError, check_answered, run_until_stopped
 from youden.judging.store.permission import check_store_allowed
 from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account
+from youden.pipeline.planned_run import is_same_judge
 from youden.pipeline.recovered_answers import reuse_saved_answers
 from youden.pipeline.request_hashes import get_key_reader
 from youden.pipeline.verdicts import query_judge
+from youden.text.printable import redact_location
 from youden.types import Plan, Verdicts
+
+_LOG = logging.getLogger(__name__)
 
 
 def write_answers_so_far(folder: RunFolder) -> None:
     """Write the stored answers of an unfinished run to verdicts.parquet, with all other trials as pending.
 
     A run that is judged to its end, an imported run, and a run of a judge that makes no calls are left as they are.
-    Nothing is sent, and the store is not changed.
+    Nothing is sent, and the store is not changed. If verdicts.parquet has more outcomes than the store, for example
+    because the store was moved, it is kept, and a warning is logged.
 
     Parameters
     ----------
@@ -53,20 +61,63 @@ def write_answers_so_far(folder: RunFolder) -> None:
     if not judge.stores_new_answers:
         return
     check_store_allowed(config.store_location)
+    n_saved = _count_saved_outcomes(folder, judge)
     is_store_deleted = config.store_file is not None and not config.store_file.is_file()
-    if is_store_deleted and folder.has("verdicts.parquet"):
-        return  # the answers of an earlier partial fit
-    if is_store_deleted:
+    if is_store_deleted and n_saved == 0:
         raise folder.make_unjudged_error()
+    if is_store_deleted:
+        _warn_kept_outcomes(config, folder, n_saved, n_stored=0)
+        return
 
     with folder_lock(folder.path):
         plan = _find_plan_so_far(config, folder, judge)
         verdicts = _read_answers_so_far(config, folder, judge, plan)
-        if verdicts.n_pending == len(verdicts):
-            raise folder.make_unjudged_error()
+        n_stored = len(verdicts) - verdicts.n_pending
+        if n_stored < n_saved:
+            _warn_kept_outcomes(config, folder, n_saved, n_stored=n_stored)
+            return
+        if n_stored == 0:
+            raise folder.make_unjudged_error(_describe_votes(verdicts, judge))
         check_answered(verdicts, max_missing=config.max_missing)
         folder.write_plan(verdicts.plan)
         folder.write_verdicts(verdicts)
+
+
+def _count_saved_outcomes(folder: RunFolder, judge: JudgeConfig) -> int:
+    """Count the outcomes in verdicts.parquet; 0 if they belong to another plan than plan.parquet, or another judge."""
+    if not folder.has("verdicts.parquet"):
+        return 0
+    is_of_run = folder.read_judged_plan_digest() == folder.read_plan().digest
+    if not is_of_run or not is_same_judge(folder.read_recorded_judge(), judge):
+        return 0
+    verdicts = folder.open_judged_files().verdicts
+    return len(verdicts) - verdicts.metadata.n_pending
+
+
+def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n_stored: int) -> None:
+    """Log a warning that the `n_saved` outcomes in verdicts.parquet are kept, because the store has only `n_stored`."""
+    store = redact_location(config.store_location)
+    _LOG.warning(
+        "%s has only %s outcomes of %s, so the %s outcomes in its verdicts.parquet were kept. If the store was moved, "
+        "run `youden store copy OLD %s`, with its new path as OLD.",
+        store,
+        f"{n_stored:,}",
+        folder.path,
+        f"{n_saved:,}",
+        store,
+    )
+
+
+def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
+    """Describe how many trials each judge of a jury has answered, as the end of a sentence; empty for a single judge."""
+    if verdicts.votes is None:
+        return ""
+    n_answers = (~np.isnan(verdicts.votes)).sum(axis=1).tolist()
+    counts = [f"{member.name} {n:,}" for member, n in zip(judge.judges, n_answers, strict=True)]
+    return (
+        f": no trial has the answers of all {len(judge.judges)} judges. Answers to {len(verdicts):,} trials: "
+        f"{', '.join(counts)}"
+    )
 
 
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
@@ -76,7 +127,7 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
         return plan
     planned = PlannedRun(config, folder, plan, judge, estimate_by_characters(plan, judge))
     try:
-        return collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
+        return collect_answers(planned, JudgingOptions(stored_only=True, read_only=True), team=None).plan
     except AnswersMissingError as error:
         return error.plan
 
@@ -84,7 +135,11 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
 def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
     """Read the stored answers to a plan, and those that only verdicts.parquet has; all other trials are pending."""
     options = JudgingOptions(
-        stored_only=True, allows_pending=True, account=get_cost_account(config), keys=get_key_reader(folder)
+        stored_only=True,
+        read_only=True,
+        allows_pending=True,
+        account=get_cost_account(config),
+        keys=get_key_reader(folder),
     )
     query = partial(query_judge, judge=judge, store=config.store_location, asking=options)
     read_stored = reuse_saved_answers(lambda plan: run_until_stopped(query(plan)), folder, config.store_location, judge)

@@ -351,13 +351,13 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     if not is_same and folder.read_judged_plan_digest() != plan.digest:
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     recorded = folder.read_recorded_judge()
-    if _is_same_judge(recorded, judge):
+    if is_same_judge(recorded, judge):
         return
     decision = recorded.get("decision")
     if (
         judge.makes_calls
         and decision in MAX_TOKENS
-        and _is_same_judge(recorded, judge.with_changes({"decision": decision}))
+        and is_same_judge(recorded, judge.with_changes({"decision": decision}))
     ):
         remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set"
         raise _run_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
@@ -432,7 +432,7 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
     )
 
 
-def _is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
+def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Return whether answers of the recorded judge can be those of `judge`; a replay can have answers of any judge."""
     if judge.backend == REPLAY:
         return True
@@ -441,7 +441,7 @@ def _is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
         if not isinstance(members, list) or len(members) != len(judge.judges) or recorded.get("vote") != judge.vote:
             return False
         pairs = zip(members, judge.judges, strict=True)
-        return all(isinstance(old, dict) and _is_same_judge(old, new) for old, new in pairs)
+        return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)
     if not judge.makes_calls:
         return recorded.get("name") == judge.backend
     # a change of the parser is allowed, because all stored answers are parsed again

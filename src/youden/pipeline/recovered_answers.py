@@ -142,7 +142,7 @@ def _join(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *,
     n_saved = int(is_saved.sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
-        "Nothing is paid twice, but their raw texts are lost."
+        "They are not requested again, but their raw texts are lost."
     )
     warnings = (Finding("kept", message, facts={"n": n_saved}), *latest.warnings)
     return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)

@@ -240,7 +240,7 @@ async def query_judge(
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
-            is_read_only = config.backend == REPLAY or asking.allows_pending
+            is_read_only = config.backend == REPLAY or asking.read_only
             answers = stack.enter_context(open_store(store, read_only=is_read_only))
         result = await judge_plan(plan, config=config, asking=asking, store=answers, budget=budget)
     if result.votes is None:

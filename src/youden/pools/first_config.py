@@ -266,7 +266,8 @@ def write_first_config(
     ImportFormatError
         If the files cannot be imported.
     ConfigError
-        [init-exists]: if the config exists, and either has another pool or `judge` was passed.
+        [init-suffix]: if the name of the config does not end in .yaml or .yml. [init-exists]: if the config exists, and
+        either has another pool or `judge` was passed.
     PlanError
         If the pool cannot be ranked.
     """
@@ -274,6 +275,10 @@ def write_first_config(
     file = Path(f"{name}.yaml") if out is None else out
     pool_path = Path("pools") / (name if out is None else file.stem)
     source = pool
+    if file.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(
+            f"The name of a config ends in .yaml: got '{file}'. Set --out {file}.yaml.", slug="init-suffix"
+        )
     if file.exists() and file.resolve() != source.resolve():
         if judge is not None:
             raise ConfigError(

@@ -206,13 +206,14 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     rounds : Rounds
         Its rounds.
     trials : Trials
-        Paired trials of the new round; none of them is in the plan.
+        Paired trials of the new round, with their block numbers; none of them is in the plan.
     active : bool array (n_agents,)
         Agents that the round samples.
 
     Returns
     -------
     Plan
+        A copy; `step` of the new trials is the number of the round, 1 for the first one after the pilot.
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
     longer = with_added_trials(plan, replace(trials, step=step))

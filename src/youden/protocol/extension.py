@@ -56,13 +56,14 @@ def draw_anchor_trials(
 
     A block has one item, on which each scored agent appears once first and once second, against two different anchors.
     The anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
-    compared with itself.
+    compared with itself. Blocks are drawn until the next one exceeds `n_paired`, or no comparison is left, so that
+    there may be fewer trials, or none.
 
-    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `scored`: positions of
-    the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `pairs`: if
-    "unordered", their reverse is not drawn either. `items` : int array, the items in the order in which the blocks go
-    through them, again and again. `start`: number of the first block. `together`: whether all scored agents of a block
-    meet the same two anchors.
+    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `rng`: source of the
+    orders of the anchors. `scored`: positions of the agents. `n_paired`: maximum number of trials. `planned`:
+    comparisons that are not repeated. `pairs`: if "unordered", their reverse is not drawn either. `items` : int array,
+    the items in the order in which the blocks go through them, again and again. `start`: number of the first block.
+    `together`: whether all scored agents of a block meet the same two anchors.
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -140,12 +141,14 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new agents after the old ones.
     calls : int, optional
-        Calls of both trial types. Default: as many trials per new agent as the anchors have on average.
+        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on
+        average.
 
     Returns
     -------
     Plan
-        The plan with its own trials first.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
+        and if fewer than requested were left.
 
     Raises
     ------
@@ -178,12 +181,13 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new items after the old ones.
     calls : int, optional
-        Calls of both trial types. Default: as many per new item as the plan's items have on average.
+        Number of calls to add, of both trial types. Default: as many per new item as the plan's items have on average.
 
     Returns
     -------
     Plan
-        The plan with its own trials first.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
+        and if fewer than requested were left.
 
     Raises
     ------
@@ -217,8 +221,8 @@ def add_calls(
     plan : Plan
         Plan to extend.
     calls : int
-        Calls of both trial types, which are all paired if the plan was requested with a number of independent trials,
-        or if calls cost nothing.
+        Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
+        independent trials, or if calls cost nothing.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -230,7 +234,8 @@ def add_calls(
     Returns
     -------
     Plan
-        The plan with its own trials first.
+        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note says how many there
+        are, and if fewer than requested were left.
 
     Raises
     ------
@@ -267,7 +272,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        The plan's own trials, unchanged, and then the new ones.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
+        and if fewer than requested were left.
 
     Raises
     ------
@@ -362,7 +368,7 @@ class _PlanExtender:
         In a block, each of the `scored` agents, given by their positions, has two trials on one item. Items on which
         these agents have the fewest trials come first. `n_paired`: maximum number of trials. `items` : int array, the
         items to use; by default all items of the plan. `together`: whether all scored agents of a block meet the same
-        two anchors.
+        two anchors. There are fewer trials, or none, if fewer comparisons are left.
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -449,7 +455,9 @@ class _PlanExtender:
         the beginning of the same random sequence. If agents have several responses per item, each comparison may be
         repeated that many times.
 
-        Returns the trials, and the items of the set, int32 array: first those with new trials, then the others.
+        `design`: the design of the plan. `set_number`: number of the set of items, 0 for those of the first plan, and
+        one more than the last for items that are new in the pool. Returns the trials, and the items of the set, int32
+        array: first those with new trials, then the others.
         """
         sets = self.extensions.item_sets
         is_new_set = set_number >= len(sets)
@@ -488,10 +496,11 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with the drawn paired trials, and independent trials for them, after its own trials.
 
-        `drawn` are tables of paired trials; `n_requested` is the number of paired calls that were requested, and `calls`
-        that of both trial types (None for the default). `scored` are the positions of the agents whose abilities these
-        trials measure; () for all. `search` is the number of agents to select and the maximum regret, if the extension
-        is part of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
+        `kind` is what is added: "agents", "items", "repeats" or "calls". `drawn` are tables of paired trials;
+        `n_requested` is the number of paired calls that were requested, and `calls` that of both trial types (None for
+        the default). `scored` are the positions of the agents whose abilities these trials measure; () for all.
+        `search` is the number of agents to select and the maximum regret, if the extension is part of a search. Raises
+        PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -534,6 +543,8 @@ class _PlanExtender:
     def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
 
+        A matched plan gets one per paired trial, and a pooled one the number of `count_added_independent`.
+
         `scored` are the positions of the agents whose abilities the paired trials measure; () for all. Trials of scored
         agents, and of agents that joined earlier, do not count for anchors that are not scored.
         """
@@ -574,7 +585,12 @@ class _PlanExtender:
         return trials.with_role(ANCHOR, first=trials.weight_first > 0, second=trials.weight_second > 0)
 
     def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
-        """Format the note that a plan gets about its extension."""
+        """Format the note that a plan gets about its extension.
+
+        `kind` is what was added: "agents", "items", "repeats" or "calls". `n_paired` and `n_independent` are the
+        numbers of new trials, and `scored` the positions of the agents that were added, or that get more calls; () for
+        all.
+        """
         calls = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
             change = (

@@ -154,7 +154,8 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
     Returns the trials with the columns `first_repeat` and `second_repeat`, the numbers of the responses from 1; without
-    them if no agent has several responses. `after` are earlier trials of the plan, whose responses are chosen already.
+    them if no agent has several responses. `pool` has the responses, `seed` is that of the plan, and `after` are
+    earlier trials of the plan, whose responses are chosen already.
 
     A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
     by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of
@@ -286,7 +287,9 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
     of `paired`, without trials whose second agent has no other eligible item.
 
+    paired : paired trials, of which each second text is in an eligible cell
     eligible : bool array (n_agents, n_items), cells that may be used
+    rng : source of the other items
     """
     n_eligible = eligible.sum(axis=1)
     is_matched = n_eligible[paired.second] > 1
@@ -335,7 +338,13 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     Returns
     -------
     Trials
-        None or more probes.
+        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They measure no
+        agent.
+
+    Raises
+    ------
+    PlanError
+        [independent]: if no independent trial can be drawn.
 
     Notes
     -----

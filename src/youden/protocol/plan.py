@@ -206,6 +206,7 @@ def make_plan(
         "pooled" is 7 to 10 % of the calls, in whole passes in which each agent appears once first and once second.
     holdout : float in [0, 1), optional
         Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
+        Trials that judge only held-out cells are in addition to the budget.
     holdout_rule : {"strict", "paper"}, default "strict"
         Exclude from training every trial that touches a held-out cell, or (as in the paper) only those scored for it.
     options : mapping, optional
@@ -222,12 +223,13 @@ def make_plan(
     -------
     Plan
         N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent),
-        and others.
+        and others. If the pool allows fewer calls than requested, its first note says so.
 
     Raises
     ------
     PlanError
-        If budget, holdout or design do not fit the pool; the message names what to change.
+        If budget, holdout, options or design do not fit the pool, such as [pool-small] for fewer than 3 agents or 2
+        items; the message names what to change.
     ConfigError
         [unknown-design] if no such design is registered.
 
@@ -378,9 +380,8 @@ def _check_pool_size(pool: Pool) -> None:
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
             f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and "
-            f"{format_count(pool.n_items, 'item')}. "
-            "Add some; a ranking needs at least 3 agents and 2 items, and the self-consistency of one or two agents needs at "
-            "least two responses of each agent to an item (a column `repeat`).",
+            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items, and the "
+            "self-consistency of one or two agents needs at least two responses of each agent to an item (a column `repeat`).",
             slug="pool-small",
         )
 
@@ -478,7 +479,8 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
 
-        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several.
+        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several. Without
+        a requested number, there are then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget.
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -33,9 +33,9 @@ _ROUNDING = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are pooled independent trials: 7 to 10 %, in whole passes.
 
-    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types.
-    `is_first`: whether the agents have no such trials yet; there are then at least two passes. If not, the number of
-    passes is rounded, and may be 0.
+    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types, and
+    `n_agents` that of the agents. `is_first`: whether the agents have no such trials yet; there are then at least two
+    passes. If not, the number of passes is rounded, and may be 0. Two passes can exceed a small budget.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -52,7 +52,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
 
-    `is_first`: whether the agents have no independent trials yet.
+    `n_agents` is the number of agents. `is_first`: whether the agents have no independent trials yet.
 
     >>> count_independent_of_paired(276, 12)
     24
@@ -122,6 +122,9 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
+    These are half of the calls if the plan is matched, and all if it was requested with a number of pooled trials or if
+    calls cost nothing; otherwise the calls without the pooled part of `count_independent`.
+
     `calls` is the number of calls of both trial types. `n_scored` is the number of agents whose abilities the paired
     trials measure; `joins`: whether these agents are new in the plan.
     """
@@ -151,7 +154,7 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     eligible : bool array (n_agents, n_items)
         Cells that may be used.
     n : int
-        Number of trials.
+        Number of trials; 0 for none.
     rng : Generator
         Random numbers.
     planned : Trials, optional
@@ -160,12 +163,12 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     Returns
     -------
     Trials
-        Fewer than n if n different ones cannot be found.
+        Trials of the role "pooled"; fewer than n if n different ones cannot be found.
 
     Raises
     ------
     PlanError
-        [independent]: if no independent trial can be drawn.
+        [independent]: if n > 0 and no two agents have responses to different items.
 
     Notes
     -----
@@ -272,7 +275,11 @@ def draw_scored_trials(
     Each scored agent appears equally often as first and as second agent, to within one. A trial counts only for the
     scored agent. Fewer than `n` trials are drawn if different ones are not found.
 
-    eligible : bool array (n_agents, n_items), cells that may be used; scored, partners : int arrays, positions
+    plan : plan whose independent trials are not repeated
+    eligible : bool array (n_agents, n_items), cells that may be used
+    rng : source of the partners and items
+    scored, partners : int arrays, positions of the agents; an agent is not compared with itself
+    n : number of trials; below 1, there are none
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]

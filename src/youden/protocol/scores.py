@@ -311,7 +311,9 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the cells (agent, item) that trials touch, and number them by item, then by agent.
 
-    item, agents : int32 arrays (n_trials,)
+    item, agents : int32 arrays (n_trials,), item of each trial, and one or several columns of agents
+
+    Returns the distinct cells, and for each column of agents the position of the cell of each trial: int64 (n_trials,).
 
     Examples
     --------

@@ -47,8 +47,8 @@ def run(
 ) -> Run:
     """Judge a pool and rank its agents, like the command `youden run`.
 
-    Repeating the call resumes a stopped run, and no answer is paid for twice. The function can also be called inside a
-    running event loop, such as that of a notebook.
+    Repeating the call resumes a stopped run, and no stored answer is paid for twice. The function can also be called
+    inside a running event loop, such as that of a notebook.
 
     Parameters
     ----------
@@ -181,7 +181,8 @@ class Run(RunView):
     """A fitted run, with the commands of the command line as methods.
 
     A `Run` is an `os.PathLike`, so that it can be passed instead of the path of its folder. Methods that send requests
-    have a parameter `max_cost` in USD. Repeating a stopped call resumes it, and no answer is paid for twice.
+    have a parameter `max_cost` in USD. Repeating a stopped call resumes it, and no stored answer is paid for
+    twice.
 
     Attributes
     ----------

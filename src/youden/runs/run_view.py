@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.fitted_run import check_fit, fit_run
 from youden.pipeline.partial_run import write_answers_so_far
 from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import printable
@@ -423,10 +423,13 @@ class RunView:
         ------
         ConfigError
             [unknown-format]: if the format is unknown; other slugs if `out` exists or does not fit the format.
+        RunFolderError
+            [run-other-plan], [fit-stale]: if the run was planned or judged again since it was fitted.
         """
         from youden.data.exporters import EXPORTERS
         from youden.data.exporters.export_files import ExportOptions
 
+        check_fit(self.folder)
         return EXPORTERS.load(format)(self.folder, Path(out), terms=ExportOptions(overwrite, organization, raw_cells))
 
     def export_cassette(self, out: PathOrText, *, redact: bool = False) -> CassetteExport:

@@ -92,9 +92,9 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     Notes
     -----
     The mean answer m_ik of a pair is modelled as a_i + a_k, fitted robustly. With e_ik = a_i + a_k plus its standard error,
-    the corrected agreement of a group is Σn(m − e)/Σn(1 − e) over its pairs, with n the number of answers. It is the
-    fraction of the largest possible excess that the group reaches, as Cohen's kappa, but with the additive model in
-    place of independence.
+    the corrected agreement of a group is Σn(m − e)/Σn(1 − e) over its pairs, with n the number of answers: the fraction
+    of the largest possible excess over e that the group reaches. Cohen's kappa is the same fraction with the agreement of
+    independent raters as e.
 
     Candidates are pairs with m − e > max(.2, 2.5 MAD) and a corrected agreement above .3. A group is grown from each
     candidate pair. Agents can join if their pairs with all members are candidates; the one with the largest corrected

@@ -190,7 +190,7 @@ def find_min_blocks(
     components : AgentVariances
         Variance components of the agents.
     half_width : float
-        Half-width to reach.
+        Half-width of the 95 % interval to reach.
     fraction : float in (0, 1]
         Fraction of the agents that must reach it.
     n_items : int
@@ -221,7 +221,7 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     components : AgentVariances
         Variance components of the agents.
     half_width : float
-        Half-width to reach.
+        Half-width of the 95 % interval to reach.
     fraction : float in (0, 1]
         Fraction of the agents that must reach it.
     n_agents : int

@@ -305,7 +305,7 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Returns
     -------
     WeightedAbilities
-        Abilities with their covariance over items.
+        Abilities with their covariance over items; NaN for an agent without a partner of positive weight.
 
     Raises
     ------

@@ -218,7 +218,7 @@ class PlanLimit(NamedTuple):
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
         if design not in ("cyclic", "adaptive", "fixed-width"):
             raise PlanError(
-                f"The design '{design}' cannot plan for a half-width. Set cyclic, adaptive or width.",
+                f"The design '{design}' cannot plan for a half-width. Set cyclic, adaptive or fixed-width.",
                 slug="width-design",
             )
         name = "fixed-width" if design == "cyclic" else design

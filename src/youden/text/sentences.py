@@ -16,9 +16,9 @@ from youden.text.printable import printable
 
 ABILITY = (
     "Ability measures how reliably the judge recognizes that a response and those of other agents answer the same item. An "
-    "ability of 0.61 (61 of 100 comparisons beyond chance) means 61 more yes answers per 100 comparisons within an item than "
-    "between items. It does not prove correctness. It depends on pool, judge and items, and rewards responses that can be "
-    "matched: obscure or bureaucratic styles rank high, terse references low."
+    "ability of 0.61 (61 of 100 comparisons beyond chance) means 61 more yes answers per 100 pairs of responses to the same "
+    "item than to different items. It does not prove correctness. It depends on pool, judge and items, and rewards responses "
+    "that can be matched: obscure or bureaucratic styles rank high, terse references low."
 )
 """Explanation of abilities for readers of help, reports and exports."""
 
@@ -44,7 +44,7 @@ def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> s
     name : str
         The invalid name.
     choices : sequence of str
-        All valid names.
+        All valid names, in the order in which they are listed.
     max_shown : int, default 10
         Number of choices that are listed.
 
@@ -70,11 +70,12 @@ _MAX_DIGITS = 9
 def format_with_interval(
     value: float, low: float | None, high: float | None, *, digits: int = 2, method: str = ""
 ) -> str:
-    """Format an estimate with its interval, in the form "value [low, high]".
+    """Format an estimate with its interval, in the form "value [low, high]"; without an interval, only the value.
 
     Parameters
     ----------
     value : float
+        The estimate.
     low, high : float or None
         Bounds of the interval; None or NaN, or equal bounds, if there is none.
     digits : int, default 2
@@ -106,7 +107,7 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
     Parameters
     ----------
     low, high : float or None
-        Bounds of the interval; both None if there is none.
+        Bounds of the interval, not NaN; None if there is none.
     digits : int, default 2
         Digits after the decimal point; more are shown if the bounds would otherwise be equal.
 
@@ -171,6 +172,7 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     Parameters
     ----------
     n_items, n_compared : int
+        The numbers; the second is left out if they are equal.
     by : str, optional
         Text that follows "compared", such as " by every judge".
 
@@ -191,10 +193,11 @@ def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = 
     Parameters
     ----------
     n : int
+        Number, shown with separators of thousands.
     noun : str
         Noun in the singular; the plural is formed with "s".
     singular_verb, plural_verb : str, optional
-        Verb after the noun if `n` is 1, and otherwise.
+        Verb after the noun if `n` is 1, and otherwise; pass both or neither.
 
     Examples
     --------

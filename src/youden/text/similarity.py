@@ -129,7 +129,9 @@ def build_group_word_matrix(
     group : int array (n_texts,)
         Group of each text, in [0, n_groups).
     n_groups : int
+        Number of groups; a group without a text gets a row of zeros.
     min_texts : int, default 1
+        Number of texts that must contain a word.
 
     Returns
     -------

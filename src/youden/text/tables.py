@@ -37,6 +37,7 @@ def make_table(
     Parameters
     ----------
     title : str
+        Title of the table.
     left_heads, right_heads : sequence of str
         Heads of the left-aligned and of the right-aligned columns.
     rows : iterable of sequence of str
@@ -105,12 +106,12 @@ def _format_cells(row: Sequence[str], sides: str) -> list[str]:
 
 
 def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
-    """Draw an interval and a point in it as a line of characters.
+    """Draw an interval and a point in it as a line of characters: spaces, ─ for the interval and ● for the point.
 
     Parameters
     ----------
     low, mid, high : float in [0, 100]
-        Bounds of the interval and the point, in percent of the width.
+        Bounds of the interval and the point, in percent of the width; low ≤ mid ≤ high. The line ends at `high`.
     cells : int
         Number of characters of the full width.
 

@@ -96,6 +96,10 @@ def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
 def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
     """Return the `n` most central sentences by TextRank, after the first `skip`, in the order of the text.
 
+    Sentences are joined by spaces. Only the first 40 sentences are ranked, and if there are at most `n`, all of these
+    are returned. `skip` is reduced so that `n` sentences remain. `rng` is not used. Raises ConfigError
+    [transform-option] unless n ≥ 1 and skip ≥ 0.
+
     References
     ----------
     Mihalcea and Tarau (2004), TextRank: Bringing Order into Texts, EMNLP. Tested against sumy 0.13.
@@ -159,7 +163,11 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 
 
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Omit a random share of the sentences, or of the pieces if the text is one sentence. At least one remains."""
+    """Omit a random share of the sentences, or of the pieces if the text is one sentence. At least one remains.
+
+    The others keep their order and are joined by spaces. `rng` selects those that are omitted. Raises ConfigError
+    [transform-option] unless 0 ≤ share ≤ 1.
+    """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     parts = split_sentences(text)
     if len(parts) < 2:
@@ -209,7 +217,8 @@ FILLER = (
 def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Replace a random share of the English words that have synonyms by one of these, in the same case.
 
-    Raises ConfigError [synonyms-missing] if the thesaurus is not installed.
+    Words of fewer than 4 letters are kept. `rng` selects the words and their synonyms. Raises ConfigError
+    [transform-option] unless 0 ≤ share ≤ 1, and [synonyms-missing] if the thesaurus is not installed.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
@@ -230,7 +239,11 @@ def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0
 
 
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
-    """Insert an empty phrase after every `every` sentences."""
+    """Insert an empty phrase after every `every` sentences. The sentences are joined by spaces.
+
+    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged. `rng`
+    orders the phrases; each occurs once before one is repeated.
+    """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)
     if not sentences:
@@ -246,7 +259,11 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 
 
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
-    """Append empty phrases until they have at least `share` times as many words as the text."""
+    """Append random empty phrases until they have at least `share` times as many words as the text.
+
+    Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100; with 0, the text is returned unchanged. `rng` draws
+    the phrases, which may repeat.
+    """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_pieces = share * len(split_pieces(text))
     phrases: list[str] = []
@@ -363,14 +380,16 @@ def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> s
     Parameters
     ----------
     text : str
+        Text to transform.
     steps : sequence of Step
+        Functions of a text and of `rng` that return a text.
     rng : numpy.random.Generator
         Source of all random choices.
 
     Returns
     -------
     str
-        The transformed text.
+        The transformed text; the same text without steps.
 
     Examples
     --------

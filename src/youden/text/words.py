@@ -141,6 +141,15 @@ def split_words(text: str) -> list[str]:
     return words
 
 
+def has_unspaced_script(text: str) -> bool:
+    """Return whether a text contains a script that is written without spaces, so that its words cannot be counted.
+
+    >>> has_unspaced_script("GPT模型"), has_unspaced_script("models")
+    (True, False)
+    """
+    return not text.isascii() and _HAS_UNSPACED.search(text) is not None
+
+
 def _fold(text: str) -> str:
     """Apply NFKC_Casefold, after shortening long runs of combining marks."""
     stream_safe = _MARKS.sub(r"\1", _IGNORABLE.sub("", text))

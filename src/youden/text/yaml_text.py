@@ -34,6 +34,7 @@ def format_validation_error(
     Parameters
     ----------
     error : pydantic.ValidationError
+        The error.
     keys : iterable of str, optional
         Valid keys at the top level, which are suggested for an unknown key.
     hidden : collection of str, optional

@@ -132,6 +132,7 @@ class CellIndex(ReadOnly):
         Returns
         -------
         float array (n_agents, n_items)
+            A new array.
         """
         matrix = np.full((self.n_agents, self.n_items), empty)
         matrix[self.agent, self.item] = values

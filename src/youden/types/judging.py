@@ -163,7 +163,7 @@ class Progress(Protocol):
         cached : int, default 0
             Number of them whose answer came from the store.
         reason : str, default ""
-            Reason for the failures.
+            Reason for the failures, such as "refused"; empty if none failed.
         """
         ...
 

@@ -77,6 +77,7 @@ class Rounds(ReadOnly):
         Returns
         -------
         Rounds
+            A new object.
         """
         return Rounds(self.n_paired, (*self.starts, start), np.vstack([self.active, active]))
 
@@ -98,13 +99,14 @@ class Rounds(ReadOnly):
         n_paired : int or None
             Maximum number of paired trials in all rounds together; None for no limit.
         turns : sequence of (int, sequence of int)
-            Number of the first block, and positions of the sampled agents, of each round.
+            Number of the first block, and positions of the sampled agents, of each round, the pilot first.
         n_agents : int
             Number of agents of the plan.
 
         Returns
         -------
         Rounds
+            One round per element of `turns`.
         """
         starts = tuple(start for start, _ in turns)
         active = np.zeros((len(turns), n_agents), dtype=np.bool_)

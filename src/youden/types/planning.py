@@ -121,7 +121,7 @@ class Design(Protocol):
         Returns
         -------
         DesignResult
-            Paired trials among the eligible cells.
+            Paired trials among the eligible cells, with notes for readers of the plan.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class BlockDesign(Protocol):
         Yields
         ------
         Trials
-            Trials of one block, without block number, in the order in which `draw` uses the blocks.
+            Paired trials of one block, without block number, in the order in which `draw` uses the blocks.
         """
         ...
 

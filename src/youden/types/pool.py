@@ -202,7 +202,7 @@ class Pool(ReadOnly):
         agents, items : tuple of Agent, tuple of Item
             Agents, by row, and items, by column.
         texts_by_repeat : sequence of object array (n_agents, n_items)
-            First responses, second responses, and so on.
+            First responses, second responses, and so on, at least one array; None for a missing response.
         name : str
             Name of the pool.
 
@@ -210,6 +210,11 @@ class Pool(ReadOnly):
         -------
         Pool
             The pool, with `repeat_texts` if there are several repeats.
+
+        Raises
+        ------
+        PoolError
+            [pool-shape]: if an array does not have one row per agent and one column per item.
         """
         first_texts, *later_texts = texts_by_repeat
         repeat_texts = np.concatenate(later_texts) if later_texts else None
@@ -221,14 +226,14 @@ class Pool(ReadOnly):
         Parameters
         ----------
         agents : sequence of Agent
-            New agents.
+            New agents. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_new_agents, n_items)
-            Their first responses, second responses, and so on, in memory.
+            Their first responses, second responses, and so on, in memory; None for a missing response.
 
         Returns
         -------
         Pool
-            The extended pool.
+            The extended pool, a new object. If one side has fewer repeats, its further responses are missing.
         """
         texts = self._append_texts(texts_by_repeat, shape=(len(agents), self.n_items), axis=0)
         return Pool.from_repeats((*self.agents, *agents), self.items, texts, self.name)
@@ -239,14 +244,14 @@ class Pool(ReadOnly):
         Parameters
         ----------
         items : sequence of Item
-            New items.
+            New items. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_agents, n_new_items)
-            First responses of all agents to them, second responses, and so on, in memory.
+            First responses of all agents to them, second responses, and so on, in memory; None for a missing response.
 
         Returns
         -------
         Pool
-            The extended pool.
+            The extended pool, a new object. If one side has fewer repeats, its further responses are missing.
         """
         texts = self._append_texts(texts_by_repeat, shape=(self.n_agents, len(items)), axis=1)
         return Pool.from_repeats(self.agents, (*self.items, *items), texts, self.name)

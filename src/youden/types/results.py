@@ -286,9 +286,9 @@ class Scores(ReadOnly):
         Parameters
         ----------
         value : float array (n_agents, n_items)
-            Scores in [−1, 1]; NaN for a cell without a score.
+            Scores in [−1, 1], which is not checked; NaN for a cell without a score.
         weight : float array (n_agents, n_items)
-            Number of answered paired trials of each cell.
+            Number of answered paired trials of each cell; not read if the cell has no score.
         role : {"train", "holdout"}
             Use of the scores.
         kind : {"row", "symmetric"}
@@ -299,6 +299,7 @@ class Scores(ReadOnly):
         Returns
         -------
         Scores
+            The cells that have a score.
 
         Raises
         ------

@@ -142,7 +142,9 @@ class Trials(ReadOnly):
 
     @classmethod
     def paired(cls, item: Ids, first: Ids, second: Ids, *, block: Ids | None = None) -> Trials:
-        """Create paired trials with different comparisons.
+        """Create paired trials of the role "main", with weight 1 for both agents.
+
+        All comparisons must differ, because `replicate` is 0; this is not checked.
 
         Parameters
         ----------
@@ -151,11 +153,12 @@ class Trials(ReadOnly):
         first, second : int32 array (n_trials,)
             Agents, in the order in which the judge reads their texts.
         block : int32 array (n_trials,), optional
-            Block of each trial. Default: none.
+            Block of each trial. Default: −1, for no block.
 
         Returns
         -------
         Trials
+            Trials in the given order.
         """
         n_trials = len(item)
         return cls(
@@ -170,7 +173,9 @@ class Trials(ReadOnly):
 
     @classmethod
     def independent(cls, item: Ids, first: Ids, second: Ids, other_item: Ids) -> Trials:
-        """Create independent trials with different comparisons.
+        """Create independent trials of the role "pooled", with weight 1 for both agents.
+
+        All comparisons must differ, because `replicate` is 0; this is not checked.
 
         Parameters
         ----------
@@ -182,6 +187,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            Trials in the given order.
         """
         n_trials = len(item)
         return cls(
@@ -207,6 +213,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            A copy; all other columns are the same.
         """
         n_trials = len(self)
         return replace(
@@ -315,7 +322,7 @@ class Trials(ReadOnly):
         return first_row, second_row
 
     def weight_by_agent(self, rows: Bools, n_agents: int) -> Floats:
-        """Sum the weights of selected trials by agent.
+        """Sum the weights of selected trials by agent, as first and as second agent.
 
         Parameters
         ----------
@@ -327,6 +334,7 @@ class Trials(ReadOnly):
         Returns
         -------
         float array (n_agents,)
+            0 for an agent without a selected trial.
         """
         as_first = np.bincount(self.first[rows], self.weight_first[rows], n_agents)
         as_second = np.bincount(self.second[rows], self.weight_second[rows], n_agents)

@@ -23,6 +23,7 @@ from youden.judging.question.questions import iter_keys
 from youden.judging.store.answers import open_store_of_folder
 from youden.judging.store.permission import check_store_allowed
 from youden.judging.store.worker_group import is_in_progress
+from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.judged_run import get_run_name
 from youden.pipeline.ranking import rank
 from youden.report.data.answer_blocks import open_trials
@@ -322,18 +323,26 @@ def get_state(folder: RunFolder) -> State:
     Returns
     -------
     {"fitted", "in progress", "unfinished", "incomplete"}
-        "fitted" if the ranking is not older than the answers; also the partial ranking of an unfinished run.
+        "fitted" if the ranking belongs to the plan and the answers; also the partial ranking of an unfinished run.
         "in progress" if the run has no ranking of all answers, and the heartbeat of a process shows that it is being
-        judged. "unfinished" if it has a plan and no ranking, and no process judges it. "incomplete" if it has no plan.
+        judged. "unfinished" if it has a plan and no such ranking, and no process judges it. "incomplete" if it has no plan.
     """
-    has_ranking = folder.has("fit.json") and folder.has("ranking.csv")
-    is_fitted = has_ranking and not _is_newer(folder, "verdicts.parquet", "fit.json")
+    is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
     if is_planned and not (is_fitted and _is_judged(folder)) and _is_in_progress(folder):
         return "in progress"
     if is_fitted:
         return "fitted"
     return "unfinished" if is_planned else "incomplete"
+
+
+def _has_current_fit(folder: RunFolder) -> bool:
+    """Return whether the fit belongs to plan and answers; True if a file is damaged, so that its page shows the error."""
+    try:
+        check_fit(folder)
+    except YoudenError as error:
+        return error.slug not in ("fit-stale", "run-other-plan")
+    return True
 
 
 def _is_judged(folder: RunFolder) -> bool:
@@ -364,11 +373,6 @@ def get_file_times(folder: RunFolder) -> tuple[float, ...]:
 def _is_run(path: Path) -> bool:
     """Return whether a path is the folder of a run."""
     return RunFolder(path).has("pool.json")
-
-
-def _is_newer(folder: RunFolder, name: str, than: str) -> bool:
-    """Return whether the file `name` of a run exists and was modified after the file `than`."""
-    return folder.has(name) and folder.file(name).stat().st_mtime > folder.file(than).stat().st_mtime
 
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
@@ -411,15 +415,22 @@ class LiveRun:
     YoudenError
         If plan, pool or judge cannot be read.
     RunFolderError
-        [live-no-store]: if the judge makes no calls.
+        [live-jury], [live-no-store]: if the judge is a jury, or makes no calls.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         config = folder.read_config()
         judge = load_judge_of_run(config)
+        remedy = f"Wait for the run to end or, if no process judges it, run `{folder.format_command()}`."
+        if judge.judges:
+            raise RunFolderError(
+                f"The judge '{judge.name}' is a jury, whose answers are shown only when all its judges have answered all trials. "
+                f"{remedy} To rank by the trials that all of them have answered so far, run `youden fit {folder.path}`.",
+                slug="live-jury",
+            )
         if not judge.makes_calls:
             raise RunFolderError(
-                f"The judge '{judge.name}' makes no calls, so there is nothing to follow. Wait for the run to end.",
+                f"The judge '{judge.name}' makes no calls, so there is nothing to follow. {remedy}",
                 slug="live-no-store",
             )
         check_store_allowed(config.store_location)

@@ -146,8 +146,8 @@ def _read_frame(
 def _find_label_column(table: LabelTable, label: str | None) -> str:
     if table.items is None:
         raise ConfigError(
-            f"{table.source} labels agents, not answers: it has no column `item`. The estimate of quality depends on the number "
-            "of labelled answers. Add one row per label, with its agent and item.",
+            f"{table.source} labels agents, not responses: it has no column `item`. The estimate of quality depends on the "
+            "number of labelled responses. Add one row per label, with its agent and item.",
             slug="quality-items",
         )
     if label is None and len(table.names) == 1:
@@ -165,7 +165,7 @@ def _average_by_answer(
 ) -> LabelledAnswers:
     """Average the labels of each answer. `rows` are (agent, item, label); `scale` defaults to (0, 1)."""
     if not rows:
-        raise ConfigError("No answer of a ranked agent has a label. Add labels.", slug="quality-none")
+        raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = scale or (0.0, 1.0)
     outside = [value for *_, value in rows if not low <= value <= high]
     if outside or not low < high:

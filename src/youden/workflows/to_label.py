@@ -136,7 +136,8 @@ def choose_to_label(
     n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
     if not n_chosen.any():
         raise ConfigError(
-            "Every answer of this run has a label already. There is nothing left to label.", slug="nothing-to-label"
+            "Every response of this run has a label already. Run `youden quality` to use these labels.",
+            slug="nothing-to-label",
         )
 
     rng = stream("answers to label", seed)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from youden.data.atomic import atomic_write
 from youden.errors import InputError, RunFolderError
 from youden.run_keys import Target
+from youden.text.printable import format_command
 from youden.text.regular_files import read_regular
 from youden.text.words import mean_lengths
 from youden.text.yaml_text import format_validation_error
@@ -111,10 +112,11 @@ def damaged_file_error(path: Path, problem: str) -> RunFolderError:
 
 
 def _command_for(path: Path) -> str:
-    """Return the command that writes a file of a run, for error messages."""
+    """Return the command that writes a file of a run, with the path of the run, for error messages."""
     # files of request hashes are named after their judge; they are written together with the verdicts
     default = COMMAND_BY_FILE["verdicts.parquet"]
-    return COMMAND_BY_FILE.get(path.name, default)
+    command = COMMAND_BY_FILE.get(path.name, default)
+    return command.replace("RUN", format_command([str(path.parent)]))
 
 
 def read_bytes(path: Path) -> bytes:

@@ -181,12 +181,10 @@ class RunFolder:
                 slug="run-partial",
             )
 
-    def make_unjudged_error(self) -> RunFolderError:
-        """Return the error for a run that has no answers yet."""
-        message = (
-            f"{self.path} has no answers that could be ranked yet. Run `{self.format_command()}` to judge it first."
-        )
-        return RunFolderError(message, slug="run-unjudged")
+    def make_unjudged_error(self, reason: str = "") -> RunFolderError:
+        """Return the error for a run that has no answers yet; `reason` is the end of its first sentence."""
+        state = f"{self.path} has no answers that could be ranked yet{reason}"
+        return RunFolderError(f"{state}. Run `{self.format_command()}` to judge it first.", slug="run-unjudged")
 
     def read_plan_without_trials(self) -> Plan:
         """Read plan.parquet without its trials, which is fast."""

@@ -166,8 +166,10 @@ def vote_column(number: int) -> TableColumn:
 
 RATES = (
     *TRIALS[:3],
-    TableColumn("tpr", "share", "share of yes among paired trials; null if none has an answer", null=True),
-    TableColumn("fpr", "share", "share of yes among independent trials; null if none has an answer", null=True),
+    TableColumn("tpr", "share", "proportion of yes answers in paired trials; null if none was answered", null=True),
+    TableColumn(
+        "fpr", "share", "proportion of yes answers in independent trials; null if none was answered", null=True
+    ),
     TableColumn("n_paired", "whole", "number of paired trials with an answer"),
     TableColumn("n_independent", "whole", "number of independent trials with an answer"),
     TableColumn("n_missing", "whole", "number of trials of both types without an answer"),

@@ -165,7 +165,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     answer_files = [file for file in files if file.name != QUESTIONS and file not in ignored]
     if not answer_files:
         raise import_error(
-            paths[0], "the files hold questions but no answers. Pass a folder model_answer.", slug="import-empty"
+            paths[0], "the files contain questions but no responses. Pass a folder model_answer.", slug="import-empty"
         )
 
     builder = PoolBuilder(paths[0].stem)

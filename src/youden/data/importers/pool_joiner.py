@@ -198,7 +198,7 @@ class PoolBuilder:
         if texts_by_label and (label is None or label in texts_by_label):
             first_text = next(iter(texts_by_label.values()))
             if texts_by_label.get(label, first_text) == text:
-                self.leave_out("the same response once more", location)
+                self.leave_out("a repetition of an earlier response", location)
             else:
                 self.drop(agent_id, SECOND_RESPONSE, location)
             return
@@ -237,7 +237,7 @@ class PoolBuilder:
             spaces or case are one agent or item.
         """
         left_out = [
-            f"{n:,} left out: {reason} (first: {self._first_locations[reason]})"
+            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
             for reason, n in self._left_out.most_common()
         ]
         if not self._responses:

@@ -240,7 +240,9 @@ def sample_pairs(
     """Sample at most `limit` distinct ordered pairs of texts uniformly; return the rows of first and second texts.
 
     item_of : int array (n_texts,), item of each text, ascending
-    paired : whether both texts of a pair are of the same item; else they are of two items
+    paired : whether both texts of a pair are of the same item; else they are of two items. Agents do not matter.
+    rng : source of the sample
+    limit : largest number of pairs; all possible ones if there are no more
     """
     # for each text: the first row of its item, the number of texts on the item, and the number of possible partners
     n_on_item = np.bincount(item_of)
@@ -275,7 +277,7 @@ def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
         raise JudgeError(
             f"The lexical judge cannot set its scale: of {paired.size} pairs of responses to the same item that it is fitted on, "
             f"{np.count_nonzero(paired)} share a word that not all items have. "
-            "Add items that at least two agents answered in words, or use another judge.",
+            "Add items to which at least two agents responded in words, or use another judge.",
             slug="lexical-nothing-shared",
         )
 
@@ -290,6 +292,10 @@ def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
 ) -> Floats:
     """Return the weight of each text, min(1, 2·Q₃ / V)², a float array (n_texts, n_models) in (0, 1].
+
+    V is the common mass of the text: the sum of the weights of those of its words that responses of at least two agents
+    to the item contain. Q₃ is the upper quartile of the positive common masses on the item, which are averaged over the
+    texts of each agent first. So a text with much more in common than others counts less.
 
     matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends

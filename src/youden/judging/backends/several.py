@@ -62,7 +62,10 @@ class _Server:
         self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, is_certain: bool, was_probe: bool) -> None:
-        """Record a failed call, and leave the server out if it failed too often.
+        """Record a failed call, and leave the server out after a certain failure or three failures in a row.
+
+        The server is then probed after 1 second, and after twice the time for each failed probe, up to 30 seconds.
+        Calls that were sent before it was left out change only the count of failures and `last_failure`.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds

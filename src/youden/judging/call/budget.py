@@ -115,7 +115,7 @@ class Budget:
         return self.spent
 
     def record_unreported(self, model: str, usd: float, fault: str | None) -> None:
-        """Record an answer that reported no credible token usage.
+        """Record an answer that reported no credible token usage, for the findings on the run; `spent` stays unchanged.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Budget:
             costs.example = costs.example or fault
 
     def record_lost_call(self, model: str, usd: float, max_usd: float) -> None:
-        """Record a call that was sent and got no reply.
+        """Record a call that was sent and got no reply, for the findings on the run; `spent` stays unchanged.
 
         Parameters
         ----------
@@ -144,7 +144,8 @@ class Budget:
         usd : float
             Estimated cost that is counted for the call, in USD.
         max_usd : float
-            Largest possible cost of the call, in USD. Calls that cost nothing are not recorded.
+            Largest possible cost of the call, in USD. Calls that cost nothing or an unknown amount (NaN) are not
+            recorded.
         """
         is_paid = max_usd > 0  # False also for NaN, an unknown cost
         if is_paid:
@@ -197,9 +198,9 @@ class Budget:
         Parameters
         ----------
         reserved : float
-            USD that were reserved.
+            USD that were passed to `reserve`; ignored without a cap.
         spent : float
-            Actual cost in USD.
+            Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN.
         """
         self.spent += spent
         if self.cap != math.inf:
@@ -233,7 +234,7 @@ class TypicalUsage:
         tokens_in, tokens_out : int
             Reported tokens of the request and of the answer.
         max_tokens_in : int
-            Largest possible number of tokens of the request.
+            Largest possible number of tokens of the request, above 0.
         """
         self._n_observations += 1
         self._max_fraction_in = max(self._max_fraction_in, tokens_in / max_tokens_in)

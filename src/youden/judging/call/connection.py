@@ -142,13 +142,14 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     status : int
         HTTP status of the reply.
     body : str or bytes
-        Body of the reply, which may contain the error's codes and message.
+        Body of the reply, which may contain the error's codes and message; if it is no JSON, it is the message.
     headers : mapping of str to str
         Headers of the reply; letter case does not matter. For a redirect, its target becomes part of the reason.
 
     Returns
     -------
     CallError
+        Its reason is "HTTP STATUS: MESSAGE", and its kind that of `make_http_error`. `retry_after` is from the headers.
     """
     try:
         parts = parse_error_parts(parse_json(body).value)

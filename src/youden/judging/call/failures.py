@@ -137,8 +137,8 @@ def make_http_error(
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. It is searched for known wording only if the error would otherwise reject
-        this request alone.
+        The error's message. It is searched for known wording only if the error would otherwise reject this request
+        alone (status 400, 412 or 422).
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -147,9 +147,10 @@ def make_http_error(
     Returns
     -------
     CallError
-        Of kind `fatal` if the error is about the account or the model. Its status then selects the remedy: 401 for an
-        invalid key; 402 for missing credit if the message shows it or if `status` is fatal by itself; otherwise the
-        given status. For example, a code for missing credit with status 429 keeps 429.
+        Of kind `fatal` if the error is about the account or the model, otherwise of the kind of the status
+        (`classify_status`). The status of a fatal error selects the remedy: 401 for an invalid key; 402 for missing
+        credit if the message shows it or if `status` is fatal by itself; otherwise the given status. For example, a
+        code for missing credit with status 429 keeps 429.
 
     Examples
     --------
@@ -220,6 +221,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Parameters
     ----------
     error : CallError
+        The failure.
     judge : str
         Name of the judge.
     address : str
@@ -228,8 +230,9 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Returns
     -------
     JudgeError
-        With a remedy: [judge-key], [judge-model], [judge-proxy], [judge-moved], [judge-quota],
-        [judge-unreachable] or [judge-rejects].
+        With a remedy, by status: [judge-key] for 401 and 403; [judge-model] for 404 and 405; [judge-proxy] for 407;
+        [judge-moved] for a redirect. Otherwise [judge-quota] for a fatal error, [judge-unreachable] if there was no
+        reply or a gateway (502, 503, 504) got none, and else [judge-rejects].
     """
     reply = f"The judge '{judge}' at {address} replied: {error.reason}"
     status_error = _make_status_error(reply, error.status)

@@ -59,8 +59,13 @@ class HttpClient:
             Headers of this request alone.
         max_seconds : float, optional
             Seconds that the request may take. Default: no limit, for callers that limit the time themselves.
-        max_bytes : int, optional
+        max_bytes : int, default 16,000,000
             Largest size of the unpacked body.
+
+        Returns
+        -------
+        bytes
+            Body of the reply, unpacked if it was compressed.
 
         Raises
         ------

@@ -69,7 +69,8 @@ _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 def find_first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
     """Return the tokens that the model considered for the first token of its answer that is not blank.
 
-    They are returned as pairs (token, log-probability), which are not validated; empty without log-probabilities.
+    They are returned as a tuple of pairs (token, log-probability), which are not validated. It is empty without
+    log-probabilities, if every token is blank, and if the answer after a reasoning is not among the tokens.
 
     logprobs : log-probabilities of the tokens of the reply
     text : text of the message

@@ -161,6 +161,8 @@ class RateLimiter:
     def settle(self, reserved: float, used: float) -> None:
         """Correct the estimate for a request that was answered; the next requests wait longer or shorter.
 
+        Without a limit of tokens per minute, this has no effect.
+
         Parameters
         ----------
         reserved : float

@@ -256,7 +256,8 @@ def check_usage_for(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long for its limit.
+        Of kind `rejected`, if the answer is too long for its limit: its text, refusal or log-probabilities have more
+        bytes than that many tokens can have.
     """
     n_bytes, n_messages = count_request_bytes(request), len(request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)
@@ -289,7 +290,8 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long for its limit. It is never cut.
+        Of kind `rejected`, if the answer is too long for its limit: its text, refusal or log-probabilities have more
+        bytes than that many tokens can have. It is never cut.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out

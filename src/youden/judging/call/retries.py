@@ -78,7 +78,9 @@ class RetryPolicy:
         Returns
         -------
         float or None
-            Seconds until the next attempt; None if the call must not be sent again.
+            Seconds until the next attempt. None if the call must not be sent again: the error is not transient (it is
+            not counted), `max_tries` attempts failed, Retry-After exceeds `MAX_THROTTLED_SECONDS`, or the waits after
+            HTTP 429 exceed it in total.
         """
         state = RetryCallState(self._tenacity, None, (), {})
         state.set_exception((type(error), error, None))

@@ -81,21 +81,23 @@ def load_judge_config(
     Parameters
     ----------
     source : str, Path or mapping
-        Name of a judge, which is searched for in judges/ and in configs/judges/; path of a YAML file; judge keys; name
-        of a backend; or name of a model with a known provider (`infer_judge_keys`).
+        Name of a judge, which is searched for in judges/ and in configs/judges/; path of a YAML file, which ends in
+        .yaml or .yml; judge keys; name of a backend; or name of a model with a known provider (`infer_judge_keys`).
     file : Path, optional
-        File that contains the mapping, for error messages.
+        File that contains the mapping, for error messages; ignored for other sources.
     from_code : bool, default False
-        Whether the mapping was passed from Python, which needs no permission to send an environment variable.
+        Whether the mapping was passed from Python, which needs no permission to send an environment variable; ignored
+        for other sources.
 
     Returns
     -------
     JudgeConfig
+        The config. Prices that it does not set are those of the table of prices, or None if the model is not in it.
 
     Raises
     ------
     ConfigError
-        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file cannot be read.
+        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file is missing or cannot be read.
         [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same name and
         the variable CI is set. The errors of `load_prompt`.
     """

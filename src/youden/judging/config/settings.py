@@ -193,7 +193,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Parameters
         ----------
         price_in, price_out : float
-            USD per million tokens of requests and of answers.
+            USD per million tokens of requests and of answers, which are not checked.
         source : str
             Description of the source of the prices.
         """

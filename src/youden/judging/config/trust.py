@@ -134,13 +134,15 @@ def is_loopback(host: str) -> bool:
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return the hosts that a judge sends environment variables to.
 
-    litellm finds the key of a provider and its host by itself; such a host is written `litellm/PROVIDER`. If the judge
-    has a custom address, litellm sends the key that it finds to this address.
+    A variable is sent to the host of each address. A host that only the library of the backend knows is written
+    `BACKEND/PROVIDER`, such as litellm/groq, with the provider from the model's name. A judge without a variable sends
+    none, except that litellm finds the key of a provider by itself and sends it to the judge's addresses.
 
     Parameters
     ----------
     backend, model : str, str or None
-        Backend and model of the judge.
+        Backend and model of the judge. The provider is the part of the model's name before the first slash, by default
+        openai.
     variable : str or None
         Environment variable that contains the API key; None if the judge names none.
     urls : iterable of str
@@ -149,7 +151,7 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     Returns
     -------
     tuple of KeyUse
-        Empty if the judge sends no environment variable.
+        Pairs of a variable and a host; empty if the judge sends no environment variable.
     """
     provider, slash, _ = (model or "").partition("/")
     if not slash:
@@ -284,8 +286,8 @@ def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None
     Raises
     ------
     ConfigError
-        [key-not-trusted]: if a variable may not be sent to its host. [trust-file]: if the user's file of allowed hosts
-        is invalid.
+        [key-not-trusted]: for the first variable that may not be sent to its host. [trust-file]: if the user's file of
+        allowed hosts is invalid.
     """
     for use in uses:
         if is_allowed(use):

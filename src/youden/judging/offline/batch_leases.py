@@ -105,7 +105,7 @@ class BatchLeases:
     def note(self, usd: float, keys: Sequence[str]) -> Job:
         """Record a new batch, acquire its lease, and return its record.
 
-        usd : largest possible cost of the batch
+        usd : largest possible cost of the batch in USD; NaN if unknown
         keys : request hashes, in the order of the file's lines
 
         Raises: JudgeError [lease-lost], before anything is recorded.

@@ -133,6 +133,7 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
     Returns
     -------
     Entry
+        The hash, a copy of the request as JSON, and the outcome.
     """
     if isinstance(outcome, Completion):
         outcome = replace(outcome, seconds=0.0)
@@ -156,7 +157,7 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     key : str
         Request hash.
     entry : Entry or None
-        None if the store has no outcome of the request.
+        The request with its stored outcome; None if the store has no outcome of it.
     """
     visited: set[str] = set()
     chunks = look_up(iter_keys(questions, plan), store, make_request=lambda row, _: questions.request(plan, row))
@@ -172,12 +173,12 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry by their hashes, and its answer by one that is parsed like it.
+    """Replace the texts of an entry by their SHA-256, and its answer by one that is parsed like it.
 
     Parameters
     ----------
     entry : Entry
-        The entry; one that is redacted already is returned as it is.
+        The entry, which stays unchanged; one that is redacted already is returned as it is.
     read : callable
         Function that parses an answer.
     labels : iterable of str
@@ -186,7 +187,9 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        With the SHA-256 of each text in place of the text, and the label alone as the answer.
+        With the hashes of all texts of the request, and of a refusal or the reason of a failure. The answer is the
+        first of these that `read` parses like the old one: its hash, a label, an unfinished reasoning, a label as JSON;
+        its hash if none is.
     """
     if entry.redacted:
         return entry

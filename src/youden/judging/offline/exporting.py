@@ -63,7 +63,7 @@ class RequestTable:
         Parameters
         ----------
         config : JudgeConfig
-            A judge that makes calls.
+            A judge that makes calls. For a jury, make one table per judge.
         plan : Plan
             The plan.
 
@@ -71,6 +71,11 @@ class RequestTable:
         -------
         RequestTable
             One row per distinct request.
+
+        Raises
+        ------
+        InputError
+            [plan-missing-text]: if the pool has no response for a trial.
         """
         questions = config.questions()
         hashes = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # one per trial
@@ -157,7 +162,7 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
     """Write requests to a Parquet file with the columns `request_hash` and `messages`.
 
-    path : file to write
+    path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
     manifest : content of `export.json`, which becomes the metadata of the file
     """
@@ -196,7 +201,7 @@ def export_requests(
     """Write the requests of a plan that have no answer in a store to files in a new folder.
 
     The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Memory grows by
-    about 100 bytes per trial.
+    about 100 bytes per trial. Requests that were rejected before, or exceed the context of the model, are left out.
 
     Parameters
     ----------
@@ -207,18 +212,19 @@ def export_requests(
     store : Store
         Store of the answers.
     folder : Path
-        New or empty folder.
+        New or empty folder; missing parents are created.
     format : {"jsonl", "parquet"}, default "jsonl"
         Format of the files.
     shards : int, default 1
-        Number of files per judge, of equal size; fewer if there are fewer requests.
+        Number of files of requests per judge, of equal size; fewer if there are fewer requests.
 
     Returns
     -------
     n_requests : int
         Number of requests written.
     files : tuple of Path
-        The files. If the store has all answers, nothing is written and there are none.
+        The files of requests; each folder also gets `export.json`, which describes them. If the store has all answers,
+        nothing is written and there are none.
 
     Raises
     ------

@@ -98,7 +98,9 @@ def import_answers(
 ) -> ImportCounts:
     """Import the answers in files into a store, if they answer requests of a plan.
 
-    Answers that the store already has are kept. The cost of new answers is booked as unknown.
+    Answers that the store already has are kept, and of several answers to one request the first. The cost of new
+    answers is booked as unknown. Rows that cannot be read, belong to other requests, or report a fatal error are only
+    counted.
 
     Parameters
     ----------
@@ -125,7 +127,8 @@ def import_answers(
         file cannot be read; the answers of the files before it are stored. [import-nothing]: if no row is a result.
         [import-other-plan]: if no row belongs to this plan.
     JudgeError
-        [import-rejected]: if the engine rejected the first `MAX_INITIAL_REJECTIONS` requests, or all of fewer requests.
+        [import-rejected]: if the engine rejected the first `MAX_INITIAL_REJECTIONS` requests, or all of fewer requests;
+        the rejections are not stored.
     """
     files = find_answer_files(paths)
     judges = list_calling_judges(config)

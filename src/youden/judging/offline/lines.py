@@ -53,7 +53,7 @@ def split_lines(lines: Iterable[RequestLine], *, max_requests: int, max_bytes: i
 
     lines : the lines, whose order is kept
     max_requests : maximum number of lines of a file
-    max_bytes : maximum size of a file; a longer line gets a separate file
+    max_bytes : maximum size of a file in bytes; a longer line gets a separate file
     """
     file_lines: list[RequestLine] = []
     n_bytes = 0

@@ -149,7 +149,9 @@ def is_replay_only() -> bool:
 def with_cassette(
     backend: Backend, *, address: str, description: str, judge: Mapping[str, Json] | None = None
 ) -> Backend:
-    """Wrap a backend in the active cassette.
+    """Wrap a backend in the active cassette, which answers the requests that it contains.
+
+    Other requests are sent and recorded, or refused, as the mode of the cassette says (`CassetteRecorder`).
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def with_cassette(
     description : str
         Name of the judge or model for messages.
     judge : mapping, optional
-        Config of the judge, which is recorded with its answers.
+        Config of the judge, which is recorded with its answers. Default: none, for a model that is not a judge.
 
     Returns
     -------

@@ -179,14 +179,17 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     Parameters
     ----------
     first, second : str
+        The texts.
     max_characters : int
-        Maximum number of characters of both texts together.
+        Maximum number of characters of both texts together, `MARK` included. A text that may have fewer characters than
+        `MARK` becomes `MARK` alone, even if that exceeds the maximum.
     policy : {"refuse", "middle", "end"}
         Part of a long text that is replaced by `MARK`; "refuse" returns the texts unchanged.
 
     Returns
     -------
     first, second : str
+        The truncated texts; texts that fit are unchanged.
 
     Examples
     --------
@@ -254,8 +257,11 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     Returns
     -------
     Reading
-        Missing if the completion does not clearly give one label: refused, truncated, unfinished_reasoning or unparsed.
-        An answer that consists of a label counts even if it was cut off after it.
+        The graded answer in [0, 1], the hard answer, 1 if the grade of the label reaches the prompt's `yes_threshold`,
+        else 0, and the reason if both are missing (NaN). They are missing if the completion does not clearly give one
+        label: refused, truncated, unfinished_reasoning or unparsed. With "logprobs", it is also unparsed if the
+        log-probabilities are missing or do not fit the label. An answer that consists of a label counts even if it was
+        cut off after it.
     """
     labels = tuple(prompt.labels)
     if decision == "json":

@@ -64,6 +64,7 @@ class Prompt:
         ----------
         first, second : str
             The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
+            Lone surrogates, which cannot be encoded, are replaced.
         hint : str, optional
             Text that is appended to the question.
 
@@ -87,7 +88,7 @@ class Prompt:
         Parameters
         ----------
         values : mapping of str to str
-            Texts for "first", "second" and "fence".
+            Texts for "first", "second" and "fence"; only those of placeholders in the template are needed.
         hint : str, optional
             Text that is appended to the question.
 
@@ -125,9 +126,10 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts that are encoded in UTF-8; see `make_fence`.
+    """Compute the fence of two texts that are encoded in UTF-8: 16 hexadecimal digits as bytes; see `make_fence`.
 
     n_first : number of characters of the first text
+    first, second : the texts
     """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
     fence = hasher.hexdigest()[:16].encode()
@@ -200,13 +202,15 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Returns
     -------
     Prompt
+        The prompt, with the SHA-256 of `text` as its digest.
 
     Raises
     ------
     ConfigError
         [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1],
-        if two labels are the same, or if all labels mean yes or all mean no; [prompt-placeholder] if {{first}} or
-        {{second}} does not occur exactly once, or if there is an unknown placeholder.
+        if a label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
+        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown
+        placeholder.
     """
     try:
         parts = split_front_matter(text)

@@ -62,7 +62,9 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial, with its texts truncated if necessary.
+        """Build the request for a trial, with its texts truncated if they exceed the context.
+
+        With the policy "refuse" of `truncate`, no text is changed.
 
         Parameters
         ----------
@@ -74,6 +76,7 @@ class Questions:
         Returns
         -------
         Request
+            Model, messages and parameters. It may exceed the context, see `fits`.
 
         Raises
         ------
@@ -103,8 +106,14 @@ class Questions:
         key : str
             The request hash under which the answer will be stored.
         plan : Plan
+            Plan with its pool.
         row : int
-            Row of the trial.
+            Position of the trial in the plan.
+
+        Returns
+        -------
+        Request
+            The result of `request`.
 
         Raises
         ------
@@ -124,13 +133,19 @@ class Questions:
         return request
 
     def request_for_texts(self, first: str, second: str, *, replicate: int = 0) -> Request:
-        """Build the request about two texts, truncated if necessary.
+        """Build the request about two texts, which are truncated as by `request`.
 
         Parameters
         ----------
         first, second : str
+            The texts, in the order in which the judge sees them.
         replicate : int, default 0
             Number of the replicate, for a trial that is sent several times.
+
+        Returns
+        -------
+        Request
+            Model, messages and parameters. Its hash differs for each replicate.
         """
         if self.max_text_characters is not None:
             first, second = truncate_texts(first, second, max_characters=self.max_text_characters, policy=self.truncate)
@@ -283,7 +298,9 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     Parameters
     ----------
     questions : Questions
+        Prompt, model and parameters of the judge.
     plan : Plan
+        Plan with its pool.
     start : int, default 0
         Row of the first trial.
 

@@ -89,8 +89,10 @@ class CircuitBreaker:
         Parameters
         ----------
         attempts : Attempts
-            The attempts of the call; `suspect` is set if the failure belongs to an outage.
+            The attempts of the call, changed in place: `suspect` is set if the failure belongs to an outage. If the
+            circuit opens, this also holds for the calls whose failures led to it, and their `n_failed` becomes 0.
         error : CallError
+            The failure; only one without a usable reply of the server can belong to an outage.
 
         Returns
         -------

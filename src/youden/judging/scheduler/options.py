@@ -65,6 +65,8 @@ def make_batch_options(
 ) -> Batching | None:
     """Make the options of batches.
 
+    All other parameters are for the mode "batch", but `poll` is checked in any case.
+
     Parameters
     ----------
     mode : {"calls", "batch"}
@@ -72,7 +74,7 @@ def make_batch_options(
     poll : float, default 30
         Seconds between two requests for the status of batches.
     on_status : callable, optional
-        Called with a line of text for each change.
+        Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
         Where `batch_provider: folder` writes its files.
 
@@ -126,8 +128,10 @@ class JudgingOptions:
         Cost account of the payments in the store; None to record none.
     stored_only : bool
         Whether nothing is sent; the run then ends if the store does not contain all answers.
+    read_only : bool
+        With `stored_only`: whether the store is opened for reading and not changed.
     allows_pending : bool
-        With `stored_only`: whether trials without a stored outcome are pending instead. The store is not changed.
+        With `stored_only`: whether trials without a stored outcome are pending instead.
     team : WorkerGroup or None
         The other processes that work on the run; None if there are none.
     keys : callable
@@ -143,6 +147,7 @@ class JudgingOptions:
     grace: float = 8.0
     account: str | None = None
     stored_only: bool = False
+    read_only: bool = False
     allows_pending: bool = False
     team: WorkerGroup | None = None
     keys: KeySource = iter_keys

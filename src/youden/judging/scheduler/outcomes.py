@@ -58,7 +58,7 @@ class Work(Protocol):
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
-            Cost of all attempts of the call.
+            Cost of all attempts of the call in USD; NaN if unknown.
         stored : bool
             Whether the outcome was in the store already.
 
@@ -97,14 +97,16 @@ class Outcomes:
     _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
     def record_cost(self, key: str, usd: float, completion: Completion | None = None) -> None:
-        """Book the cost of an attempt; call this before its outcome is recorded, so that both are written together.
+        """Book the cost of an attempt to `account`; without an account, this has no effect.
+
+        Call it before the outcome of the attempt is recorded, so that both are written together.
 
         Parameters
         ----------
         key : str
             Request hash of the call.
         usd : float
-            Cost of the attempt.
+            Cost of the attempt in USD; NaN if unknown. An attempt that failed and cost nothing is not booked.
         completion : Completion, optional
             The reply, with its token counts and duration; None if the attempt failed.
         """
@@ -112,7 +114,14 @@ class Outcomes:
             self.store.pay(self.account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
-        """End a call with an answer. The run ends if the first answers lack log-probabilities that the judge needs."""
+        """End a call with an answer: store and report it, and store earlier failures that waited for a first answer.
+
+        The run has to end if the first answers lack log-probabilities that the judge needs. This sets `stop` and raises
+        nothing.
+
+        call : the call, whose cost `usd` is reported
+        completion : the reply, also one that cannot be parsed
+        """
         if self._lacks_logprobs(completion):
             self.stop.record_failure(self._make_logprobs_error, n_requests=len(self.work))
         else:
@@ -129,9 +138,12 @@ class Outcomes:
         Parameters
         ----------
         call : Call
+            The call.
         error : CallError
+            Why the attempt failed. A fatal error ends the run: `stop` is set, and nothing is stored.
         may_retry : bool
-            Whether another attempt is allowed.
+            Whether another attempt is allowed. If not, the call ends with a failure, which is stored once a call was
+            answered, or at the end of the run.
 
         Returns
         -------

@@ -81,7 +81,7 @@ class ProgressLog:
         self.write_event("stop")
 
     def advance(self, n: int, *, missing: str = "answered", usd: float = 0.0, stored: bool = False) -> None:
-        """Report that trials are done.
+        """Report to the progress display, if there is one, that trials are done; nothing is logged.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class ProgressLog:
         missing : str, default "answered"
             Why these trials have no answer; "answered" if they have one.
         usd : float, default 0
-            Cost of the call.
+            Cost of the call in USD.
         stored : bool, default False
             Whether the outcome was in the store already.
         """
@@ -120,17 +120,18 @@ class ProgressLog:
         self.write_event(event, message=text)
 
     def record_answer(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
-        """Log a call that was answered.
+        """Write a line about a call that was answered to the log file, if there is one.
 
         Parameters
         ----------
         key : str
             Request hash of the call.
         completion : Completion
+            The reply, of which duration, tokens and model are logged, but no text.
         outcome : str
             "answered", or the reason why the answer is missing.
         usd : float
-            Cost of all attempts of the call.
+            Cost of all attempts of the call in USD.
         """
         self.write_event(
             "call",

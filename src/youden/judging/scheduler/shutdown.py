@@ -41,6 +41,8 @@ SIGNAL_CHECK_SECONDS = 0.2
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
     """Wait for a task. If the waiting is cancelled, call `stop`, give the task `grace` seconds to end, then cancel it.
 
+    The task is cancelled a little earlier, by up to a second or a quarter of `grace`, so that answers can be written.
+
     Raises: whatever the task raises; CancelledError if the waiting was cancelled, after the task has ended.
     """
     try:
@@ -233,6 +235,8 @@ class StopReason:
     def record_failure(self, make_error: Callable[[], YoudenError], *, n_requests: int) -> None:
         """Record that a request failed and is not sent again; end the run if none of the first 3 requests was answered.
 
+        The run ends by `stop(make_error)`; this method raises nothing.
+
         Parameters
         ----------
         make_error : callable
@@ -334,11 +338,12 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
 
 
 def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:
-    """Build the error for a cap that does not allow the next call.
+    """Build the error [budget] for a cap that does not allow the next call.
 
     Parameters
     ----------
     budget : Budget
+        Budget with its cap and what was spent.
     n_done, n : int
         Number of trials that are done, and of all trials.
     what : str, default "trials"
@@ -379,14 +384,14 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
 def make_too_many_missing_error(
     n_missing: int, n: int, *, reasons: str, max_missing: float, what: str = "trials"
 ) -> TooManyMissingError:
-    """Build the error for a run in which too many answers are missing.
+    """Build the error [too-many-missing] for a run in which too many answers are missing.
 
     Parameters
     ----------
     n_missing, n : int
         Number of trials without an answer, and of all trials.
     reasons : str
-        Why answers are missing, for display.
+        Why answers are missing, for display; empty if unknown.
     max_missing : float
         Largest fraction of trials without an answer, in [0, 1].
     what : str, default "trials"

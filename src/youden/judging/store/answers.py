@@ -270,6 +270,8 @@ class Store:
     def add(self, key: str, outcome: Completion | Failure, *, again: bool = False, waits: bool = True) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
+        A stored answer is kept, unless `again` is true; an answer replaces a stored failure.
+
         Parameters
         ----------
         key : str
@@ -297,6 +299,8 @@ class Store:
 
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
         """Write many outcomes of another engine in one transaction, after everything that was added before.
+
+        An answer that is stored already is kept, but booked again: pass only new ones.
 
         Parameters
         ----------

@@ -131,7 +131,7 @@ class PendingWrites:
         return not (self.answers or self.failures or self.payments or self.settled)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Add a payment of an account to those for the same request.
+        """Add a payment of an account to those for the same request, in memory.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class StorageBackend(Protocol):
         seconds : float
             Duration of the leases.
         gone : collection of str
-            Names of holders whose leases have expired and may be taken over.
+            Names of holders whose leases may be taken over, because they have expired; this is not checked again.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class StorageBackend(Protocol):
         """Return the holders of leases and the latest expiry time of each, which changes whenever the holder renews."""
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        """Renew all leases of a holder.
+        """Renew all leases of a holder, also expired ones that no other holder has acquired.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class StorageBackend(Protocol):
         owner : str
             Name of the holder.
         keys : collection of str or None
-            Keys to release; None for all.
+            Keys to release; None for all. Keys that the holder has no lease on are ignored.
         """
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
@@ -352,11 +352,12 @@ class StorageBackend(Protocol):
         Returns
         -------
         list of tuple
-            Values in the order of the table's columns; rows in the order of their primary key.
+            Values in the order of the table's columns; rows in the order of their primary key. Empty after the last
+            row.
         """
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
-        """Insert the rows whose primary key is new.
+        """Insert the rows whose primary key is new; existing rows stay unchanged.
 
         Parameters
         ----------
@@ -379,7 +380,8 @@ class StorageBackend(Protocol):
         number : str
             Primary key of the row.
         file, batch : str or None
-            Ids of the file and of the batch; None if the provider has not assigned them yet.
+            Ids of the file and of the batch; None if the provider has not assigned them yet. Both columns are
+            overwritten.
 
         Returns
         -------

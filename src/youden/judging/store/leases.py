@@ -1,4 +1,4 @@
-"""Lease requests to one process, so that no answer is paid for twice, and record the batches that a provider works on.
+"""Lease requests to one process, so that no stored answer is paid for twice, and record the batches of a provider.
 
 A lease is a row with a holder and an expiry time, acquired before the request is sent. It ends when its outcome is
 written or the holder releases it. A process may take over the leases of another holder whose expiry time has not

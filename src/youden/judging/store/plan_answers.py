@@ -79,7 +79,7 @@ class Call:
         Returns
         -------
         Completion, Failure or None
-            None if the request has to be sent.
+            None if the request has to be sent; a transient failure is never final.
         """
         outcome = self.cached
         if outcome is None:
@@ -110,7 +110,8 @@ def look_up(
     Yields
     ------
     list of Call
-        The distinct requests of a chunk, in the order of the trials.
+        The distinct requests of a chunk, in the order of the trials. A request that is in several chunks is yielded in
+        each of them.
     """
     remaining = iter(keys)
     while chunk := list(islice(remaining, size)):
@@ -159,7 +160,8 @@ class Costs:
         Returns
         -------
         Costs
-            The booked costs. Its `is_new` is that of `self`.
+            The booked costs, those of a request in its first trial, and 0 for a request without a payment. Its `is_new`
+            is that of `self`.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new
@@ -219,14 +221,14 @@ class PlanAnswers:
     def put(
         self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
     ) -> None:
-        """Set the answers of trials.
+        """Set the answers of trials, without counting them in `served`.
 
         Parameters
         ----------
         rows, keys : sequence of int, of str
             Positions of the trials in the plan, and their request hashes.
         readings : sequence of (Reading, Completion or None)
-            The parsed answer of each trial, and the completion that it was parsed from.
+            The parsed answer of each trial, and the completion that it was parsed from; None for a failure.
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]
@@ -310,6 +312,9 @@ def read_answers(
     not_stored: MissingReason = "not_asked",
 ) -> PlanAnswers:
     """Read the answers to all trials of a plan from a store and parse them.
+
+    A trial with a stored failure is missing as "failed", and one that does not fit the context of the model as
+    "not_asked".
 
     Parameters
     ----------

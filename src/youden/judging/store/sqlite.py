@@ -100,6 +100,8 @@ class SqliteBackend(SqlBackend):
                 self._connection.create_function("seconds_now", 0, time.time)
                 _RETRY_WHILE_LOCKED(_prepare, self._connection, path, read_only=read_only)
                 self._file = os.stat(path)
+                (journal_mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
+                self._has_log = journal_mode == "wal"
         except BaseException:
             self._connection.close()
             raise
@@ -129,7 +131,7 @@ class SqliteBackend(SqlBackend):
                     "again.",
                     slug="store-deleted",
                 )
-            if access == "lease":
+            if access == "lease" and self._has_log:
                 with self._without_sync():
                     return self._run_transaction(session, work)
             return self._run_transaction(session, work)
@@ -147,7 +149,10 @@ class SqliteBackend(SqlBackend):
 
     @contextmanager
     def _without_sync(self) -> Iterator[None]:
-        """Commit without waiting for the disk: half of the CPU time of a commit is spent in the system call."""
+        """Commit without waiting for the disk: half of the CPU time of a commit is spent in the system call.
+
+        Only with a write-ahead log: without it, a power cut could damage the database.
+        """
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
             yield

@@ -217,7 +217,11 @@ class SqlBackend:
         return self._do("read", lambda db: _select_members(db, run))
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
-        """Read the workers of a run, let `change` replace them, and store and return the new ones."""
+        """Read the workers of a run, let `change` replace them, and store and return the new ones.
+
+        `change` gets the time of the database and the workers, none for a new run. It may be called again if the
+        connection is lost.
+        """
 
         def replace_members(db: Session) -> Sequence[Member]:
             self._lock_name(db, run)
@@ -229,7 +233,10 @@ class SqlBackend:
         return self._do("transaction", replace_members)
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        """Read the next `n` rows of a table in the order of its primary key, after the row `after`."""
+        """Return the next `n` rows of a table in the order of its primary key, after the row `after`.
+
+        The first rows are returned if `after` is None, and an empty list if there are no more.
+        """
         key_columns = primary_key(table)
         n_key_columns = key_columns.count(",") + 1
         last_key = () if after is None else after[:n_key_columns]

@@ -277,8 +277,11 @@ def is_in_progress(store: Store, run: str) -> bool:
     Returns
     -------
     bool
-        False once the last process has ended; on another machine, `LEASE_SECONDS` after its last heartbeat.
+        False once the last process has ended; on another machine, `LEASE_SECONDS` after its last heartbeat. False if
+        the storage backend of another package lacks `read_members`, which earlier versions did not require.
     """
+    if not hasattr(store.backend, "read_members"):
+        return False
     now, members = store.backend.read_members(run)
     return any(_is_alive(member, now=now) for member in members)
 

@@ -31,8 +31,9 @@ from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.plan import PlanSize, make_plan
 from youden.stats.forecast import find_min_blocks
 from youden.stats.reference_data import mean_prior_components
+from youden.text.words import has_unspaced_script
 from youden.types import Finding, Pool
-from youden.types.pool import Positions, or_none
+from youden.types.pool import Floats, Positions, or_none
 
 MAX_DENSE_CALLS_TO_DRAW = 400_000
 """Number of dense calls above which plans are not drawn, and their cost is estimated."""
@@ -232,20 +233,34 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     findings += languages.findings
     costs, cost_notes = estimate_costs(pool, length, designs)
 
-    n_words = sample.n_words[: len(sample)]
-    agent_words = {}
-    for k, agent in enumerate(pool.agents):
-        n_agent_words = n_words[sample.agent_of == k]
-        agent_words[agent.id] = float(n_agent_words.mean()) if len(n_agent_words) else None
+    n_words = _count_words(sample)
+    agent_words = {agent.id: _mean_words(n_words[sample.agent_of == k]) for k, agent in enumerate(pool.agents)}
     return PoolCheck(
         name=pool.name,
-        counts=_count_responses(pool, length, mean_words=float(n_words.mean()) if len(n_words) else None),
+        counts=_count_responses(pool, length, mean_words=_mean_words(n_words)),
         agent_words=agent_words,
         languages=languages.languages,
         findings=tuple(findings),
         costs=costs,
         notes=(*notes, *cost_notes),
     )
+
+
+def _count_words(sample: SampledTexts) -> Floats:
+    """Count the words of each response, float (n_texts,); NaN if it contains a script that is written without spaces."""
+    n_words = sample.n_words[: len(sample)].astype(np.float64)
+    responses = sample.pool.texts[sample.agent_of, sample.items[sample.item_of]]
+    has_unspaced = np.fromiter(map(has_unspaced_script, responses), dtype=np.bool_, count=len(responses))
+    n_words[has_unspaced] = np.nan
+    return n_words
+
+
+def _mean_words(n_words: Floats) -> float | None:
+    """Return the mean number of words of the responses whose words were counted; None if these are not most responses."""
+    is_counted = ~np.isnan(n_words)
+    if 2 * is_counted.sum() <= len(n_words):
+        return None
+    return float(n_words[is_counted].mean())
 
 
 def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:

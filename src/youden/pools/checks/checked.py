@@ -39,7 +39,8 @@ class Counts:
     shortest, median, longest, total : int
         Length of responses in characters.
     mean_words : float or None
-        Mean number of words of the responses to the sampled items; None without responses.
+        Mean number of words of the responses to the sampled items; None without responses, or if most of them contain
+        a script that is written without spaces, such as Chinese or Japanese.
     """
 
     n_agents: int
@@ -88,7 +89,7 @@ class PoolCheck:
     counts : Counts
         Sizes of the pool.
     agent_words : dict
-        Id of an agent → mean number of words in its responses to the sampled items; None without responses.
+        Id of an agent → mean number of words in its responses to the sampled items; None as for `Counts.mean_words`.
     languages : dict
         Code of a language (ISO 639-1) → number of agents that mostly respond in it.
     findings : tuple of Finding
@@ -121,6 +122,26 @@ def format_names(names: tuple[str, ...], *, limit: int = 5) -> str:
     """
     listing = ", ".join(f"'{name}'" for name in names[:limit])
     return listing if len(names) <= limit else f"{listing} and {len(names) - limit:,} more"
+
+
+def format_subject(names: tuple[str, ...], singular: str, plural: str, *, limit: int = 5) -> str:
+    """Format names as the subject of a sentence, followed by the verb in the singular or the plural.
+
+    >>> format_subject(("a",), "copies", "copy")
+    "'a' copies"
+    """
+    verb = singular if len(names) == 1 else plural
+    return f"{format_names(names, limit=limit)} {verb}"
+
+
+def format_min_share(share: float, *, n_agents: int) -> str:
+    """Format a share that each of some agents reaches, and that one of them has exactly.
+
+    >>> format_min_share(0.6, n_agents=1), format_min_share(0.6, n_agents=2), format_min_share(0.999, n_agents=2)
+    ('60%', '60% or more', '100%')
+    """
+    text = f"{share:.0%}"
+    return text if n_agents == 1 or text == "100%" else f"{text} or more"
 
 
 Index = NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 import regex
 from scipy.sparse import csr_array
 
-from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.checked import SampledTexts, format_min_share, format_names, format_subject
 from youden.text.sentences import format_count
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
 from youden.types import Finding, Pool
@@ -79,14 +79,12 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
     """
     ids = tuple(sample.pool.agents[k].id for k in agents)
     min_share = float(medians.min())
-    if len(ids) == 1:
-        verb, their, share = "copies its", "its", f"{min_share:.0%}"
-    else:
-        verb, their = "copy their", "their"
-        share = f"{min_share:.0%}" if min_share >= 1 else f"{min_share:.0%} or more"
+    their = "its" if len(ids) == 1 else "their"
+    subject = format_subject(ids, "copies its", "copy their", limit=20)
+    share = format_min_share(min_share, n_agents=len(ids))
     return Finding(
         "source-copying",
-        f"{format_names(ids, limit=20)} {verb} source: {evidence.format(their=their, share=share)}.",
+        f"{subject} source: {evidence.format(their=their, share=share)}.",
         "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
         "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
         "have in common.",
@@ -388,8 +386,8 @@ def find_text_reuse(
         max_contained = float(contained[concatenating].max())
         yield Finding(
             "concatenation",
-            f"{format_names(ids, limit=20)} concatenate responses of other agents: a response contains up to {max_contained:.1f} "
-            "complete responses of others.",
+            f"{format_subject(ids, 'concatenates', 'concatenate', limit=20)} responses of other agents: a response contains "
+            f"up to {max_contained:.1f} complete responses of others.",
             "Such a response agrees with every agent that it contains, so it ranks at the top although it adds nothing.",
             "Remove these agents, unless you want to rank an ensemble of the others.",
             agents=ids,
@@ -401,10 +399,11 @@ def find_text_reuse(
     if share_by_agent:
         ids = tuple(agents[k].id for k in sorted(share_by_agent))
         min_share = min(share_by_agent.values())
+        share = format_min_share(min_share, n_agents=len(ids))
         yield Finding(
             "borrowed-answers",
-            f"{format_names(ids, limit=20)} reuse responses of other agents: {min_share:.0%} or more of the median response, in "
-            "runs of five words or in words, occurs in other responses to the item.",
+            f"{format_subject(ids, 'reuses', 'reuse', limit=20)} responses of other agents: {share} of the words, or of the "
+            "sequences of five words, of the median response occur in other responses to the item.",
             "An agent that repeats others agrees with them by construction, and ranks higher than its own ability.",
             "Check where the responses come from, and remove copies.",
             agents=ids,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.pools.checks.checked import format_names
+from youden.pools.checks.checked import format_names, format_subject
 from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
 from youden.protocol.self_trials import needs_self_trials
@@ -80,7 +80,7 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
         return
     yield Finding(
         "pool-small",
-        f"The pool is too small: got {pool.n_agents} agents and {pool.n_items} items.",
+        f"The pool is too small: got {format_count(pool.n_agents, 'agent')} and {format_count(pool.n_items, 'item')}.",
         "No ranking is possible: a ranking needs 3 agents and 2 items.",
         "Add agents or items.",
     )
@@ -209,8 +209,8 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
         ids = tuple(pool.agents[k].id for k in very_long)
         yield Finding(
             "very-long",
-            f"{format_names(ids)} write very long responses: in the median up to {median_ratios[very_long].max():.1f} times as "
-            "long as the usual response to the item.",
+            f"{format_subject(ids, 'writes', 'write')} very long responses: in the median up to "
+            f"{median_ratios[very_long].max():.1f} times as long as the usual response to the item.",
             "A long response shares words with more of the others, so judges that prefer length rank it higher.",
             "Read a few of the responses to find padding, and check how ranks depend on length before relying on them.",
             agents=ids,
@@ -220,8 +220,8 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
         ids = tuple(pool.agents[k].id for k in very_short)
         yield Finding(
             "very-short",
-            f"{format_names(ids)} write very short responses: in the median only {median_ratios[very_short].min():.1%} as long "
-            "as the usual response to the item.",
+            f"{format_subject(ids, 'writes', 'write')} very short responses: in the median only "
+            f"{median_ratios[very_short].min():.1%} as long as the usual response to the item.",
             "There is almost nothing to compare, so such an agent ranks low.",
             "Check whether the import cut its responses.",
             agents=ids,

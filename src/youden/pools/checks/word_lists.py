@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.checked import SampledTexts, format_min_share, format_subject
 from youden.types import Finding
 from youden.types.pool import Floats
 
@@ -65,8 +65,8 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
         share = float(function_shares[keyword_agents].max())
         yield Finding(
             "keywords",
-            f"{format_names(ids, limit=20)} list keywords: {share:.0%} of the words in the median response are function words, "
-            f"such as 'the' or 'of'; the median agent has {median:.0%}.",
+            f"{format_subject(ids, 'lists', 'list', limit=20)} keywords: {share:.0%} of the words in the median response are "
+            f"function words, such as 'the' or 'of'; the median agent has {median:.0%}.",
             "A list of an item's typical words agrees with every response that uses them, but contains no statement.",
             "Read a few of the responses, and remove the agent if it was to respond in sentences.",
             agents=ids,
@@ -79,8 +79,8 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
         share = float(listed_shares[listing_agents].min())
         yield Finding(
             "prompt-words",
-            f"{format_names(ids, limit=20)} list words of the prompt: the median response contains {share:.0%} or more of its "
-            "rare words in one sequence.",
+            f"{format_subject(ids, 'lists', 'list', limit=20)} words of the prompt: the median response contains "
+            f"{format_min_share(share, n_agents=len(ids))} of the prompt's rare words in one sequence.",
             "Rare words of the prompt occur in every response that keeps to it, so such a list agrees with all of them.",
             "Read a few of the responses, and remove the agent if the list was added to influence the judge.",
             agents=ids,

@@ -328,7 +328,7 @@ def _parse_file(path: Path) -> _AgentsYaml:
     except ValidationError as error:
         raise _file_error(
             path,
-            f"{_format_agent(error, data)}{format_validation_error(error, subject='the file')}. Set another value.",
+            f"{_format_agent(error, data)}{format_validation_error(error, subject='the file')}. Add or correct this key.",
         ) from None
 
 

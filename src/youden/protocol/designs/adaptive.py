@@ -167,7 +167,19 @@ class Adaptive(TrialDesign):
         return DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the pilot, the cyclic blocks before the first round.
+        """Draw the pilot, the cyclic blocks before the first round; `n_paired` is the budget of all rounds.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+            Paired trials of the pilot, a note, and the rounds, of which only the pilot is drawn.
 
         Raises
         ------
@@ -253,7 +265,8 @@ class Adaptive(TrialDesign):
         Returns
         -------
         NextRound
-            Without trials if the rounds or the budget are spent.
+            Trials, contenders and the reason to stop. It has no trials and the reason "budget" if the rounds or the
+            budget are spent.
         """
         next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)

@@ -50,7 +50,7 @@ class Comparisons(NamedTuple):
         return np.asarray((self.contender != self.partner) & has_cells)
 
     def to_trials(self, mask: Bools, *, block: Positions) -> Trials:
-        """Make trials that measure the contenders from the comparisons in `mask`, bool (n_comparisons,).
+        """Make paired trials of the comparisons in `mask`, bool (n_comparisons,), which measure only the contenders.
 
         block : int array (n_comparisons,), block number of each comparison in the plan.
         """
@@ -86,7 +86,9 @@ class BlockSequence(NamedTuple):
         return cls(items, partners, rng.random(n_items * n_agents) < 0.5)
 
     def compare(self, number: Positions, contenders: Positions) -> Comparisons:
-        """Compare each contender with the partner of each block.
+        """Compare each contender with the partner of each block, block after block.
+
+        A contender that is the partner is compared with itself; `are_eligible` excludes this comparison.
 
         number : int array (n_blocks,), positions of the blocks in the sequence; contenders : int array (n_contenders,).
         """

@@ -124,7 +124,9 @@ class CellDesign(TrialDesign, ABC):
         Raises
         ------
         PlanError
-            [d-core]: if an agent or item has too few cells; [not-connected]: if the cells form several components.
+            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has too few eligible
+            cells or, without `repair`, too few chosen ones; [not-connected]: if even all eligible cells or, without
+            `repair`, the chosen ones form several components.
         """
         key, threshold = self._draw_thresholds(eligible, rng)
         fraction = self.get_fraction(eligible)
@@ -133,16 +135,27 @@ class CellDesign(TrialDesign, ABC):
         return self._repair_or_check(eligible, key, threshold < fraction)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Choose cells, and draw comparisons of each with other agents on its item (its partners).
+        """Choose cells, and draw comparisons of each with other agents on its item (its partners), at most `n_paired`.
 
         If there is no budget, or if the options set a sampling fraction, `choose` chooses the cells. Otherwise, as many
         cells are chosen as fit the budget.
 
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+            Paired trials, and notes for readers of the plan.
+
         Raises
         ------
         PlanError
-            [d-core]: if an agent or item has too few cells; [not-connected]: if the cells form several components;
-            [budget-cells]: if the comparisons exceed the budget.
+            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget.
         """
         if self.n_paired is None or self.get_fraction(eligible) is not None:
             n_partners = self.partners
@@ -176,7 +189,8 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         tuple of str
-            A note if the budget is too small for comparisons with all partners; else empty.
+            A note if the budget is too small for comparisons with all partners; else empty. It is also empty if the
+            option `partners` is set, or `pairs` is "unordered".
         """
         if self.partners is not None or self.pairs != "ordered":
             return ()
@@ -271,6 +285,9 @@ class _LineDesign(CellDesign):
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
         """Compute the threshold of each cell: its rank by `key` among the eligible cells of its line, as a fraction.
+
+        Ranks begin at 0. If the options set no sampling fraction, a random offset below 1 is added to all ranks of a
+        line.
 
         A line has the cells of one agent (axis 1) or of one item (axis 0). `eligible`, bool, `key`, float, and the
         result, float, are arrays (n_agents, n_items). Other cells get inf.
@@ -467,7 +484,11 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if `c` requests more cells than there are."""
+        """Return the notes of the base class, and another one if `c` requests more cells than there are.
+
+        `eligible` : bool array (n_agents, n_items), cells that may be compared. `trials`: the drawn trials, at least
+        one.
+        """
         notes = super().get_notes(eligible, trials)
         n_requested = 0 if self.c is None else _count_requested_cells(self.c, eligible)
         n_eligible = int(eligible.sum())

@@ -74,7 +74,19 @@ class Cyclic(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw as many blocks as fit the budget.
+        """Draw as many blocks as fit the budget, `n_paired`.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+            Paired trials with their block numbers, in the order of the blocks.
 
         Raises
         ------
@@ -117,6 +129,8 @@ class Cyclic(TrialDesign):
         Yields
         ------
         Trials
+            Paired trials of one block, in which each agent that is eligible on its item appears once first and once
+            second.
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
@@ -144,12 +158,12 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
     rng : numpy.random.Generator
         Source of all random numbers.
     pairs : {"ordered", "unordered"}, default "ordered"
-        Whether pairs may be judged in both orders.
+        Whether pairs may be judged in both orders on one item.
 
     Yields
     ------
     Trials
-        Trials of one block, which contains all agents that are eligible on its item.
+        Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
 
     Raises
     ------
@@ -281,10 +295,22 @@ class Dense(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs, sorted by item, then by first agent, then by second agent.
 
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+            Paired trials without blocks; none if no item has two eligible agents.
+
         Raises
         ------
         PlanError
-            [budget-dense]: if the number of pairs exceeds the budget.
+            [budget-dense]: if the number of pairs exceeds the budget, `n_paired`.
         """
         n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n_pairs > self.n_paired:

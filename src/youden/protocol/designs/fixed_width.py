@@ -70,6 +70,18 @@ class FixedWidth(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the first round, of about .05/half_width² blocks; later rounds depend on its answers.
 
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+            Paired trials of at least 12 blocks, or as many as budget and pool allow, a note, and the rounds.
+
         Raises
         ------
         PlanError

@@ -238,7 +238,8 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
     Raises
     ------
     StarvedError
-        If an item or agent has fewer than d cells, for the one with the fewest cells; items are checked first.
+        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
+        first.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
@@ -317,7 +318,10 @@ def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, d: int) ->
 
 
 def check_connected(cells: Bools) -> None:
-    """Raise PlanError [not-connected] if the cells, bool array (n_agents, n_items), form several components."""
+    """Raise PlanError [not-connected] if the cells, bool array (n_agents, n_items), form several components.
+
+    The message suggests `repair`, an option of cell designs.
+    """
     if find_graph_components(cells)[0].max() > 0:
         raise _not_connected_error("Set repair: true, or set options that choose more cells.")
 

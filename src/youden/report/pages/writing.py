@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
+from youden.pipeline.fitted_run import check_fit
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
 from youden.report.data.comparison import Comparison
@@ -411,8 +412,9 @@ def read_markdown(folder: RunFolder) -> str:
 
 
 def read_ranking_csv(folder: RunFolder) -> str:
-    """Read ranking.csv of a run as text with "\\n" line ends; RunFolderError if it is missing or damaged."""
+    """Read ranking.csv of a run as text with "\\n" line ends; RunFolderError if it is missing, damaged or stale."""
     folder.read_ranking()
+    check_fit(folder)
     return folder.file("ranking.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
 
 

@@ -403,7 +403,9 @@ class _Saturated:
     def line_search(self, effects: Effects, step: Effects) -> float:
         """Find the multiple of a step, in (0, 1], at which the objective stops falling along it.
 
-        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing.
+        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing. The
+        result is 1 if it does not change sign before the end of the step, or if the objective does not fall at its
+        beginning.
         """
         equations = self._equations
         end = Effects(effects.x + step.x, effects.y + step.y)

@@ -332,7 +332,8 @@ def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> 
     Returns
     -------
     float
-        R², at most 1; NaN if all values are equal.
+        R², at most 1, and below 0 if the residuals are larger than the deviations from the mean; NaN if all values are
+        equal.
     """
     if np.ptp(value) == 0:
         return float("nan")

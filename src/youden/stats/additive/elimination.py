@@ -124,7 +124,7 @@ class Equations:
         Parameters
         ----------
         effects : Effects
-            Where to compute the gradient.
+            Effects x of rows and y of columns at which to compute the gradient.
         r, c : float array (n_rows,), (n_columns,)
             Totals of weight × score.
 
@@ -156,7 +156,7 @@ class Equations:
         Returns
         -------
         float
-            The residual; 0 for an exact solution.
+            The residual; 0 for an exact solution, and NaN if an effect is NaN.
         """
         g_x, g_y = self.gradient(effects, r, c)
         off_gauge = self.row_gauge @ effects.x + self.column_gauge @ effects.y
@@ -215,14 +215,15 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
     Returns
     -------
     effects : Effects
-        Effects of rows and columns.
+        Effects of rows and columns. If the conjugate gradients do not converge in `MAX_CG_ITERATIONS` iterations, these
+        are the last ones, without an error: check them with `equations.kkt`.
     n_iterations : int
         Number of iterations of the conjugate gradients, 0 for Cholesky.
 
     Raises
     ------
     StatisticsError
-        [additive-singular]: if the system is numerically singular.
+        [additive-singular]: if the system is numerically singular; by Cholesky only.
 
     Notes
     -----

@@ -63,7 +63,8 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     -------
     CentredCovariance
         Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for one that a single
-        cell links to the others, for an agent alone, and for two agents of different components.
+        cell links to the others, for an agent alone, and for two agents of different components; all are NaN if nothing
+        can be estimated.
 
     Notes
     -----
@@ -113,7 +114,9 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One for each component with two agents that stay linked if any single cell is removed.
+        One for each component with two agents that stay linked if any single cell is removed: the positions of its
+        largest set of such agents, and arrays (n_linked, n_items) of the influence of each item on their abilities, and
+        of its share in their weights.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)

@@ -123,9 +123,10 @@ def cells_from_arrays(
     Raises
     ------
     StatisticsError
-        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is not an integer
-        or out of range; [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there
-        are none; [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative.
+        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is not an
+        integer or out of range; [scores-numeric]: if scores are no numbers; [scores-infinite]: if one is infinite or
+        NaN; [scores-empty]: if there is no cell of positive weight; [weights-numeric]: if weights are no numbers;
+        [weights-negative]: if one is negative, infinite or NaN.
     """
     agents, items = np.asarray(agent), np.asarray(item)
     scores = as_reals(score, noun="scores")

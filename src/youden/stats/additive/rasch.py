@@ -195,7 +195,7 @@ class _Cells:
         Returns
         -------
         Solution
-            Abilities and difficulties on the scale of the link.
+            Abilities and difficulties on the scale of the link. Its `status` says whether the fit converged.
         """
         n_agents, n_items = self.shape
         return solve_additive(

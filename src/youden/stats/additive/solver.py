@@ -111,7 +111,8 @@ def solve_additive(
     Returns
     -------
     Solution
-        Abilities, difficulties and diagnostics.
+        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. A fit that did not
+        converge, or cells that do not connect all agents, raise no error: see its `status` and `message`.
 
     Raises
     ------
@@ -148,7 +149,8 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     Returns
     -------
     Solution
-        Abilities, difficulties and diagnostics.
+        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. A fit that did not
+        converge, or cells that do not connect all agents, raise no error: see its `status` and `message`.
 
     Raises
     ------

@@ -72,8 +72,8 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Returns
     -------
     TrialFit or None
-        The fit; None if fewer than 3 agents have trials, fewer than 2 are on 2 items, or the trials do not link
-        all agents.
+        Abilities with mean 0, NaN for an agent without a trial, and their covariance. None if fewer than 3 agents have
+        trials, fewer than 2 are on 2 items, or the trials do not link all agents.
 
     Notes
     -----
@@ -297,9 +297,11 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly.
+        """Add the residuals of a chunk, except those of trials that are fitted exactly, in place.
 
-        is_free : bool (n_trials,), False for trials that are fitted exactly.
+        residual : float (n_trials,), residuals of the trials of `chunk`
+        is_free : bool (n_trials,), False for trials that are fitted exactly
+        n_agents : number of agents
         """
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
@@ -333,7 +335,7 @@ class _ResidualComponents:
         -------
         float array (n_agents,)
             Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
-            rates were estimated by pair.
+            rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)

@@ -71,14 +71,15 @@ def auc_measurement_interval(
     Returns
     -------
     Metric
-        AUC with its interval. There is none if an ability has none, or if nearly all draws give the estimate itself.
+        AUC, in which ties count ½, with its interval. Its bounds are NaN, and its `method` gives the reason, if a bound
+        of an ability is NaN, or if nearly all draws give the estimate itself.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group
-        is not boolean; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
-        bound; [level].
+        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is
+        none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds
+        its upper bound; [level].
 
     Notes
     -----
@@ -128,13 +129,14 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Returns
     -------
     Metric
-        AUC with its interval, which lies in [0, 1] and has a positive length also for AUC = 0 and 1.
+        AUC, in which ties count ½, with its interval, which lies in [0, 1] and has a positive length also for AUC = 0
+        and 1.
 
     Raises
     ------
     StatisticsError
         [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is not boolean; [auc-one-group]: if a group is empty; [level].
+        is none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [level].
 
     Notes
     -----

@@ -370,7 +370,8 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0.
+        Components, at least 0. The average component counts as 100 products of each agent; if the relative variance of
+        an agent is NaN, it counts as 0.
     """
     average = max(0.0, float(products.sum() / max(n.sum(), 1)) + correction)
     total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)

@@ -30,11 +30,12 @@ def check_score_matrix(
     value : array_like (n_agents, n_items)
         Scores; NaN is unobserved.
     agent_ids, item_ids : sequence of str, optional
-        Ids that name an invalid cell in the message. Default: its position.
+        Ids that name an invalid cell in the message. Without both, its position is shown.
 
     Returns
     -------
     float64 array (n_agents, n_items)
+        The scores; not a copy if `value` is such an array.
 
     Raises
     ------

@@ -126,7 +126,8 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     Returns
     -------
     Metric
-        ρ with its interval, which treats the agents as a random sample. There is none below 5 agents and for ρ = ±1.
+        ρ with its interval, which treats the agents as a random sample. Its bounds are NaN below 5 agents and for ρ =
+        ±1.
 
     Raises
     ------
@@ -161,7 +162,8 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     Returns
     -------
     Metric
-        τ-b with its interval, which treats the agents as a random sample. There is none below 5 agents and for τ = ±1.
+        τ-b with its interval, which treats the agents as a random sample. Its bounds are NaN below 5 agents and for τ =
+        ±1.
 
     Raises
     ------
@@ -200,7 +202,8 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     Returns
     -------
     Metric
-        RMSE with its interval, which treats cells as independent. There is none if all squared errors are equal.
+        RMSE with its interval, which treats cells as independent. Its bounds are NaN if all squared errors are equal,
+        as for a single cell.
 
     Raises
     ------

@@ -56,7 +56,7 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
     Returns
     -------
     Proportion
-        n_yes/n with its interval.
+        n_yes/n with its interval; all three are NaN if n is 0.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     Returns
     -------
     Metric
-        (n_first − n_second)/n with its interval; NaN without a pair.
+        (n_first − n_second)/n with its interval within [−1, 1]; NaN without a pair.
 
     Raises
     ------

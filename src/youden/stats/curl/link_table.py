@@ -69,7 +69,7 @@ class SampledCurl:
         Returns
         -------
         SampledCurl
-            |Δ| of the rectangles.
+            |Δ| = |(s_ij − s_kj) − (s_im − s_km)| of the rectangles, with s the transformed scores.
         """
         ij, kj, im, km = map(link, scores)
         return cls(np.abs((ij - kj) - (im - km)))

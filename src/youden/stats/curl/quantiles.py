@@ -73,6 +73,8 @@ class _Gaps:
     def listed(self, start: Positions, stop: Positions, *, every: int) -> Positions:
         """List the gaps from each entry to the entries `start` to `stop` − 1, or only every `every`-th of these gaps.
 
+        Gaps are numbered by entry, then by later entry; the first one listed has the number `every` // 2.
+
         start, stop : int64 arrays (n_entries,), positions after the entry itself. Returns int64 (n_listed,), in steps.
         """
         n_before_next_entry = np.cumsum(stop - start)  # gaps of an entry and of all earlier ones
@@ -334,7 +336,8 @@ def median_differences(
     Returns
     -------
     tuple of MedianDifference
-        One difference for each pair of links.
+        For each pair of links, the difference of the exact medians on this matrix, and the mean of the bootstrap
+        differences with percentile bounds. Samples without a complete rectangle are left out.
 
     Raises
     ------

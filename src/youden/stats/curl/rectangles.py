@@ -134,7 +134,8 @@ def sample_rectangles(
     Returns
     -------
     Corners
-        The sampled rectangles.
+        Positions of agents i and k and of items j and m of each rectangle, int64 arrays (n_pairs, n_per_pair), and the
+        number of all complete rectangles.
 
     Raises
     ------

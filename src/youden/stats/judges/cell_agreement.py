@@ -153,8 +153,9 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Returns
     -------
     CellCorrelation
-        Correlations. A value is NaN if nothing varies, and an interval with fewer than 3 items, or if all items have
-        the same ρ.
+        Spearman's ρ over all cells, and the mean over items of ρ among the agents of an item; items with fewer than 3
+        agents are left out of the mean. A value is NaN if nothing varies, and its bounds with fewer than 3 items, if
+        all items have the same ρ, or for an overall ρ of ±1.
 
     Raises
     ------

@@ -98,18 +98,19 @@ def curved_relation(
     first, second : int array (n_trials,)
         Agents of each paired trial.
     ability : float array (n_agents,)
-        Additive effects a of the agents under the first judge.
+        Additive effects a of the agents under the first judge, without NaN.
     deviation : float array (n_trials,)
         The first judge's answer minus a_first + a_second.
     answer : float array (n_trials,)
-        The second judge's answer.
+        The second judge's answer, without NaN.
     ability_variance : float array (n_agents,), optional
         Sampling variances of the abilities. Default: 0.
 
     Returns
     -------
     CurvedRelation
-        Shifts of agents, and statistics of group labels.
+        Shift of each agent, its deviation from the curve, with standard error and p-value, NaN if the trials do not
+        determine it; and the statistics that `label_shift` needs for groups of agents.
 
     Notes
     -----

@@ -39,14 +39,15 @@ class ItemTotals:
         self._items_per_trial = 1
 
     def add(self, answer: Floats, *items: Ids, weight: Floats | None = None) -> None:
-        """Add a chunk of answered trials.
+        """Add a chunk of answered trials, in place.
 
         Parameters
         ----------
         answer : float array (n_trials,)
             Answers, without NaN.
         *items : int arrays (n_trials,)
-            The items of a trial: one array for paired trials, two for independent trials.
+            The items of a trial: one array for paired trials, two for independent trials, the same number in every
+            call.
         weight : float array (n_trials,), optional
             Weights of the trials. Default: 1.
         """
@@ -150,7 +151,12 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
     Returns
     -------
     Metric
-        NaN if a trial type has no answer.
+        J with its interval; NaN if a trial type has no answer.
+
+    Raises
+    ------
+    StatisticsError
+        [level]: if `level` is not in (0, 1).
 
     Notes
     -----

@@ -143,7 +143,7 @@ class JudgeShift:
         Parameters
         ----------
         member : bool array (n_compared,)
-            Whether an agent belongs to the group.
+            Whether an agent belongs to the group; at least one must, and one must not.
         level : float
             Confidence level.
 

@@ -71,7 +71,7 @@ def label_shift(
     variance : float array (n_agents, n_agents), optional
         Covariance matrix V of the score vector. Default: `information`.
     rng : numpy.random.Generator
-        Source of random permutations.
+        Source of random permutations; not used if all permutations are.
     level : float, default 0.95
         Confidence level.
     n_permutations : int, default 9999
@@ -80,7 +80,8 @@ def label_shift(
     Returns
     -------
     LabelShift
-        c = f'score/f'Mf, for f the indicator of the label, with its interval and p-value.
+        c = f'score/f'Mf, for f the indicator of the label, with its interval and p-value. A bound is infinite if there
+        are too few permutations for the level. If f'Mf or f'Vf is 0, the bounds are infinite and the p-value is 1.
 
     Raises
     ------

@@ -52,7 +52,8 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     Returns
     -------
     RankAgreement
-        ρ with its interval, and its attenuation ceiling.
+        Median of ρ over the draws with its credible interval, and its attenuation ceiling. All are NaN if the effects
+        under judge A are equal, and the bounds also if they are equal to each other.
 
     Notes
     -----

@@ -367,7 +367,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     Parameters
     ----------
     likelihood : LabelLikelihood
-        Likelihood of the labels.
+        Likelihood of the labels, of which at least one agent has some.
     ability, std_error : float array (n_agents,)
         Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
         standard error is not used.

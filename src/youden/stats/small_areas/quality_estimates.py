@@ -137,7 +137,7 @@ class QualityEstimates:
         n : int
             Number of labels.
         left : int array (n_agents,)
-            Largest number of labels that each agent can get.
+            Largest number of labels that each agent can still get, 0 or more.
         for_best : bool
             Whether to maximise the expected gain in the quality of the selected agent. Otherwise the reduction of the
             variances of all agents is maximised.
@@ -202,12 +202,13 @@ def quality_from_labels(
     Returns
     -------
     QualityEstimates
-        Estimates for all agents; from labels alone if fewer than 5 agents have labels.
+        Quality of all agents in [0, 1] with credible intervals. If fewer than 5 agents have labels, these are the label
+        means with Wilson intervals, and NaN for an agent without labels.
 
     Raises
     ------
     StatisticsError
-        [labels-range]: if a label is outside [0, 1]; [level].
+        [labels-range]: if a label is NaN or outside [0, 1]; [level].
 
     Notes
     -----

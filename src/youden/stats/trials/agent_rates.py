@@ -116,7 +116,7 @@ class AgentRates(ReadOnly):
         Returns
         -------
         CentredCovariance
-            Covariance of mean answers minus rates.
+            Covariance of mean answers minus rates; `covariance` itself if the rates have no error.
 
         Notes
         -----
@@ -150,6 +150,7 @@ class AgentRates(ReadOnly):
         Returns
         -------
         float array (n_agents, n_agents)
+            Without NaN; an agent that cannot be compared with any other is not centred.
         """
         is_linked = ~np.isnan(covariance.covariance)
         in_mean = is_linked if reference is None else is_linked & reference
@@ -216,7 +217,7 @@ class IndependentTotals:
         is_training: Bools | None = None,
         counts_for: tuple[Bools, Bools] | None = None,
     ) -> None:
-        """Add a chunk of answered trials.
+        """Add a chunk of answered trials, in place.
 
         Parameters
         ----------
@@ -227,7 +228,7 @@ class IndependentTotals:
         item, other_item : int array (n_trials,)
             Items of the first and of the second agent's text.
         is_training : bool array (n_trials,), optional
-            Whether training scores may use a trial. Default: all.
+            Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
             Whether a trial counts for its first, and for its second agent. Default: for both.
 
@@ -392,12 +393,13 @@ class IndependentTotals:
             Positions of the agents whose rates are estimated. Each rate is estimated alone, so that no agent changes
             the rate of another one.
         items_vary : bool, default True
-            Whether inference is for items like these.
+            Whether inference is for items like these, so that answers to one text may correlate.
 
         Returns
         -------
         AgentRates
-            Rates of all agents of these totals; those of other anchors are unchanged.
+            Rates of all agents of these totals; those of other anchors are unchanged, and other agents get 0. All are
+            0, with NaN as bounds, if the anchors have no training trial.
         """
         n_agents, n_anchors = len(self.n), len(anchors.n)
         if not anchors.training_n:

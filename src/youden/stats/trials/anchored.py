@@ -589,8 +589,9 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Returns
     -------
     Drift or None
-        Change of each anchor's effect, float (n_anchors,), with `judge_drift` NaN, because a change of all answers
-        cannot be separated from the effects of the added agents. None without a trial.
+        Change of each anchor's effect with its variance, float (n_anchors,), NaN for an anchor without a trial.
+        `judge_drift` is NaN, because a change of all answers cannot be separated from the effects of the added agents.
+        None without a trial.
 
     Raises
     ------

@@ -86,7 +86,7 @@ def select_best(
     differences : Differences
         Differences of the same abilities; they carry the confidence level.
     top : int, default 1
-        Number of agents to select.
+        Number of agents to select, at most `n_agents`. Of equal abilities, those of lower position are selected.
     alpha_fraction : float in (0, 1], default 1
         Fraction of alpha = 1 − level that this interim analysis spends.
     upper_bounds : float array (n_agents, n_agents), optional
@@ -96,7 +96,8 @@ def select_best(
     Returns
     -------
     Choice or None
-        The selection; None if an ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
+        The selected agents, with their regret bound, other candidates and probabilities of being best. None if an
+        ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
 
     Notes
     -----
@@ -200,10 +201,17 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
     Notes
     -----
-    The bound is θ̂_k − θ̂_i + d_k·SE_ik. For top = 1, d_k is Dunnett's one-sided quantile with k as control,
-    transformed to Student's t of each pair through its p-value. Then all bounds of the true best agent hold
-    simultaneously, whichever agent is selected. For top > 1, d is the quantile of the studentised range of all agents.
-    An agent is ruled out if `top` others lie above it by these bounds.
+    The bound is θ̂_k − θ̂_i + d·SE_ik, with SE_ik the standard error of the difference.
+
+    For top = 1, d is the one-sided quantile of Dunnett's test in which agent k is the control and all others are compared
+    with it. The bounds in row k then hold simultaneously. In the row of the best agent, they bound the regret of every
+    agent, so the one of the selected agent holds whichever is selected. For top > 1, d is the quantile of the studentised
+    range, divided by √2. All bounds then hold simultaneously.
+
+    Both quantiles are those of normal errors. Each is replaced by the quantile of Student's t that has the same tail
+    probability.
+
+    Agent k is ruled out if the bounds on θ_k − θ_i are below 0 for `top` other agents i or more.
 
     References
     ----------

@@ -293,7 +293,9 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     Returns
     -------
     Differences
-        Differences, row minus column, with their standard errors and intervals.
+        Differences, row minus column, with their standard errors and half-widths, and whether the first agent is
+        significantly better. On the diagonal and for pairs that cannot be compared, numbers are NaN and the last is
+        False.
 
     Raises
     ------

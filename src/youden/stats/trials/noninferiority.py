@@ -117,11 +117,13 @@ class ConservativeDifference(NamedTuple):
         item_factor : float
             Factor of the variance that only more items reduce.
         trial_factor : float
-            Factor of the residual variance, and of that of the false-positive rates if `rates_improve`.
+            Factor of the residual variance, which more trials on the same items reduce, and of that of the
+            false-positive rates if `rates_improve`.
 
         Returns
         -------
         ConservativeDifference
+            The forecast. `min_items` and the degrees of freedom of the rates are unchanged.
         """
         residual_variance = trial_factor * self.residual_variance
         rate_factor = trial_factor if self.rates_improve else 1.0
@@ -209,7 +211,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     Raises
     ------
     StatisticsError
-        [difference-agent] if an agent has no ability; [difference-items] for fewer than 2 items.
+        [difference-agent] if an agent has no ability; [difference-items] if fewer than 2 items have a trial of either
+        agent.
 
     Notes
     -----
@@ -415,7 +418,7 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     -------
     Decision
         "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not
-        above −margin, else "undecided".
+        above −margin, else, and for NaN, "undecided"; with the bounds of the interval.
     """
     low, high = value - half_width, value + half_width
     if low > -margin:

@@ -91,7 +91,8 @@ def compute_item_influence(
     Returns
     -------
     InfluenceTable
-        Influences, weights and numbers of trials of all cells.
+        Influences, weights and numbers of trials of all cells, float arrays (n_agents, n_items), 0 for a cell without a
+        trial; and the variance of each agent's answers on an item, NaN without two trials on one item.
 
     Raises
     ------
@@ -165,7 +166,8 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Returns
     -------
     RemainingVariance
-        Variance at each number of blocks, relative to the variance now.
+        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance
+        now.
 
     Notes
     -----
@@ -235,7 +237,8 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Returns
     -------
     TrialMeans
-        Means and their covariance, which is NaN if fewer than 3 agents have trials in 2 clusters (items or blocks).
+        Mean answers, NaN for an agent without a trial, and their covariance, which is NaN if fewer than 3 agents have
+        trials in 2 clusters (items or blocks).
 
     Raises
     ------
@@ -347,8 +350,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
     All weights of `chunks` must be 1, and effect groups must be the blocks of a cyclic plan. A block is a set of trials
     on one item, in which each agent appears once first and once second; it may not be divided between chunks. ability :
-    float (n_agents,), mean answers, NaN without a trial. Raises StatisticsError [block-missing] if a trial has no
-    block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
+    float (n_agents,), mean answers, NaN without a trial. n_items : number J of items of the plan. Raises
+    StatisticsError [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
     Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
     average out:
