@@ -290,6 +290,8 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
     ]
     if cost.pace:
         lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
+    if plan.is_self_plan:
+        return [*lines, *plan.notes]
     lines.append(
         f"{coverage.ordered:,} ordered pairs ({coverage.unordered:,} unordered), "
         f"{coverage.independent:,} independent calls; row scores for {coverage.present_fraction:.1%} of all cells and "
@@ -308,6 +310,8 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
+    if not plan.n_dense_calls:
+        return "self-trials"
     return f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
 
 

@@ -70,7 +70,7 @@ class PairSums:
 
         # share of the possible partners of a cell that it was compared with: each compared pair counts for two cells
         partners_seen = None
-        if self._n_compared_pairs:
+        if self._n_compared_pairs and len(ability) > 1:
             n_possible_partners = self._n_compared_cells * (len(ability) - 1)
             partners_seen = 2 * self._n_compared_pairs / n_possible_partners
 

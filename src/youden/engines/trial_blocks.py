@@ -331,6 +331,19 @@ class TrialsByItem:
             }
             yield ItemChunk(start, stop - start, **defaults | columns)
 
+    def read_self_trials(self) -> Columns:
+        """Read all self-trials, paired and independent ones, as columns: item, other_item, first and answer (n_trials,)."""
+        kinds = ("paired", "independent")
+        columns: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
+        for start, stop in self._chunk_bounds(kinds):
+            for kind in kinds:
+                part = self._read(kind, start, stop)
+                part["item"] = part["item"] + np.int32(start)
+                part.setdefault("other_item", np.full(len(part["item"]), -1, dtype=np.int32))
+                for name, parts in columns.items():
+                    parts.append(part[name])
+        return {name: np.concatenate(parts) for name, parts in columns.items()}
+
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
         for chunk in self.iter_chunks():

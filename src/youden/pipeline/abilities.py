@@ -231,6 +231,10 @@ class Abilities(NamedTuple):
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
 
 
+SELF_RANKING = "self-consistency"
+"""Name of the ranking by self-trials, whose abilities are the J of each agent's repeated responses."""
+
+
 class EstimationRequest(NamedTuple):
     """Options of an estimator.
 

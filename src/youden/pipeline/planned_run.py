@@ -287,7 +287,7 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     if config.trials_from is not None:
         return
     design, new_options = config.effective_design
-    name = DESIGNS.load(design).name
+    name = plan.design if plan.is_self_plan and design == "cyclic" else DESIGNS.load(design).name
     old_options = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
     if name == plan.design in STOPPING_OPTIONS:  # a run in rounds can go on to another goal
         old_options = _without_stopping_options(name, old_options)

@@ -34,6 +34,7 @@ from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import analyze_extended_search, center_on_first_items, select_first_plan
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
+from youden.pipeline.self_consistency import estimate_self_abilities
 from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
@@ -207,6 +208,7 @@ class AbilityEstimator(NamedTuple):
 
 
 ESTIMATORS = (
+    AbilityEstimator(lambda plan: plan.is_self_plan, estimate_self_abilities),
     AbilityEstimator(
         lambda plan: plan.extensions is not None,
         lambda trials, request: analyze_extended_search(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
-from youden.pipeline.abilities import LEVEL, Abilities, describe_selection
+from youden.pipeline.abilities import LEVEL, SELF_RANKING, Abilities, describe_selection
 from youden.pipeline.multi_judge import JudgeSpread, average_judges, match_votes
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, mean_difference, youdens_j
@@ -217,6 +217,11 @@ def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
     """Decide what a run recommends by agreement; the maximum regret is that of its search, if it was one."""
+    if abilities.ranking == SELF_RANKING:
+        return _no_recommendation(
+            "an agent that is compared only with itself can be stable without being correct",
+            "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking.",
+        )
     max_regret = None if abilities.search is None else abilities.search.max_regret
     return recommend(choice, signal, max_regret=max_regret, warnings=warnings)
 

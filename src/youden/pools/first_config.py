@@ -42,6 +42,7 @@ from youden.pools.pool_import import (
     check_dropped,
     check_shared_items,
 )
+from youden.protocol.self_trials import needs_self_trials
 from youden.run_keys import Key
 from youden.text.printable import format_command
 from youden.text.sentences import format_count
@@ -156,7 +157,7 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
     check_dropped(imported)
     check_shared_items(imported, source, format_)
     n_agents = imported.pool.n_agents
-    if n_agents >= MIN_AGENTS:
+    if n_agents >= MIN_AGENTS or needs_self_trials(imported.pool):
         return imported
 
     if format_ == "table":

@@ -303,13 +303,19 @@ class _PlanExtender:
     def __init__(self, plan: Plan, pool: Pool) -> None:
         """Prepare the extension of a plan, whose agents and items come first in `pool`.
 
-        Raises PlanError [extend-adaptive] if the plan is made in rounds.
+        Raises PlanError [extend-adaptive] if the plan is made in rounds, [extend-self-trials] if it has only self-trials.
         """
         if plan.rounds is not None:
             raise PlanError(
                 "A plan in rounds cannot be extended, because each round chooses its own calls. Set more calls, or a smaller "
                 "half-width, and run it again; stored answers are reused.",
                 slug="extend-adaptive",
+            )
+        if plan.is_self_plan:
+            raise PlanError(
+                "A plan of self-trials cannot be extended. Run the larger pool, or more calls, under another name; stored "
+                "answers are reused.",
+                slug="extend-self-trials",
             )
         self.plan, self.pool, self.extensions = plan, pool, get_extensions(plan)
         self.train = pool.present.copy()

@@ -31,11 +31,12 @@ from youden.protocol.pooled_trials import (
     draw_pooled_trials,
     has_free_calls,
 )
+from youden.protocol.self_trials import MAX_PAIRED, check_self_trials, draw_self_trials, needs_self_trials
 from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
-from youden.types.planning import PlanRequest, Split
+from youden.types.planning import SELF_DESIGN, PlanRequest, Split
 from youden.types.pool import Bools, Json
 
 
@@ -242,10 +243,16 @@ def make_plan(
     >>> len(plan), plan.design, plan.n_dense_calls
     (300, 'cyclic', 8448)
     """
+    requested = CallBudget.parse(calls) if calls is not None else None
+    if question == "information" and needs_self_trials(pool):
+        own_design = None if design == "cyclic" else design
+        check_self_trials(
+            requested, {"design": own_design, "independent": independent, "holdout": holdout, **(options or {})}
+        )
+        return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
     make_design = DESIGNS.load(design)
     check_options(design, options or {})
-    requested = CallBudget.parse(calls) if calls is not None else None
     is_preference = question == "preference"
     request = parse_independent("pooled:0" if is_preference else independent or make_design.default_independent)
     fraction = holdout
@@ -315,6 +322,40 @@ def _count_task_characters(pool: Pool, trials: Trials) -> int:
     return int(lengths[trials.item].sum())
 
 
+def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
+    """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
+    n_paired = MAX_PAIRED
+    if requested is not None:
+        n_paired = int(requested.value if requested.unit else requested.value / (2 * pool.n_agents))
+    by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=seed) for agent in range(pool.n_agents)]
+    for agent, trials_of_agent in zip(pool.agents, by_agent, strict=True):
+        if not len(trials_of_agent):
+            raise PlanError(
+                f"The agent '{agent.id}' cannot be compared with itself: got fewer than two items with two responses, or less "
+                "than two calls per agent. Add a second response to each item, or set more calls.",
+                slug="repeats-few",
+            )
+    trials = Trials.concat(by_agent)
+    return Plan(
+        trials=trials,
+        split=draw_split(pool.present, fraction=0.0, seed=seed),
+        design=SELF_DESIGN,
+        options={"calls": None if requested is None else requested.plain},
+        independent="matched",
+        seed=seed,
+        pool_digest=pool.digest,
+        agent_ids=tuple(agent.id for agent in pool.agents),
+        item_ids=tuple(item.id for item in pool.items),
+        request=PlanRequest(budget=len(trials)),
+        characters=count_characters(pool, trials),
+        notes=(
+            f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
+            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency",
+        ),
+        source=pool,
+    )
+
+
 def find_shortfall(plan: Plan) -> str | None:
     """Return a note if a first plan has fewer calls than were requested, because the pool allows no more.
 
@@ -356,7 +397,8 @@ def _check_pool_size(pool: Pool) -> None:
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
             f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and "
-            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items.",
+            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items, and the "
+            "self-consistency of one or two agents needs at least two responses of each agent to an item (a column `repeat`).",
             slug="pool-small",
         )
 

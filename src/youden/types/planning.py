@@ -224,6 +224,10 @@ class PlanRequest:
     """Whether independent trials cost nothing, so that they are added to the budget."""
 
 
+SELF_DESIGN = "replication"
+"""Design of a plan of self-trials, comparisons of two responses of one agent."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Trials to be judged, with their pool and the settings from which they were drawn.
@@ -441,13 +445,20 @@ class Plan:
         return settings
 
     @property
+    def is_self_plan(self) -> bool:
+        """Whether each trial compares two responses of one agent, because there are only one or two agents."""
+        return self.design == SELF_DESIGN
+
+    @property
     def n_follow_ups(self) -> int:
         """Number of follow-up trials, which serve only to flag groups of agents and are the last trials of the plan."""
         return int((self.role == FOLLOW_UP).sum())
 
     @property
     def n_dense_calls(self) -> int:
-        """Number of calls of the dense design, 2·K·(K − 1)·J, to which percentages refer."""
+        """Number of calls of the dense design, 2·K·(K − 1)·J, to which percentages refer; 0 for a plan of self-trials."""
+        if self.is_self_plan:
+            return 0
         return 2 * self.n_agents * (self.n_agents - 1) * self.n_items
 
     @cached_property

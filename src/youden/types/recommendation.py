@@ -16,11 +16,19 @@ RecommendationSource = Literal["agreement", "labels"]
 MIN_AGENTS_FOR_COPYING = 8
 """Minimum number of agents of a robust ranking; `benchmarks/few_agents.py` measures how much fewer agents can show."""
 
+MIN_RANKED_AGENTS = 3
+"""Minimum number of agents of a ranking; the responses of fewer agents are compared within each agent."""
+
 
 def explain_few_agents(n_agents: int) -> str:
     """State what a ranking of fewer than `MIN_AGENTS_FOR_COPYING` agents cannot show; empty for more agents."""
     if n_agents >= MIN_AGENTS_FOR_COPYING:
         return ""
+    if n_agents < MIN_RANKED_AGENTS:
+        return (
+            "Ability is self-consistency here: each agent is compared with its own repeated responses only. A high value means "
+            "stable responses; they need not be correct, and no other agent corroborates them."
+        )
     return (
         f"With only {n_agents} agents, copying cannot be distinguished from agreement, and the result holds for these "
         "partners only."

@@ -270,6 +270,9 @@ BASELINES = {
 _MIN_RETEST_AGREEMENT = 0.9
 """Share of equal answers to the same request below which a note recommends a remedy."""
 
+MAX_OPEN_PATHS = 0.1
+"""Share of open paths above which a note states that the relation is not transitive, if the interval lies above it."""
+
 
 def describe_requests(calibration: Calibration) -> str:
     """Describe the trials of a planned calibration.
@@ -337,6 +340,13 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
             f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
             f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
             "scores, the defaults, average this out."
+        )
+    paths = measures.open_paths
+    if paths.low > MAX_OPEN_PATHS:
+        lines.append(
+            f"Its relation is not an equivalence: of {paths.n_paths} paths a ~ b ~ c, {paths.share:.0%} are open (a and c are "
+            f"not the same source), against {paths.expected:.0%} if its answers were independent. Do not read groups of equal "
+            "responses or amounts of information from single answers; abilities do not need transitivity."
         )
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         lines.append(

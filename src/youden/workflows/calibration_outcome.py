@@ -22,6 +22,7 @@ import numpy as np
 
 from youden.stats.base.metrics import Metric
 from youden.stats.base.proportions import Proportion, independent_difference, paired_difference, proportion
+from youden.stats.judges.transitivity import OpenPaths, count_open_paths
 from youden.types import MISSING_REASONS, Finding, Verdicts
 from youden.types.finding import Severity
 from youden.types.pool import Bools, Floats, Ids, Positions
@@ -54,6 +55,8 @@ class Measures:
         `order_flips` minus `retest_flips`.
     longer_first : Metric
         Yes rate with the longer text first minus yes rate with the shorter text first.
+    open_paths : OpenPaths
+        Share of open paths, at which the relation "same source" is not transitive.
     missing : mapping of str to mapping of str to int
         Number of missing answers by group of trials and reason.
     no_answer : Proportion
@@ -70,6 +73,7 @@ class Measures:
     retest_flips: Proportion
     position_bias: Metric
     longer_first: Metric
+    open_paths: OpenPaths
     missing: Mapping[str, Mapping[str, int]]
     no_answer: Proportion
 
@@ -127,6 +131,7 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
         retest_flips=retest_flips,
         position_bias=independent_difference(order_flips, retest_flips),
         longer_first=_compare_longer_first(trials, answer, reversed_rows),
+        open_paths=_count_open_paths(trials, answer),
         missing={group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS},
         no_answer=proportion(n_missing, len(result)),
     )
@@ -172,6 +177,17 @@ def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows
     n_longer_only = int((longer > shorter)[is_used].sum())
     n_shorter_only = int((longer < shorter)[is_used].sum())
     return paired_difference(n_longer_only, n_shorter_only, int(is_used.sum()))
+
+
+def _count_open_paths(trials: CalibrationTrials, hard: Floats) -> OpenPaths:
+    """Count the open paths in triples, each of a paired trial and two trials with a third text.
+
+    hard : float array (n_trials,), answers 0 or 1, NaN if missing.
+    """
+    rows = trials.rows("triple")
+    third_text_answers = hard[rows].reshape(-1, 2)
+    pair_answers = hard[trials.original[rows[::2]]]
+    return count_open_paths(np.column_stack([pair_answers, third_text_answers]))
 
 
 def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:

@@ -22,7 +22,7 @@ from youden.types.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 from youden.types.trials import COMPARISON_COLUMNS, PROBE
 
 Kind = Literal[
-    "paired", "reversed", "retest", "independent", "unbalanced", "balanced", "identical", "clone", "template"
+    "paired", "reversed", "retest", "triple", "independent", "unbalanced", "balanced", "identical", "clone", "template"
 ]
 
 
@@ -36,8 +36,9 @@ class KindDetails(NamedTuple):
 
 KIND_DETAILS: dict[Kind, KindDetails] = {
     "paired": KindDetails(36, "paired", "two agents on one item, at random from the run's plan: yes"),
-    "reversed": KindDetails(36, "paired", "the same, the other text first: yes"),
+    "reversed": KindDetails(24, "paired", "the same, the other text first: yes"),
     "retest": KindDetails(10, "paired", "the same request once more: yes"),
+    "triple": KindDetails(12, "paired", "each of the two texts and a third agent's on the same item: yes"),
     "independent": KindDetails(30, "independent", "two agents on two items: no"),
     "unbalanced": KindDetails(10, "paired", "two agents on one item, with the most different lengths: yes"),
     "balanced": KindDetails(10, "independent", "two agents on two items, long texts with the most similar lengths: no"),
@@ -71,7 +72,8 @@ class CalibrationTrials(ReadOnly):
     kind : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`.
     original : int32 array (n_trials,)
-        Row of the paired trial that a "reversed" or "retest" trial repeats; −1 for other kinds.
+        Row of the paired trial that a "reversed" or "retest" trial repeats, or that a "triple" trial extends by a third
+        text; −1 for other kinds.
     in_run : bool array (n_trials,)
         Whether the run's plan has the same trial.
     max_calls : int
@@ -138,7 +140,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     independent, balanced = _split_in_two(all_independent)
 
     # a run may have too few independent trials; every second of the additional ones is for the sorted half
-    extended = _add_independent(plan, stream("known independent trials", seed))
+    extended = plan if plan.is_self_plan else _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
     independent = np.append(independent, extra[0::2])
     if len(balanced) < _MIN_BALANCED_POOL:
@@ -150,10 +152,12 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
+    triples, extended_rows = _draw_triples(paired_trials, plan, n_wanted["triple"] // 2, stream("known triples", seed))
     trials_by_kind: dict[Kind, Trials] = {
         "paired": paired_trials,
         "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
         "retest": paired_trials.take(slice(n_wanted["retest"])),
+        "triple": triples,
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
@@ -172,7 +176,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     return CalibrationTrials(
         plan=calibration_plan,
         kind=kind,
-        original=_find_originals(kind),
+        original=_find_originals(kind, extended_rows),
         in_run=_is_in_plan(plan, calibration_plan),
         max_calls=150 * min(max_paired, max_independent),
     )
@@ -217,19 +221,57 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
     return rows[np.sort(first_rows)]
 
 
-def _find_originals(kind: Codes) -> Ids:
-    """Find the paired trial that each trial repeats.
+def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
+    """Extend the first paired trials by the text of a third agent each, which is compared with both texts.
+
+    Returns two trials per paired trial, in which each of the three texts comes first once, and the rows of the paired
+    trials, int array (n_trials,). Trials without a third agent are skipped. The two trials are not in the plan, and thus
+    differ from all other trials of the calibration, unless the plan leaves no such third agent.
+    """
+    candidates = np.arange(plan.n_agents)
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+
+    # a random third agent that has a response to the item: the candidate with the lowest priority number
+    priority = rng.random((len(paired), plan.n_agents))
+    priority[~plan.pool.present.T[paired.item]] = np.inf
+    for agent in (paired.first, paired.second):
+        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
+        priority += np.isin(codes, planned_codes)
+        priority[np.arange(len(paired)), agent] = np.inf
+    rows = np.flatnonzero(np.isfinite(priority).any(axis=1))[:n_triples]
+    third = priority[rows].argmin(axis=1).astype(np.int32)
+
+    # second text with third text, then third text with first text
+    has_repeats = paired.first_repeat is not None
+    chosen = (paired if has_repeats else paired.with_first_repeats()).take(rows).swapped()
+    first_response = np.ones(len(rows), dtype=np.int32)
+    with_second = replace(chosen, second=third, second_repeat=first_response)
+    with_first = replace(chosen, first=third, first_repeat=first_response.copy())
+    trials = Trials.concat([with_second, with_first]).take(np.arange(2 * len(rows)).reshape(2, -1).T.ravel())
+    if not has_repeats:
+        trials = replace(trials, first_repeat=None, second_repeat=None)
+    return trials, np.repeat(rows, 2)
+
+
+def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:
+    """Return a number for each item and unordered pair of agents; the arguments are int arrays that broadcast."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray((item.astype(np.int64) * n_agents + low) * n_agents + high)
+
+
+def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:
+    """Return the row of the paired trial that each trial repeats or extends, int32 (n_trials,); −1 for other kinds.
 
     Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
-
-    kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
-
-    Returns the rows of the paired trials, int32 array (n_trials,); −1 for a trial that repeats none.
+    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`; `extended_rows` : int array, rows that the
+    trials of the kind "triple" extend.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
         rows = np.flatnonzero(kind == KINDS.index(name))
         original[rows] = np.arange(len(rows))
+    original[kind == KINDS.index("triple")] = extended_rows
     return original
 
 

@@ -22,6 +22,7 @@ from youden.pipeline.abilities import Abilities, estimate_rates
 from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
+from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
@@ -175,7 +176,9 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         n_items=n_items,
         is_judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
         forecast=forecast,
-        method=_describe_method(is_fitted=is_fitted, target=target),
+        method=METHOD
+        if plan is not None and plan.is_self_plan
+        else _describe_method(is_fitted=is_fitted, target=target),
         digest=digest,
         signature=folder.read_signature().text,
         n_calls=None if plan is None else len(plan),
@@ -210,6 +213,8 @@ def make_forecaster(
         Takes the positions of the new and the old agent, and returns the forecast of their difference, new minus old.
         Its variance is NaN if the answers do not link the two.
     """
+    if verdicts.plan.is_self_plan and abilities is not None:
+        return _forecast_by_self_trials(abilities)
     if abilities is None:
         rates = None
         if verdicts.plan.independent == "pooled":
@@ -217,6 +222,27 @@ def make_forecaster(
         return _forecast_by_fit(verdicts.rates(), verdicts.plan, target, rates)
     forecast = _forecast_by_trials(verdicts, abilities)
     return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
+
+
+def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
+    """Return a forecaster of differences in self-consistency, which forecasts no further calls on the same items."""
+    none: Floats = np.empty(0)
+
+    def forecast(new: int, old: int) -> DifferenceForecast:
+        C, df = abilities.covariance.covariance, abilities.covariance.df[[new, old]]
+        difference = ConservativeDifference(
+            value=float(abilities.ability[new] - abilities.ability[old]),
+            variance=float(C[new, new] + C[old, old] - 2 * C[new, old]),
+            n_items=int(df.max()) + 1,
+            n_effective_items=float(df.max()) + 1,
+            unseen_effect_square=0.0,  # it is part of the covariance
+            min_items=int(df.min()) + 1,
+        )
+        return DifferenceForecast(
+            difference, none.astype(np.int64), RemainingVariance(none, none), none.astype(np.int64)
+        )
+
+    return forecast
 
 
 def _describe_method(*, is_fitted: bool, target: Target) -> str:

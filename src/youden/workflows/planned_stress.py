@@ -24,6 +24,7 @@ from youden.protocol.blocks import plan_without_follow_ups
 from youden.protocol.independent import count_characters, draw_probes
 from youden.protocol.plan import make_plan
 from youden.protocol.pooled_trials import draw_pooled_trials
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.partners import PairTotals, fit_weighted_abilities, group_balanced_weights
 from youden.stats.trials.comparisons import rank_with_ties
@@ -408,6 +409,7 @@ def plan_stress(
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
     stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
     base = stress_source.base
+    check_compares_agents(base.plan, "stress")
     position, reason = _choose_base_agent(stress_source, base_agent)
     planned = [_plan_attack(base, name, base_agent=position, number=k, seed=seed) for k, name in enumerate(names)]
     for attack in planned:

@@ -113,7 +113,9 @@ class Lexical:
         # all texts of the pool, item by item; further responses of an agent have agent numbers from n_agents on
         pool = plan.pool
         item_of, agent_of = np.nonzero(pool.all_present.T)
-        first_responses = np.flatnonzero(agent_of < pool.n_agents)  # two responses of one agent are no pair to fit on
+        # two responses of one agent are no pair to fit on, unless all trials compare such responses
+        n_sources = len(pool.all_texts) if plan.is_self_plan else pool.n_agents
+        first_responses = np.flatnonzero(agent_of < n_sources)
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
         first, second = _find_text_rows(plan, other_item=other_item, rows=(agent_of, item_of))
         responses = pool.all_texts.T[pool.all_present.T]
@@ -137,7 +139,7 @@ class Lexical:
 
         word_weights = np.ascontiguousarray(weights.T)
         text_weight = compute_text_weights(
-            matrix, item_of=item_of, agent_of=agent_of % pool.n_agents, word_weights=word_weights
+            matrix, item_of=item_of, agent_of=agent_of % n_sources, word_weights=word_weights
         )
 
         # similarities (n_models, n_pairs) of sampled pairs of each trial type, and the models that may be fitted on them

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from youden.pools.checks.checked import format_names, format_subject
 from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
+from youden.protocol.self_trials import needs_self_trials
 from youden.text.sentences import format_count
 from youden.types import Finding, Pool
 
@@ -75,8 +76,8 @@ def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Findin
 
 
 def _check_size(pool: Pool) -> Iterator[Finding]:
-    """Report a pool with fewer than 3 agents or 2 items."""
-    if pool.n_agents >= 3 and pool.n_items >= 2:
+    """Report a pool with fewer than 3 agents or 2 items, unless its agents have repeated responses."""
+    if (pool.n_agents >= 3 and pool.n_items >= 2) or needs_self_trials(pool):
         return
     yield Finding(
         "pool-small",
@@ -106,7 +107,7 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
         )
 
     unpaired = tuple(pool.items[position].id for position in np.flatnonzero(n_agents_by_item < 2))
-    if unpaired:
+    if unpaired and not needs_self_trials(pool):
         yield Finding(
             "items-alone",
             f"{format_count(len(unpaired), 'item', 'has', 'have')} responses of fewer than two agents: {format_names(unpaired)}.",

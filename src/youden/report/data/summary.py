@@ -334,9 +334,9 @@ class Summary:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
         Independent trials do not count if there are more of them than paired trials; that occurs only if calls cost
-        nothing. None for an imported run.
+        nothing. None for an imported run and for self-trials.
         """
-        if self.calls is None:
+        if self.calls is None or not self.calls.n_dense_calls:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
         n_calls = self.calls.n_paired if is_free else self.calls.n_done
