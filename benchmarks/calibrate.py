@@ -170,7 +170,7 @@ class ReplayedJudge:
         """Return answers 0 or 1 (n_trials,); copies get a yes."""
         plan = trials.plan
         answer = np.zeros(len(plan))
-        rows = trials.rows("paired", "reversed", "retest", "unbalanced")
+        rows = trials.rows("paired", "reversed", "retest", "triple", "unbalanced")
         answer[rows] = self.yes[plan.item[rows], plan.first[rows], plan.second[rows]]
         answer[trials.rows("identical", "clone")] = 1
         return answer

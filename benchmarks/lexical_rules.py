@@ -207,7 +207,7 @@ def rank_attacks(pool: Pool, *, seed: int) -> Iterator[tuple[str, str, float]]:
             for number, name in enumerate([*ATTACKS, "paste-all"]):
                 rng = np.random.default_rng([seed, number])
                 attack = PASTE_ALL if name == "paste-all" else ATTACKS.load(name)
-                planted = plant(pool, attack, weak=base_agent, rng=rng)
+                planted = plant(pool, attack, base_agent=base_agent, rng=rng)
                 verdicts = youden.judge(plan_attacked_pool(plan, planted, rng=rng), judge="lexical")
                 totals = TrialsByItem.from_verdicts(verdicts).false_positives
                 rates = totals.link_rates(base_totals, base_rates, np.array(planted.agents))

@@ -52,5 +52,5 @@ UNSEEN = {
 
 def planted(pool: Pool, attack: Attack, *, weak: int, seed: int = 0) -> tuple[Pool, set[str]]:
     """The pool with an attack's agents after its own, and their ids."""
-    made = plant(pool, attack, weak=weak, rng=standalone_stream(seed))
+    made = plant(pool, attack, base_agent=weak, rng=standalone_stream(seed))
     return made.pool, set(made.ids)

@@ -58,7 +58,9 @@ def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
         )
         folder.write_plan(plan)
         folder.write_verdicts(result)
-        return fit_run(folder, rules=rules)
+        result_of_fit = fit_run(folder, rules=rules)
+        assert isinstance(result_of_fit, FitResult)
+        return result_of_fit
 
 
 FITTED: dict[tuple[tuple[str, bytes], ...], dict[str, bytes]] = {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.pool_reader import read_pool
     from youden.pipeline.ranking import rank
+    from youden.pipeline.score_audit import audit
     from youden.pipeline.verdicts import judge, judge_async
     from youden.protocol.plan import make_plan
     from youden.runs.run_object import Run, read_run, run
@@ -35,6 +36,7 @@ _MODULES = {
     "judge": "youden.pipeline.verdicts",
     "judge_async": "youden.pipeline.verdicts",
     "rank": "youden.pipeline.ranking",
+    "audit": "youden.pipeline.score_audit",
     "run": "youden.runs.run_object",
     "read_run": "youden.runs.run_object",
     "Run": "youden.runs.run_object",
@@ -46,6 +48,7 @@ __all__ = [
     "ClippedLinear",
     "Run",
     "__version__",
+    "audit",
     "compare",
     "judge",
     "judge_async",

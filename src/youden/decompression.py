@@ -70,7 +70,12 @@ class UnpackLimit:
             )
 
     def _parse_limit(self, text: str) -> int:
-        """Return the limit in bytes; `text` is the value of the variable in GB, empty if it is not set."""
+        """Return the largest number of bytes that the file may unpack to.
+
+        Raises ConfigError [unpacked-limit] if `text` is not a number.
+
+        text : limit in GB, from the environment variable; "" if it is not set
+        """
         if not text:
             return BASE_BYTES + MAX_RATIO * self._size
         try:
@@ -180,7 +185,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the decompressed size of each row in bytes, int64 (n_rows,)."""
+    """Return the decompressed size of each row in bytes, int64 array (n_rows,)."""
     if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
         sizes = np.append(_compute_text_sizes(column.dictionary), 0)
         indices = column.indices.fill_null(len(sizes) - 1) if column.null_count else column.indices
@@ -192,7 +197,7 @@ def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _compute_text_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the size of each text in bytes, int64 (n_rows,).
+    """Return the size of each text in bytes, int64 array (n_rows,).
 
     The sizes are differences of offsets, because importing `pyarrow.compute` takes as long as reading a small table.
     """

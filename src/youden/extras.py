@@ -93,4 +93,5 @@ EXTRAS = {
         "judges on all hosts that litellm supports",
         ("every command with a judge whose backend is litellm, such as llama3-70b",),
     ),
+    "preferences": Extra(("sklearn",), "the Bradley–Terry model, to compare with", ("youden.stats.fit_bradley_terry",)),
 }

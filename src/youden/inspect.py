@@ -155,8 +155,8 @@ def _make_plan(logs: LogLike | Sequence[LogLike], *, calls: int | None, seed: in
 def _to_path(log: LogLike) -> Path:
     """Return the path of a log; raise ConfigError [inspect-location] if it is not on this machine."""
     location = log if isinstance(log, (str, PathLike)) else log.location
-    parts = urlsplit(str(location))
-    path = Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(location)
+    url = urlsplit(str(location))
+    path = Path(url2pathname(url.path)) if url.scheme == "file" else Path(location)
     if not path.exists():
         raise ConfigError(
             f"The log {str(location)!r} is not on this machine. Pass local files or folders, or the logs that eval_set "

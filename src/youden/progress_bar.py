@@ -89,13 +89,17 @@ class Tally:
         return ", ".join(parts.values())
 
     def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
-        """Return the texts of the counts that are not 0, in the order of the line."""
+        """Return the texts of the progress line by name, in the order of the line. Counts that are 0 are left out.
+
+        now : current time, in seconds of the clock that gave `began`
+        ended : whether the work has ended, so that the duration is given instead of the remaining time
+        """
         n_requested = self.done - self.cached
         elapsed = now - self.began
         rate = n_requested / elapsed if elapsed > 0 else 0.0
         seconds_left = (self.total - self.done) / rate if rate else 0.0
         n_failed = self.failed.total()
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.failed.items()) if reason)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.failed.items()) if reason)
 
         parts = {"done": f"{self.what}: {self.done:,} of {self.total:,}"}
         if n_requested:

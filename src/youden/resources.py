@@ -87,10 +87,12 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
             return path
 
     parent = Path(name).parent
-    names = sorted({path.name for folder in folders for path in (folder / parent).glob("*")})
+    existing: set[str] = set()
+    for folder in folders:
+        existing.update(path.name for path in (folder / parent).glob("*"))
     raise ConfigError(
         f"There is no '{name}' in {kind}/, neither here nor among the files that ship with youden. "
-        f"There are: {', '.join(names) or 'none'}. Set one of these names, or the path of a file.",
+        f"There are: {', '.join(sorted(existing)) or 'none'}. Set one of these names, or the path of a file.",
         slug="not-found",
     )
 

@@ -20,6 +20,8 @@ Target = Literal["items-like-these", "these-items", "items-and-judges"]
 """What intervals describe: items like these (a superpopulation), exactly these items with all their comparisons judged, or items
 and judges like these."""
 SplitRule = Literal["strict", "paper"]
+Question = Literal["information", "preference"]
+"""What a judge is asked about two responses: whether they respond to the same item, or which of them is better."""
 
 MAX_MISSING = 0.01
 """Default maximum fraction of trials without an answer; a run stops above it."""
@@ -154,6 +156,15 @@ class RunKeys:
             "Judge: a name, the path of a .yaml file, or a model such as gpt-4o; in a config also its keys.", "", _PLAN
         ),
     ] = "lexical"
+    question: Annotated[
+        Question,
+        Key(
+            "Question to the judge about two responses: `information` (do both have the same source?) or `preference` (which is "
+            "better?). Preferences have paired trials only, each agent comes first and second equally often, and the judge's "
+            "default prompt is `which-is-better`.",
+            "information or preference",
+        ),
+    ] = "information"
     design: Annotated[Text, Key("Design, which selects the calls to plan; the page on designs lists all designs.")] = (
         "cyclic"
     )

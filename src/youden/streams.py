@@ -27,6 +27,8 @@ Stream = Literal[
     "repeats",
     "answers to label",
     "halves",
+    "self trials",
+    "known triples",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -46,6 +48,8 @@ KEYS: Final[dict[Stream, int]] = {
     "answers to label": 14,
     "halves": 15,
     "independent trials of rounds": 16,
+    "self trials": 17,
+    "known triples": 18,
 }
 
 

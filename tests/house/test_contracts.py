@@ -82,7 +82,7 @@ def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(nam
 def test_an_attack_plants_agents_with_one_text_an_item_and_repeats_itself_by_seed(name: str) -> None:
     attack = ATTACKS.load(name)
     pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
-    one, again = (plant(pool, attack, weak=2, rng=standalone_stream(5)).pool for _ in "ab")
+    one, again = (plant(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
     assert one.n_agents > 6
     assert one.digest == again.digest
     assert all(isinstance(text, str) for text in one.texts[6:].ravel())

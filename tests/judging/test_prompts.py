@@ -69,6 +69,7 @@ DIGESTS = {
     "agents/verbose.md": "2205b1535e0646c62e68dc40ea9080fb797d8e69f4d8e531c4ac34d965d83a7f",
     "information-gain.md": "0e87ee5ecaa5e562b4a14cb3b79c8934c5281ccbf7c45546668b42ea219929d3",
     "same-source.md": "d73f91784499d4dfcefe54676a18e470269717f6ab33f08cd96dca65640bea81",
+    "which-is-better.md": "b00039e4fe9163ea0163af6f2eeaf13cf43c2ea20e6fd804463d0e18fbb7a4d0",
 }
 
 

@@ -223,7 +223,7 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
     assert f"{first} {others}" == found.text
     assert f'<p class="headline">{first}</p>\n<p>{others}</p>' in render_page(data)
     assert f"**{escape_markdown(first)}** {escape_markdown(others)}" in render_markdown(data)
-    assert (data.summary.selection, data.summary.chances) == (None, None)
+    assert (data.summary.selection, data.summary.p_best_text) == (None, None)
     assert Run(folder.path).recommendation == found
     assert folder.read_facts().recommendation == before
     fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json belongs to the ranking before

@@ -29,7 +29,7 @@ from youden.report.data import trial_reading as cost
 from youden.report.data import trial_reading as worst
 from youden.report.data.answer_blocks import TrialSource, open_trials
 from youden.report.data.evidence import Evidence
-from youden.report.data.grids import MAX_TILES, AgentGrid, CellGrid, bin_means
+from youden.report.data.grids import MAX_TILES, AgentGrid, CellGrid, average_bins
 from youden.report.data.report import ReportData
 from youden.report.data.trial_reading import Latency, TrialReading
 from youden.report.pages.writing import render_page
@@ -56,14 +56,14 @@ def test_many_agents_are_drawn_in_bins_of_means() -> None:
     value[rng.random((7, 7)) < 0.3] = np.nan
     order = rng.permutation(7)
     grid = AgentGrid(tuple("abcdefg"), value, order, order)
-    tiles, names, agents_per_tile = grid.tiles(order, max_tiles=16)
+    tiles, names, agents_per_tile = grid.average_tiles(order, max_tiles=16)
     assert (tiles.shape, agents_per_tile) == ((4, 4), 2)
     assert names == tuple(
         " … ".join(grid.agents[i] for i in pair if i is not None)
         for pair in (order[:2], order[2:4], order[4:6], order[6:])
     )
     np.testing.assert_allclose(tiles[1, 2], np.nanmean(value[np.ix_(order[2:4], order[4:6])]))
-    np.testing.assert_array_equal(grid.tiles(order)[0], value[np.ix_(order, order)])
+    np.testing.assert_array_equal(grid.average_tiles(order)[0], value[np.ix_(order, order)])
 
 
 def test_figures_of_many_agents_are_bounded_and_say_so(large_report: ReportData) -> None:
@@ -138,11 +138,11 @@ def test_tiles_of_cells_are_the_means_of_their_matrix(large_run: RunFolder, max_
     value = evidence.scores.value[np.ix_(rows, columns)]
     per_row, per_column = grid.agents_per_row, grid.items_per_column
     assert grid.score.shape == (-(-K // per_row), -(-J // per_column))
-    np.testing.assert_allclose(grid.score, bin_means(value, per_row, per_column), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(grid.score, average_bins(value, per_row, per_column), rtol=0, atol=1e-12)
     fitted = evidence.predicted.predict(np.arange(K)[:, None], np.arange(J))
     beyond = evidence.scores.value - fitted
     beyond = beyond[np.ix_(rows, columns)]
-    np.testing.assert_allclose(grid.residual, bin_means(beyond, per_row, per_column), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(grid.residual, average_bins(beyond, per_row, per_column), rtol=0, atol=1e-12)
 
 
 def test_a_report_makes_no_matrix_of_scores(large_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

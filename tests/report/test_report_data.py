@@ -28,7 +28,7 @@ from youden.report.charts.figures import draw_figures
 from youden.report.charts.marks import Frame
 from youden.report.data.comparison import Comparison, _find_different, match_answers
 from youden.report.data.evidence import Sources, read_result
-from youden.report.data.grids import bin_means, bin_sizes, cluster_order
+from youden.report.data.grids import average_bins, choose_bin_sizes, order_by_similarity
 from youden.report.data.opened_trials import TrialSample, find_calling_judge
 from youden.report.data.ranking_tables import escape_controls, rank_agents, truncate
 from youden.report.data.report import ReportData
@@ -280,8 +280,8 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
 def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     value = np.where(rng.random((K, J)) < 0.3, np.nan, rng.random((K, J)))
-    rows, columns = bin_sizes((K, J), tiles)
-    drawn = bin_means(value, rows, columns)
+    rows, columns = choose_bin_sizes((K, J), tiles)
+    drawn = average_bins(value, rows, columns)
     for i in range(drawn.shape[0]):
         for j in range(drawn.shape[1]):
             block = value[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
@@ -293,7 +293,7 @@ def test_likeness_puts_two_camps_side_by_side() -> None:
     camp = np.arange(6) % 2
     value = np.where(camp[:, None] == camp[None, :], 0.9, 0.1)
     value[0, 2] = np.nan
-    order = camp[cluster_order(value)].tolist()
+    order = camp[order_by_similarity(value)].tolist()
     assert order in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 
 

@@ -44,14 +44,14 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(choice.p_best)
     (first, chance), *_ = choice.p_best.items()
     assert chance == max(choice.p_best.values())
-    said = not_none(data.summary.chances)
+    said = not_none(data.summary.p_best_text)
     assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
     assert "all others: " in said
     assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
     assert escape_markdown(said) in render_markdown(data)
     assert said in render_page(data)
     folder.write_facts(replace(facts, choice=replace(choice, candidates=(), regret_bound=0.0)))
-    assert ReportData(folder).summary.chances is None
+    assert ReportData(folder).summary.p_best_text is None
     less = json.loads(folder.file("fit.json").read_bytes())
     del less["choice"]["p_best"]
     folder.write_text("fit.json", json.dumps(less))

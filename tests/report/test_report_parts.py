@@ -19,7 +19,7 @@ from youden.pipeline.text_length import length_correlation
 from youden.report.charts import vega
 from youden.report.charts.figures import draw_figures
 from youden.report.data.answer_blocks import Predictions
-from youden.report.data.doubts import PairGrid, RankingChecks, agreeing_fraction, describe_groups
+from youden.report.data.doubts import PairGrid, RankingChecks, agreeing_fraction, measure_groups
 from youden.report.data.report import ReportData, iter_agent_findings
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.warnings import first_sentence, group_warnings
@@ -221,7 +221,7 @@ def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> 
     groups = ["good"] * 3 + ["bad"] * 3
     mean = np.full((6, 6), 0.4)
     mean[:3, :3], mean[3:, 3:] = 0.8, 0.2
-    good, bad = describe_groups(pair_of(mean), groups, tuple("abcdef"))
+    good, bad = measure_groups(pair_of(mean), groups, tuple("abcdef"))
     assert (good.inside, good.across, good.outside) == pytest.approx((0.8, 0.4, 0.2))
     assert good.losing_share == pytest.approx(0.4)
     assert pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0) == (1 - 0.4) * 0.8 + 0.4 * 0.4
@@ -233,10 +233,10 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
     ability = np.array([0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.3, 0.3])
     mean = ability[:, None] + ability
     mean[5, 6:] = mean[6:, 5] = 1.0
-    (line,) = describe_groups(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
+    (line,) = measure_groups(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
     assert (line.group, line.n_agents, line.most_moved) == ("friends", 2, "f")
     assert line.max_change >= 3
-    assert describe_groups(pair_of(mean), ["all"] * 8, agents) == []
+    assert measure_groups(pair_of(mean), ["all"] * 8, agents) == []
 
 
 def test_lengths_and_spread() -> None:

@@ -15,7 +15,7 @@ from youden.errors import StatisticsError
 from youden.stats import cells_from_arrays, solve_additive, solve_cells
 from youden.stats.additive import elimination
 from youden.stats.additive.bounds import fit_plain
-from youden.stats.additive.elimination import equate, solve
+from youden.stats.additive.elimination import make_normal_equations, solve
 from youden.stats.additive.solver import Solution
 
 
@@ -156,7 +156,7 @@ def test_dense_and_sparse_weights_and_both_methods_agree(problem: Problem, data:
         n_items=problem.n_items,
         weight=None if weight is None else weight.astype(dtype),
     )
-    equations_of_cells = equate(cells, ridge=1e-3)
+    equations_of_cells = make_normal_equations(cells, ridge=1e-3)
     A = equations_of_cells.A if isinstance(equations_of_cells.A, np.ndarray) else equations_of_cells.A.toarray()
     dense_equations = replace(equations_of_cells, A=A)
     sparse_equations = replace(equations_of_cells, A=csr_array(A))
@@ -189,7 +189,7 @@ def test_conjugate_gradients_need_few_iterations_for_very_different_weights() ->
     rng = np.random.default_rng(19)
     agent, item, weight = rng.integers(30, size=600), rng.integers(50, size=600), 100.0 ** rng.uniform(-1, 1, 30)
     cells = cells_from_arrays(agent, item, rng.uniform(-1, 1, 600), n_agents=30, n_items=50, weight=weight[agent])
-    equations = equate(cells, ridge=1e-3)
+    equations = make_normal_equations(cells, ridge=1e-3)
     effects, n_iterations = solve(equations, equations.r, equations.c, cholesky=False)
     expected, _ = solve(equations, equations.r, equations.c, cholesky=True)
     np.testing.assert_allclose(effects.x, expected.x, atol=1e-8)

@@ -23,7 +23,8 @@ from youden.judging.offline.tape import CassetteRecorder, use_cassette
 from youden.stats.base.proportions import proportion
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.calibration_outcome import Measures, Outcome, decide, measure
+from youden.workflows.calibration import CalibratedJudge, describe_judge
+from youden.workflows.calibration_outcome import Bill, Measures, Outcome, decide, measure
 from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
 
@@ -72,9 +73,43 @@ def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> Non
     )
     assert found.order_flips.n_yes == 9
     assert found.retest_flips.n_yes == 2
-    assert found.position_bias.value == pytest.approx(9 / 36 - 2 / 10)
+    assert found.position_bias.value == pytest.approx(9 / 24 - 2 / 10)
     assert found.longer_first.value == pytest.approx(9 / n, abs=0.03)
     assert found.longer_first.low > 0
+
+
+def test_open_paths_are_counted_in_triples(known: CalibrationTrials) -> None:
+    """Each of 6 triples is a paired trial and two trials with a third agent; a no to one of them opens a path."""
+    answer, plan, rows = truth(known), known.plan, known.rows("triple")
+    assert len(rows) == 12
+    for one, two in rows.reshape(-1, 2).tolist():
+        pair = known.original[one]
+        assert known.original[two] == pair < len(known.rows("paired"))
+        assert plan.item[one] == plan.item[two] == plan.item[pair]
+        first = [int(plan.first[row]) for row in (pair, one, two)]
+        second = [int(plan.second[row]) for row in (pair, one, two)]
+        assert len(set(first)) == 3
+        assert second == [first[1], first[2], first[0]]
+    assert measured(known, answer.copy()).open_paths[:3] == (18, 0, 0)
+    answer[[rows[0], known.original[rows[2]]]] = 0
+    answer[rows[4:6]] = 0
+    answer[rows[6]] = np.nan
+    paths = measured(known, answer).open_paths
+    assert (paths.n_paths, paths.n_open, paths.share) == (2 + 2 * 3, 2, 2 / 8)
+    assert paths.expected == pytest.approx(4 / 15)
+    assert paths.low < paths.share < paths.high
+
+
+def test_a_judge_without_transitivity_gets_a_note(known: CalibrationTrials) -> None:
+    answer = truth(known)
+    for judge_answer, has_note in (
+        (answer, False),
+        (np.where(np.isin(np.arange(150), known.rows("triple")[::2]), 0, answer), True),
+    ):
+        measures = measured(known, judge_answer)
+        bill = Bill(None, None, usd=None, usd_per_1000=None)
+        judge = CalibratedJudge("j", "openai", measures, bill, decide(measures, n_calls=150), ())
+        assert any("not an equivalence" in line for line in describe_judge(judge, max_calls=300)) == has_note
 
 
 def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
@@ -132,6 +167,10 @@ def same_source(_n: int, body: Mapping[str, Any]) -> Reply:
     return Reply("YES" if len(items) == 2 and items[0] == items[1] else "NO")
 
 
+N_REQUESTS = 149
+"""Requests of 150 trials on this pool: of its few agents, one triple contains a trial that another kind has too."""
+
+
 @pytest.fixture
 def calibration_folder(tmp_path: Path, server: WireServer) -> Path:
     """A pool, a free judge, a dear one and a config of a run."""
@@ -152,19 +191,19 @@ def test_answers_of_a_calibration_count_towards_the_run(
     assert "the run 'notes' (seed 0) has 110 of them too" in ended.err
     assert "free: GO. J 1.00" in ended.out
     assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
-    assert server.n_requests == 150
+    assert server.n_requests == N_REQUESTS
     assert not (calibration_folder / "runs/notes").exists()
     n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
     assert youden("run", "notes-run.yaml").code == 0
-    assert server.n_requests == 150 + n_calls - 110
-    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 110
+    assert server.n_requests == N_REQUESTS + n_calls - 109
+    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 109
     page = (calibration_folder / "runs/notes/report.html").read_text(encoding="utf-8")
-    assert "110 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
-    assert "110 answers were requested before this run; they cost $0.0000" in youden(
+    assert "109 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
+    assert "109 answers were requested before this run; they cost $0.0000" in youden(
         "report", "runs/notes", "--format", "md"
     ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
-    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 110
+    assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 109
 
 
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
@@ -173,11 +212,11 @@ def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
     server.behave = lambda _n, body: Reply("YES" if draw(body, 3) else "NO")
     first = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
     again = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
-    assert server.n_requests == 150
+    assert server.n_requests == N_REQUESTS
     assert first["judges"][0]["measures"] == again["judges"][0]["measures"]
     assert first["judges"][0]["bill"]["seconds_median"] == again["judges"][0]["bill"]["seconds_median"] > 0
     more = json.loads(youden("calibrate", "notes-run.yaml", "--calls", "180", "--json").out)
-    assert server.n_requests == more["costs"]["free"]["calls"] == 179
+    assert server.n_requests == more["costs"]["free"]["calls"] - 1 == 178
 
 
 def test_a_replay_and_a_cassette_answer_without_a_server(
@@ -215,7 +254,7 @@ def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, calibration_fo
     assert said["cheapest"] == "free"
     dear, free = said["judges"]
     assert dear["decision"]["outcome"] == free["decision"]["outcome"] == "go"
-    assert dear["bill"]["usd"] == pytest.approx(150 * 101e-6)
+    assert dear["bill"]["usd"] == pytest.approx(N_REQUESTS * 101e-6)
     assert dear["bill"]["usd_per_1000"] == pytest.approx(0.101)
     assert free["bill"]["usd_per_1000"] == 0
 
@@ -226,7 +265,7 @@ def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden,
     for _ in range(2):
         ended = youden("calibrate", "notes", "--judge", "jury.yaml", "--max-cost", "1", "--json").well()
         bills.append(json.loads(ended.out)["judges"][0]["bill"])
-    assert bills[0]["usd"] == pytest.approx(150 * 101e-6)
+    assert bills[0]["usd"] == pytest.approx(N_REQUESTS * 101e-6)
     assert bills[1]["usd"] == 0
     assert bills[0]["usd_per_1000"] == bills[1]["usd_per_1000"] == pytest.approx(0.101)
 
@@ -240,7 +279,7 @@ def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
     asked = server.n_requests
     assert 0 < asked < 150
     assert youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "1").code == 0
-    assert server.n_requests == 150
+    assert server.n_requests == N_REQUESTS
 
 
 def test_a_judge_that_says_yes_to_everything_is_a_no_go(

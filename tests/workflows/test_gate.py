@@ -25,7 +25,7 @@ from youden.errors import InputError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
-from youden.report.pages.gate_output import gate_markdown as render_markdown
+from youden.report.pages.gate_output import render_gate_markdown as render_markdown
 from youden.report.pages.gate_output import render_junit
 from youden.stats.trials.noninferiority import ConservativeDifference, GateOutcome, conditional_power
 from youden.stats.trials.trial_errors import RemainingVariance

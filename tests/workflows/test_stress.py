@@ -75,7 +75,7 @@ def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -
 
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
-    landed = {way: attack_ranks(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
+    landed = {way: attack_ranks(before[way], after[way], base_agent=K - 1, ids=ids) for way in ("plain", "robust")}
     assert not_none(landed["plain"]).rank <= K - 3
     assert not_none(landed["robust"]).rank >= K - 1
     assert not_none(landed["robust"]).shift <= 0.5
@@ -101,7 +101,7 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
 def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
     pool = read_pool(field_notes)
     named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
-    assert plant(named, ATTACKS.load("mirror"), weak=3, rng=standalone_stream(0)).ids == ("mirror 2",)
+    assert plant(named, ATTACKS.load("mirror"), base_agent=3, rng=standalone_stream(0)).ids == ("mirror 2",)
 
 
 @pytest.mark.slow
@@ -200,12 +200,12 @@ def test_an_attack_to_which_the_judge_always_answers_yes_gains_no_rank(tmp_path:
 def test_the_words_that_three_other_agents_use_are_planted() -> None:
     texts = np.array([["a b c"], ["b c d"], ["b C. e"], ["a e f"], ["a g"]], dtype=object)
     pool = Pool(tuple(Agent(f"a{i}") for i in range(5)), make_pool(5, 1).items, texts)
-    planted = plant(pool, ATTACKS.load("common-words"), weak=4, rng=standalone_stream(0))
+    planted = plant(pool, ATTACKS.load("common-words"), base_agent=4, rng=standalone_stream(0))
     assert set(planted.pool.texts[5, 0].split()) == {"b", "c"}  # 'a' is also used by three, the base agent among them
 
 
 def test_a_group_that_pastes_the_same_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
-    planted = plant(read_pool(field_notes), ATTACKS.load("group-concatenation"), weak=3, rng=standalone_stream(0))
+    planted = plant(read_pool(field_notes), ATTACKS.load("group-concatenation"), base_agent=3, rng=standalone_stream(0))
     assert len(planted.agents) == planted.pool.n_agents / 4
     texts = planted.pool.texts[list(planted.agents)]
     assert (texts == texts[0]).all()

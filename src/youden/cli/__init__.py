@@ -43,6 +43,7 @@ HEADINGS: dict[str, dict[str, str]] = {
         "label": "youden.cli.labelling:label_command",
         "quality": "youden.cli.labelling:quality_command",
         "compare": "youden.cli.results:compare_command",
+        "audit": "youden.cli.audit:audit_command",
         "report": "youden.cli.results:report_command",
         "view": "youden.cli.results:view_command",
         "export": "youden.cli.pools:export_command",

@@ -20,6 +20,7 @@ from youden.text.tables import Table, format_decimal, make_table
 if TYPE_CHECKING:
     from youden.stats.base.metrics import Metric
     from youden.stats.base.proportions import Proportion
+    from youden.stats.judges.transitivity import OpenPaths
     from youden.workflows.calibration import CalibratedJudge
 
 NO_JUDGE_PASSES = 1
@@ -51,12 +52,15 @@ def calibrate_command(
     The argument is a POOL, or the CONFIG (.yaml) of a run, which sets pool, judge, design and seed. The trials are random paired
     and independent trials of the plan of that run, so that `youden run` reuses their answers. Some are repeated, in the same and
     in the opposite order. In others, the length of the texts suggests the wrong answer. Finally, responses are compared with
-    themselves, with a near-copy and with a template without content.
+    themselves, with a near-copy and with a template without content. A third response is added to some pairs.
 
     For each judge, the result contains TPR, FPR and Youden's J with intervals, and how often its answer changes with the order
     or on repetition. It also contains the missing answers, the latency and the cost. Each judge is accepted or rejected by a
     stated rule, and the cheapest accepted judge is named. A judge with a higher J is not always better: a judge that misses
-    contradictions answers yes more often.
+    contradictions answers yes more often. The result is also stored in calibrations.json next to the folder of the run.
+
+    The result also shows whether "same source" is an equivalence relation: reflexive (yes to identical text), symmetric (the
+    answer does not change with the order) and transitive (no open path: yes to a and b and to b and c, but no to a and c).
 
     --max-cost limits the total cost of all judges.
 
@@ -122,6 +126,7 @@ def _format_measures(result: CalibratedJudge) -> dict[str, str]:
         "changed on repetition": _format_proportion(measures.retest_flips),
         "position bias": _format_metric(measures.position_bias),
         "longer text first": _format_metric(measures.longer_first),
+        "open paths a ~ b ~ c": _format_open_paths(measures.open_paths),
     }
     for trial_type, reasons in measures.missing.items():
         cells[f"missing, {trial_type}"] = _format_missing(reasons)
@@ -143,6 +148,14 @@ def _format_metric(metric: Metric) -> str:
     if isnan(metric.value):
         return "–"
     return f"{metric.value:.2f} [{metric.low:.2f}, {metric.high:.2f}]"
+
+
+def _format_open_paths(paths: OpenPaths) -> str:
+    """Format the share of open paths with its interval, its counts, and the share under independence."""
+    if not paths.n_paths:
+        return "–"
+    interval = f"[{paths.low:.2f}, {paths.high:.2f}]"
+    return f"{paths.share:.2f} {interval} {paths.n_open}/{paths.n_paths}; independent answers {paths.expected:.2f}"
 
 
 def _format_missing(reasons: Mapping[str, int]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from youden.judging.config.judge_files import JudgeConfig
+    from youden.judging.config.trust import KeyUse
     from youden.types.pool import Json
 
 
@@ -50,6 +51,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
     format of the answer, log-probabilities, price and latency, and a second one if the model refuses log-probabilities.
+    With --trust, none is sent: the hosts of JUDGE may receive its API keys from now on.
     Exit codes: 0 usable, possibly with warnings; 2 not usable.
     """
     if judge is None:
@@ -76,7 +78,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    `source` is a judge, the config of a run (its judge is returned), or an agents' file (its models are returned).
+    source : a judge, the config of a run (for its judge), or an agents' file (for its models)
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml
@@ -101,15 +103,16 @@ def _load_judges(source: str) -> list[JudgeConfig]:
 def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     """Allow judges to send their API keys to their hosts, and print each environment variable with its host.
 
-    A jury is replaced by its members.
+    For a jury, the keys of its member judges are allowed.
     """
     from youden.judging.config.trust import allow_uses, is_known
 
+    all_uses: list[KeyUse] = []
     for judge in judges:
-        for member in judge.judges or (judge,):
-            member.check_addresses(sends_key=member.key_variable is not None)
-    all_uses = dict.fromkeys(use for judge in judges for use in judge.find_key_uses())
-    new_uses = [use for use in all_uses if not is_known(use)]
+        for single_judge in judge.judges or (judge,):
+            single_judge.check_addresses(sends_key=single_judge.key_variable is not None)
+        all_uses += judge.find_key_uses()
+    new_uses = [use for use in dict.fromkeys(all_uses) if not is_known(use)]
     path = str(allow_uses(new_uses)) if new_uses else None
 
     if as_json:

@@ -219,14 +219,14 @@ def _print_extended_run(
 ) -> None:
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
-    `end_reason` is why a search ended; an empty string for other extensions. `result` is the JSON output so far, which
-    is completed and printed in the mode "json".
+    end_reason : why a search ended; an empty string for other extensions
+    result : JSON output so far, which is completed and printed in the mode "json"
     """
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import find_too_wide
 
     folder, extension = planned.run.folder, fitted.facts.extension
-    summary = write_report(folder).summary
+    summary = write_report(folder)
     warnings = _describe_wide(planned, find_too_wide(planned, fitted))
     if output_mode == "json":
         output.print_warnings(warnings)
@@ -257,14 +257,17 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
-    """Return a warning with a remedy if intervals of new agents are wider than requested; otherwise an empty list.
+    """Return a warning if intervals of new agents are wider than requested; otherwise an empty list.
 
-    `wide` are the ids of these agents.
+    wide : ids of the agents with such intervals
     """
     if not wide:
         return []
     command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
-    focus_options = format_command(word for agent in wide for word in ("--focus", agent))
+    focus_words: list[str] = []
+    for agent in wide:
+        focus_words += ["--focus", agent]
+    focus_options = format_command(focus_words)
     return [
         f"{len(wide)} of {len(planned.joined)} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
         f"calls: {command} N {focus_options}"

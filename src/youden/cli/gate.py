@@ -105,7 +105,7 @@ def gate_command(
 
     --by quality compares the estimated mean labels instead (see `youden quality`). Other labels count as another analysis.
     """
-    from youden.report.pages.gate_output import gate_markdown
+    from youden.report.pages.gate_output import render_gate_markdown
     from youden.runs.run_object import Run
     from youden.workflows.gate import plan_analyses
     from youden.workflows.gate_text import describe_gate, gate_table
@@ -145,7 +145,7 @@ def gate_command(
         junit=junit,
     )
     if markdown == "-":
-        click.echo(gate_markdown(gate), nl=False)
+        click.echo(render_gate_markdown(gate), nl=False)
         return EXIT_CODES.get(gate.outcome, 0)
     output.print_result(as_json, gate.to_json(), tables=[gate_table(gate)], notes=describe_gate(gate))
     return EXIT_CODES.get(gate.outcome, 0)

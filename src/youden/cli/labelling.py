@@ -54,7 +54,8 @@ def label_command(
     cannot decide. The JSON file next to the table records the agent of each row and its sampling probability. Keep both files
     together.
 
-    Items are drawn at random. Responses that already have a label in --labels are not chosen again.
+    Items are drawn at random. Responses that already have a label in --labels are not chosen again. An existing file is
+    not replaced.
     """
     from youden.runs.run_object import Run
 

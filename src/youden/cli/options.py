@@ -25,13 +25,17 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return name, command and remaining arguments; an unknown name is a usage error with suggestions."""
-        name, names = args[0], self.list_commands(ctx)
-        if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
-            matches = get_close_matches(name, names, n=3, cutoff=0.5)
+        """Return the name of a command, the command, and the remaining arguments.
+
+        An unknown name is a usage error that suggests similar names.
+        """
+        name = args[0]
+        available = self.list_commands(ctx)
+        if name not in available and not name.startswith("-") and not ctx.resilient_parsing:
+            matches = get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"Did you mean {' or '.join(map(repr, matches))}?"
             if not matches:
-                hint = f"Available commands: {', '.join(names)}."
+                hint = f"Available commands: {', '.join(available)}."
             ctx.fail(f"No such command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
 
@@ -132,6 +136,7 @@ def parse_pairs(
     """
 
     def parse(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+        """Split each text into a name and a value; a text without "=" is a usage error."""
         pairs = {}
         for text in texts:
             name, sign, value = text.rpartition("=") if split_at_last else text.partition("=")
@@ -195,6 +200,7 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
     @json
     @wraps(function)
     def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **arguments: object) -> R:
+        """Call the command with the output mode that the three options select."""
         check_usage((verbose and quiet, "Got both --verbose and --quiet. Set only one of them."))
         output_mode: OutputMode = "short"
         if as_json:
@@ -272,7 +278,7 @@ def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     return click.option("--seed", type=click.IntRange(min=0), default=0, help=f"Seed for {purpose}.")
 
 
-def _parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
     """Parse an option LOW,HIGH as two numbers, as a click callback; None if it is not set."""
     if value is None:
         return None
@@ -299,7 +305,7 @@ def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
     )
     scale_option = click.option(
         "--scale",
-        callback=_parse_scale,
+        callback=parse_scale,
         metavar="LOW,HIGH",
         help="Lowest and highest possible label. [default: 0,1]",
     )
@@ -332,7 +338,7 @@ def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
 def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
     """Return a function that calls `function` while the stores named in configs may be opened.
 
-    `password` is whether the password in PGPASSWORD may be sent to their hosts.
+    password : whether the password in PGPASSWORD may be sent to their hosts
     """
 
     def wrapped(**arguments: object) -> R:

@@ -95,7 +95,7 @@ def print_result(
     Parameters
     ----------
     as_json : bool
-        Whether to print `value`; otherwise tables, lines and notes are printed.
+        Whether to print `value`; otherwise the answer, tables, lines and notes are printed.
     value : mapping of str to object
         Result as JSON.
     answer : iterable of str
@@ -179,7 +179,7 @@ def print_connections(judge: JudgeConfig) -> None:
         print_note(f"judge: {line}")
 
 
-def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast:
+def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast | None:
     """Print the plan, the cost and the expected precision of a run.
 
     Parameters
@@ -191,12 +191,15 @@ def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> 
 
     Returns
     -------
-    PrecisionForecast
-        Expected precision.
+    PrecisionForecast or None
+        Expected precision; None for a run that asks for preferences.
     """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
     print_connections(planned.judge)
+    if planned.plan.question == "preference":
+        print_plan(planned, output_mode)
+        return None
     forecast = PrecisionForecast(planned.plan, read_variance_components(planned.folder), kind=planned.judge.answers)
     print_plan(planned, output_mode, forecast=forecast, half_width=forecast.usual_half_width)
     return forecast
@@ -264,15 +267,15 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     """Format a plan in one line: design, calls, judge, cost and expected half-width of the intervals."""
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
     usd = cost.usd if cost.usd_left is None else cost.usd_left
-    parts = [
+    phrases = [
         plan.design,
         f"{cost.calls:,} calls{stored} to {planned.judge.name}",
         _format_percent_of_dense(plan, cost),
         "price unknown" if usd is None else f"${usd:,.2f}",
     ]
     if half_width is not None:
-        parts.append(f"about ± {half_width}")
-    return f"{', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
+        phrases.append(f"about ± {half_width}")
+    return f"{', '.join(phrases)}{_format_holdout(plan)}{_format_store(planned)}"
 
 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
@@ -287,6 +290,8 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
     ]
     if cost.pace:
         lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
+    if plan.is_self_plan:
+        return [*lines, *plan.notes]
     lines.append(
         f"{coverage.ordered:,} ordered pairs ({coverage.unordered:,} unordered), "
         f"{coverage.independent:,} independent calls; row scores for {coverage.present_fraction:.1%} of all cells and "
@@ -305,6 +310,8 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
+    if not plan.n_dense_calls:
+        return "self-trials"
     return f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
 
 
@@ -370,7 +377,8 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
-    `report` is the path of the HTML report. `changes` are those by an extension.
+    report : path of the HTML report
+    changes : sentences about what an extension changed
     """
     from youden.report.data.warnings import merge_by_kind
 
@@ -382,8 +390,9 @@ def _print_short(
         _print_labels(summary.labels)
 
     merged = merge_by_kind(summary.warnings, headline=summary.headline)
-    lines = [*warnings, *(line.short for _, line in merged)]
-    print_warnings(_truncate_lines(lines, MAX_SHORT_LINES - bool(changes)))
+    all_warnings = [*warnings, *(warning.short for _, warning in merged)]
+    max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES
+    print_warnings(_truncate_lines(all_warnings, max_warnings))
     if summary.calibration is not None:
         print_note(summary.calibration)
 
@@ -419,13 +428,14 @@ def print_judged_run(
     summary : Summary
         Summary of the fitted run.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints only the ranking.
+        "quiet" prints only the ranking; "short" ranking, recommendation, next step and path of the report; "verbose"
+        all results; "json" all facts of the fit as JSON.
     end_reason : str, optional
         Reason why a search ended, printed before the next step.
     changes : sequence of str, optional
-        Changes by an extension; in the short form they replace one warning.
+        Changes by an extension, only for the short form, in which they replace one warning.
     warnings : sequence of str, optional
-        Warnings that are printed before those of the fit.
+        Warnings that are printed before those of the fit; not if "quiet".
     """
     from youden.pipeline.precision import format_next_step
 
@@ -474,7 +484,8 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
 def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
     """Print a fitted run to standard output, and its warnings and signature to standard error.
 
-    `as_json` prints all facts of the fit as one JSON object instead of the ranking. `warnings` precede those of the fit.
+    as_json : whether to print all facts of the fit as one JSON object instead of the ranking
+    warnings : further warnings, which are printed before those of the fit
     """
     if as_json:
         _print_warnings_of_run(summary, warnings)
@@ -491,11 +502,13 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
             }
         )
         return
+
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for line in (summary.selection, *summary.standings):
-        if line is not None:
-            click.echo(printable(line))
+    for sentence in (summary.selection, *summary.preference, *summary.standings):
+        if sentence is not None:
+            click.echo(printable(sentence))
+
     print_note(summary.target)
     if summary.labels is not None:
         _print_labels(summary.labels)

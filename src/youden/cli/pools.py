@@ -72,7 +72,8 @@ def generate_command(
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
     ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; AGENTS may set a default. Calls and
-    cost are printed before any request is sent. Run the same command again to resume.
+    cost are printed before any request is sent. Run the same command again to resume. If --out has a pool, it must have
+    the same agents and items, and at most as many responses (--repeats).
 
     With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example
     from an imported cassette.
@@ -167,14 +168,14 @@ def _count_responses(result: GenerationResult) -> dict[str, Json]:
     }
 
 
-PEER_PREDICTION = "peer-prediction"
+PEER_PREDICTION, BATTLES = "peer-prediction", "battles"
 
 
 def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the name of a registered format; any other name is a usage error (click callback)."""
     from youden.data.importers import IMPORTERS
 
-    return str(click.Choice([PEER_PREDICTION, *IMPORTERS]).convert(value, parameter, ctx))
+    return str(click.Choice([PEER_PREDICTION, BATTLES, *IMPORTERS]).convert(value, parameter, ctx))
 
 
 @click.command("import")
@@ -233,12 +234,18 @@ def import_command(
                      are recognized
     peer-prediction  data of the paper: an agents file becomes a pool; a folder that contains
                      tvd_mi_individual_examples becomes a run without texts
+    battles          tables of LMArena, Arena-Hard and MT-Bench with the columns model_a, model_b and winner (model_a,
+                     model_b, tie, or a number from 0 to 1), and optionally item, order (ab or ba) and judge; become a run
+                     without texts, ranked by preference
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
-    not respond are listed. It is an error if more than 1 % of the responses are lost.
+    not respond are listed. It is an error if more than 1 % of the responses are lost, unless --allow-dropped is set.
     """
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)
+        return
+    if format_ == BATTLES:
+        _import_battles(paths, out, columns, as_json=as_json)
         return
     from youden.pools.pool_import import import_pool
 
@@ -292,6 +299,17 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     )
 
 
+def _import_battles(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
+    """Import battles as a run, and print its ranking."""
+    from youden.pipeline.offline import import_battles
+    from youden.report.data.summary import Summary
+
+    if len(paths) != 1:
+        raise click.UsageError(f"{BATTLES} requires exactly one PATH: got {len(paths)}. Join the files first.")
+    folder = import_battles(paths[0], out, columns=columns)
+    output.print_fitted_run(Summary(folder), as_json=as_json)
+
+
 @click.command("export")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
@@ -337,7 +355,8 @@ def export_command(
     apostrophe and are marked in the column `guarded`; youden removes the apostrophe when it reads the table.
 
     The other formats write a new folder. eee: a run in the schema of Every Eval Ever, one file per agent. hf: a pool or a run as
-    a dataset for the Hugging Face Hub, with a card.
+    a dataset for the Hugging Face Hub, with a card. Existing files are replaced only with --overwrite, and folders
+    never.
     """
     from youden.data.exporters import EXPORTERS
     from youden.data.exporters.export_files import ExportOptions

@@ -37,7 +37,7 @@ def run_with_progress(
     plan : mapping of str to object
         Planned requests as JSON, printed after a dry run.
     function : callable
-        Takes the progress bar, or None.
+        Takes the progress bar, or None if `quiet`.
     dry_run : bool
         Whether to return without calling the function.
     as_json : bool

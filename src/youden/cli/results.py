@@ -51,8 +51,9 @@ def fit_command(
 
     An unfinished run is ranked by the answers so far, and marked as partial.
 
-    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json, and with
-    --labels also labels.json, which measures how well the ranking agrees with the labels.
+    Writes scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
+    with --labels also labels.json, which measures how well the ranking agrees with the labels. rates.parquet is written
+    for 10,000,000 trials or more only with --rates.
     """
     from youden.runs.run_object import Run
 
@@ -107,13 +108,19 @@ def compare_command(
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
     order. --target sets the population of these differences. If two runs contain answers to the same trials, the result also
     lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family (meta.family of the agents of the pool).
+    own family: that in its config or of --family, compared with meta.family of the agents of the pool.
+
+    A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
+    rankings, and agents that are significantly above the average agent by one and below it by the other.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
     from youden.study.agreement import compare
     from youden.types.pool import plain_fields
 
+    if any(RunFolder(run).asks_preference for run in runs):
+        _print_instruments(runs, as_json=as_json)
+        return
     if target == "items-and-judges":
         _print_mean_over_judges(runs, as_json=as_json)
         return
@@ -132,8 +139,24 @@ def compare_command(
     )
 
 
+def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
+    """Print the comparison of a run that asks for information with one that asks for preferences."""
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.instruments import compare_instruments
+    from youden.types.pool import plain_fields
+
+    if len(runs) != 2:
+        raise click.UsageError(f"Two instruments are two RUNS, one of each question: got {len(runs)}.")
+    study = compare_instruments(*map(RunFolder, runs))
+    result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
+    output.print_result(as_json, {"instruments": result}, answer=study.summary, tables=[study.table()])
+
+
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print the ranking by the mean over the judges of several runs on the same trials, and the effective number of judges."""
+    """Print the ranking by the mean over several judges that answered the same trials, and the effective number of judges.
+
+    runs : folders of the runs, one run per judge
+    """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
     from youden.pipeline.recommendation import recommend_across_judges
@@ -151,11 +174,11 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
 
     agents: list[Json] = []
     rows = []
-    order = sorted(range(len(ids)), key=lambda k: -judge_spread.ability[k])
-    for k in order:
-        ability = float(judge_spread.ability[k])
-        agents.append({"agent": ids[k], "ability": ability, "half_width": or_none(float(half_width[k]))})
-        rows.append([ids[k], format_decimal(ability), f"± {half_width[k]:.3f}"])
+    order = sorted(range(len(ids)), key=lambda position: -judge_spread.ability[position])
+    for position in order:
+        ability = float(judge_spread.ability[position])
+        agents.append({"agent": ids[position], "ability": ability, "half_width": or_none(float(half_width[position]))})
+        rows.append([ids[position], format_decimal(ability), f"± {half_width[position]:.3f}"])
 
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
@@ -209,13 +232,17 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Tabulate the curl of each judge's scores and predictions by link; curl measures the deviation from an additive model."""
+    """Make a table of the curl of each judge, by link function.
+
+    Curl measures how far scores deviate from an additive model. The table has it for the judge's scores and for the predictions
+    of the fit.
+    """
     rows = []
-    for name, row_by_link in study.curl.items():
+    for judge, row_by_link in study.curl.items():
         for link, row in row_by_link.items():
             data = f"{format_decimal(row.data_median)} / {format_decimal(row.data_p95)}"
             predictions = f"{format_decimal(row.predicted_median)} / {format_decimal(row.predicted_p95)}"
-            rows.append([name, link, data, predictions])
+            rows.append([judge, link, data, predictions])
     return make_table("Curl, median / P95", ["judge", "link"], ["data", "predictions"], rows)
 
 
@@ -318,10 +345,10 @@ def report_command(
 ) -> None:
     """Write the report of RUN, or a part of it.
 
-    Reads the files of a fitted run and prints the path of the file it writes. The formats md (a summary, for example for a pull
-    request) and csv (the ranking) are written to standard output unless --out is set; png and svg contain one figure. --against
-    writes a page with both runs side by side. --labels also writes RUN/labels.json, which later reports include until the ranking
-    changes.
+    Reads the files of a fitted run and prints the path of the file it writes, by default RUN/report.html. The formats
+    md (a summary, for example for a pull request) and csv (the ranking) are written to standard output unless --out is
+    set; png and svg contain one figure. --against writes a page with both runs side by side. --labels also writes
+    RUN/labels.json, which later reports include until the ranking changes.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.summary import Summary

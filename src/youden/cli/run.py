@@ -61,8 +61,9 @@ def plan_command(
 ) -> None:
     """Plan the trials of CONFIG and estimate their cost.
 
-    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. With --export, another engine can
-    answer the requests; import its answers with `youden judge CONFIG --import ANSWERS`.
+    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. --export writes the
+    requests without an answer to a new folder, so that another engine can answer them; import its answers with `youden
+    judge CONFIG --import ANSWERS`.
     """
     run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
@@ -96,7 +97,7 @@ def plan_command(
                 "judge": planned.judge.name,
                 "design": planned.plan.design,
                 "dense_calls": planned.plan.n_dense_calls,
-                "expected": forecast.to_json(),
+                "expected": None if forecast is None else forecast.to_json(),
                 "other_decision": None if other_decision is None else other_decision.to_json(),
                 "cost": asdict(planned.cost),
                 "max_cost": planned.config.max_cost,
@@ -240,6 +241,9 @@ def judge_command(
 
     With --import, no request is sent: ANSWERS are added to the store. They can be imported in several steps and in any order;
     verdicts are written as soon as every trial has an answer.
+
+    --mode batch uses the Batch API of the provider, and --engine ray workers on a Ray cluster. --worker helps another
+    process that judges the run, and writes no files.
     """
     batch = mode == "batch"
     options.check_usage(

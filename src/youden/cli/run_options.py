@@ -33,9 +33,12 @@ R = TypeVar("R")
 
 
 def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Return the decorator that adds the command-line option of a config key.
+    """Return a decorator that adds the command-line option of a config key to a command.
 
-    Type, limits and help are those of the key; `help`, if it is not None, replaces the help.
+    The option has the type, the limits and the help of the key.
+
+    name : config key
+    help : help that replaces that of the key; None to keep it
     """
     declared = declared_keys()[name]
     key = declared.key
@@ -117,8 +120,9 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
             raise click.UsageError(f"No such option: {option}. Set --{replacement}.")
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        for old in ("--trials", "--percent"):
-            function = click.option(old, hidden=True, expose_value=False, callback=refuse)(function)
+        """Add the options to a command."""
+        for earlier_option in ("--trials", "--percent"):
+            function = click.option(earlier_option, hidden=True, expose_value=False, callback=refuse)(function)
         if several:
             return click.option("--calls", callback=parse_several, metavar="BUDGETS", help=help)(function)
         return click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)(function)
@@ -132,7 +136,9 @@ def keys_for_command(command: str) -> list[str]:
 
 
 def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add options of config keys; those that are set are passed on as one mapping `overrides`, by key.
+    """Return a decorator that adds the options of config keys to a command.
+
+    The command receives one argument `overrides`: a mapping from config key to value, with the options that the user has set.
 
     Parameters
     ----------
@@ -146,17 +152,23 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
     callable
         Decorator of a command.
     """
-    names = (*keys, *helps)
+    all_keys = (*keys, *helps)
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        """Return a command that has the options and calls `function`."""
+
         @wraps(function)
         def wrapped(**arguments: object) -> R:
-            values = {key: arguments.pop(key) for key in names}
-            overrides = {key: value for key, value in values.items() if value is not None}
+            overrides = {}
+            for key in all_keys:
+                value = arguments.pop(key)
+                if value is not None:
+                    overrides[key] = value
             return function(overrides=overrides, **arguments)
 
+        # in the help, the option that was added last comes first
         command: Callable[..., R] = wrapped
-        for key in reversed(names):
+        for key in reversed(all_keys):
             command = _config_option(key, helps.get(key))(command)
         return command
 

@@ -158,7 +158,7 @@ def demo_command(out: Path, as_json: bool) -> None:
     with progress_bar() as bar:
         judge_run(planned, JudgingOptions(progress=bar))
     fit_run(planned.folder)
-    summary = write_report(planned.folder).summary
+    summary = write_report(planned.folder)
     if as_json:
         output.print_fitted_run(summary, as_json=True)
         return

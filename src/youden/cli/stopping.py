@@ -83,9 +83,10 @@ def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[in
     """Read signal numbers until the socket is closed; end the process at the second stop signal."""
     n_signals = 0
     with receiver:
-        while data := receiver.recv(1):
-            number = data[0]
-            n_signals += number in (signal.SIGINT, *STOP_SIGNALS)
+        while received := receiver.recv(1):
+            number = received[0]
+            if number in (signal.SIGINT, *STOP_SIGNALS):
+                n_signals += 1
             if n_signals == 1:
                 shutdown_started.set()
             elif n_signals > 1:

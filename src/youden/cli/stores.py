@@ -145,7 +145,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.
 
     Any host can resume them: `youden judge CONFIG --mode batch` with this store waits for every batch that no other
-    process is waiting for.
+    process is waiting for. With --forget BATCH, a batch is removed from the list, and its requests are sent again.
     """
     from youden.judging.store.answers import open_store
     from youden.judging.store.leases import list_jobs

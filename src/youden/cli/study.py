@@ -51,7 +51,8 @@ def links_command(
     """Test how well the additive model fits the scores of RUN.
 
     Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link,
-    raw and per SD of the transformed scores, and the R² of the additive fit.
+    raw and per SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of agents and items
+    show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.link_curl import LinksStudy, compute_partner_share
@@ -88,7 +89,9 @@ def links_command(
 def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     """Yield a table of curl by link function, and one of the differences between links if resamples were drawn.
 
-    Curl measures the deviation of scores from an additive model. `name` is the name of the run.
+    Curl measures the deviation of scores from an additive model.
+
+    name : name of the run
     """
     rows = []
     for link, row in study.links.items():
@@ -141,6 +144,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
 
     Each figure is printed next to that of the paper, and disagreements between the paper and its data are listed. RUNs are
     imported runs; they are identified by the name of the folder from which they were imported: pubmed…, opus…, peer_review….
+    Table 6 needs --judges, runs of several judges on one pool.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.agreement import JudgesStudy

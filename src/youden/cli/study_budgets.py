@@ -154,7 +154,8 @@ def _print_study(
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
     """Compare the additive model with others on held-out cells.
 
-    Reproduces Table 5 of the paper, with fair settings and those of the paper side by side, on the same holdouts and cells.
+    Reproduces Table 5 of the paper, with fair settings and those of the paper side by side, on the same holdouts and
+    cells. --html also writes a page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines
@@ -231,7 +232,7 @@ def budget_command(
 
     Random plans are answered from RUN, which is a dense run, or a pilot from which a dense run is simulated. ρ is the rank
     correlation with the dense ranking. Recall is the fraction of its top 1, 3 and 5 agents that a plan finds. The ceiling is the
-    correlation of the rankings by two random halves of the items.
+    correlation of the rankings by two random halves of the items. The cheapest plan that reaches --goal is stated.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
@@ -281,7 +282,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     ceiling = output.format_with_sd(halves.rho, halves.rho_sd)
     title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
     cost_heads = ["budget", "trials per agent", "calls", "USD", "cells"]
-    recall_heads = [f"top-{k} recall" for k in study.tops]
+    recall_heads = [f"top-{top} recall" for top in study.tops]
     heads = [*cost_heads, "ρ", "SD", *recall_heads, "coverage", "half-width", "regret"]
     return make_table(title, ["design"], heads, rows)
 
@@ -313,10 +314,10 @@ def sparsity_command(
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
         if html is not None:
-            from youden.report.charts.studies import sparsity_figures
+            from youden.report.charts.studies import draw_sparsity_figures
             from youden.report.pages.writing import StudyPart as Part
 
-            parts.append(Part(run.name, signature, lines, sparsity_figures(study)))
+            parts.append(Part(run.name, signature, lines, draw_sparsity_figures(study)))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -197,15 +198,17 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """
     rows: Iterable[tuple[str, Mapping[str, object]]]
     if path.suffix.lower() in EXCEL:
-        rows = [row for _, sheet in read_excel_sheets(path, lambda *_: None) for row in sheet]
+        sheets = read_excel_sheets(path, lambda *_: None)
+        rows = chain.from_iterable(sheet_rows for _, sheet_rows in sheets)
     else:
         replaced = Replacements()
         rows = _check_finite(read_rows(path, replaced, exact=True), replaced)
 
     all_rows = list(rows)
-    used_rows = [
-        (location, row) for location, row in all_rows if not _is_row_to_label(row) or not _is_blank(row["label"])
-    ]
+    used_rows = []
+    for location, row in all_rows:
+        if not _is_row_to_label(row) or not _is_blank(row["label"]):
+            used_rows.append((location, row))
     if all_rows and not used_rows:
         raise import_error(
             path,
@@ -276,7 +279,7 @@ def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
 
 def _has_number(values: Iterable[object]) -> bool:
     """Return whether at least one of the values is a number."""
-    return any(_to_number(value) is not None for value in values)
+    return any(to_number(value) is not None for value in values)
 
 
 def _parse_label(value: object, name: str, location: str) -> float:
@@ -289,7 +292,7 @@ def _parse_label(value: object, name: str, location: str) -> float:
     """
     if _is_blank(value):
         return math.nan
-    number = _to_number(value)
+    number = to_number(value)
     if number is None or math.isinf(number):
         raise import_error(
             location,
@@ -305,7 +308,7 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _to_number(value: object) -> float | None:
+def to_number(value: object) -> float | None:
     """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
     if isinstance(value, int | float | Decimal):
         return float(value)
@@ -364,7 +367,8 @@ def read_families(path: Path) -> dict[str, str]:
                 "missing column.",
                 slug="families-columns",
             )
-        agent, family = (str(row[name] if row[name] is not None else "").strip() for name in ("agent", "family"))
+        agent = "" if row["agent"] is None else str(row["agent"]).strip()
+        family = "" if row["family"] is None else str(row["family"]).strip()
         if not agent or not family:
             continue
         if families.setdefault(agent, family) != family:

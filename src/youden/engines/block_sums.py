@@ -61,14 +61,16 @@ class PairSums:
         """Return the statistics of every ordered pair of agents over all chunks that were added.
 
         They are the agreement, the mean answers with their standard errors and numbers, and whether the first agent is
-        significantly better. `differences` are the pairwise differences of the abilities, which decide the latter.
-        `ability`, float array (n_agents,), holds the abilities of the additive fit, which the result contains, too.
+        significantly better.
+
+        differences : pairwise differences of the abilities, which decide which agents are significantly better
+        ability : float array (n_agents,), abilities of the additive fit, which the result contains, too
         """
         means = self.totals.means
 
         # share of the possible partners of a cell that it was compared with: each compared pair counts for two cells
         partners_seen = None
-        if self._n_compared_pairs:
+        if self._n_compared_pairs and len(ability) > 1:
             n_possible_partners = self._n_compared_cells * (len(ability) - 1)
             partners_seen = 2 * self._n_compared_pairs / n_possible_partners
 
@@ -358,7 +360,7 @@ class CallCounts:
 def _count_by_reason(counts: Positions) -> dict[str, int]:
     """Return the numbers of missing answers by reason, without zeros and without pending trials.
 
-    `counts` is an int array, one element per member of `MISSING_REASONS`; the first counts the answered trials.
+    counts : int array, one element per member of `MISSING_REASONS`; the first counts the answered trials
     """
     n_by_reason = zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True)
     return {reason: int(n) for reason, n in n_by_reason if n and reason != "pending"}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
-from youden.errors import RunFolderError
+from youden.errors import RunFolderError, StatisticsError
 from youden.protocol.blocks import get_extensions, is_in_complete_block
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
@@ -101,15 +101,15 @@ class ItemChunk(NamedTuple):
 
     @property
     def answered(self) -> Bools:
-        """Whether a trial has an answer: bool (n_trials,)."""
+        """Whether a trial has an answer: bool array (n_trials,)."""
         return ~np.isnan(self.answer)
 
     def count_by_agent(self, n_agents: int) -> Positions:
-        """Count the trials in which each agent takes part, as int (n_agents,)."""
+        """Count the trials in which each agent takes part, as int array (n_agents,)."""
         return np.bincount(np.append(self.first, self.second), minlength=n_agents)
 
     def where(self, rows: Bools) -> ItemChunk:
-        """Select trials by a mask, bool (n_trials,)."""
+        """Select trials by a mask, bool array (n_trials,)."""
         return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[2:]})
 
     def split(self, n_chunks: int) -> Iterator[ItemChunk]:
@@ -186,6 +186,12 @@ class TrialsByItem:
     _partitions: Path | None = None
 
     def __init__(self, rows: Rows, plan: Plan, directory: Path | None, *, votes: bool = False) -> None:
+        if plan.question == "preference":
+            raise StatisticsError(
+                "True- and false-positive rates need a plan that asks for information: got question: preference. Fit it with "
+                "`youden fit`, or its answers with `youden.stats.fit_preferences`.",
+                slug="question-information",
+            )
         self.plan = plan
         self.n = 0
         self.n_votes = 0
@@ -310,7 +316,7 @@ class TrialsByItem:
 
     def iter_chunks(self) -> Iterator[ItemChunk]:
         """Iterate over the paired trials in chunks, in the order of items."""
-        for start, stop in self._chunk_bounds(("paired",)):
+        for start, stop in self._compute_chunk_bounds(("paired",)):
             columns = self._read("paired", start, stop)
             n_trials = len(columns["answer"])
             counts_for_all = np.ones(n_trials, dtype=np.bool_)
@@ -324,6 +330,19 @@ class TrialsByItem:
                 "counts_for_second": counts_for_all,
             }
             yield ItemChunk(start, stop - start, **defaults | columns)
+
+    def read_self_trials(self) -> Columns:
+        """Read all self-trials, paired and independent ones, as columns: item, other_item, first and answer (n_trials,)."""
+        kinds = ("paired", "independent")
+        columns: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
+        for start, stop in self._chunk_bounds(kinds):
+            for kind in kinds:
+                part = self._read(kind, start, stop)
+                part["item"] = part["item"] + np.int32(start)
+                part.setdefault("other_item", np.full(len(part["item"]), -1, dtype=np.int32))
+                for name, parts in columns.items():
+                    parts.append(part[name])
+        return {name: np.concatenate(parts) for name, parts in columns.items()}
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -353,14 +372,14 @@ class TrialsByItem:
             kinds.append("independent")
         if with_follow_ups:
             kinds.append("follow-up")
-        for start, stop in self._chunk_bounds(kinds):
+        for start, stop in self._compute_chunk_bounds(kinds):
             yield self._read_rates(start, stop, kinds)
 
     def find_alarms(self) -> list[Finding]:
         """Find agents and pairs whose responses to different items the judge calls the same source too often."""
         findings = []
         for alarm in self.yes_counts.find_alarms():
-            agents = tuple(self.plan.agent_ids[i] for i in alarm.agents)
+            agents = tuple(self.plan.agent_ids[position] for position in alarm.agents)
             message = (
                 f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were called the same source "
                 f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
@@ -373,11 +392,12 @@ class TrialsByItem:
             findings.append(Finding("alarm", message, agents=agents, facts=facts))
         return findings
 
-    def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
+    def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the first item of each chunk and the first one after it.
 
-        A chunk consists of whole partitions; a partition holds all trials on some consecutive items. kinds : kinds of
-        trials that will be read, of "paired", "independent" and "follow-up".
+        A chunk consists of whole partitions; a partition holds all trials on some consecutive items.
+
+        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
@@ -398,7 +418,7 @@ class TrialsByItem:
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : kinds of trials to use, of "paired", "independent" and "follow-up".
+        kinds : kinds of trials to use, of "paired", "independent" and "follow-up"
         """
         split = self.plan.split
         items = slice(start, stop)
@@ -434,9 +454,11 @@ class TrialsByItem:
     def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
         """Compute true- and false-positive rates of each ordered pair of agents on each item of a chunk.
 
-        paired : columns of the paired trials, with items numbered from 0. independent : the same of the independent
-        trials, or None if all pairs share one false-positive rate, which is then NaN here. items : positions of the
-        items in the run. is_repeated : whether a pair may have several paired trials on an item.
+        paired : columns of the paired trials, with items numbered from 0
+        independent : the same of the independent trials, or None if all pairs share one false-positive rate, which is
+            then NaN here
+        items : positions of the items in the run
+        is_repeated : whether a pair may have several paired trials on an item
         """
         if is_repeated or independent is not None:
             return self._average_by_pair(paired, independent, items)
@@ -462,8 +484,9 @@ class TrialsByItem:
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
         """Compute the mean answer to the paired and to the independent trials of each ordered pair on each item.
 
-        paired : columns of the paired trials, with items numbered from 0. independent : the same of the independent
-        trials, or None if all pairs share one false-positive rate. items : positions of the items in the run.
+        paired : columns of the paired trials, with items numbered from 0
+        independent : the same of the independent trials, or None if all pairs share one false-positive rate
+        items : positions of the items in the run
         """
         trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
         answer = paired["answer"]
@@ -503,12 +526,12 @@ class TrialsByItem:
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
-    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], used: Bools) -> None:
+    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Add answered independent trials to the totals by item, and to those by step and kind of block.
 
-        used : bool (n_rows,), rows to add.
+        mask : bool array (n_rows,), rows to add
         """
-        first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
+        first, item, second, other_item, answer = (columns[name][mask] for name in _INDEPENDENT_COLUMNS)
         may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
         self.independent.add(answer[may_train], item[may_train], other_item[may_train])
 
@@ -517,10 +540,10 @@ class TrialsByItem:
         counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
         in_complete_block = np.ones(len(answer), dtype=np.bool_)
         if self._was_extended:
-            step = columns["step"][used]
-            counts_for_first = columns["weight_first"][used] > 0
-            counts_for_second = columns["weight_second"][used] > 0
-            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[used]
+            step = columns["step"][mask]
+            counts_for_first = columns["weight_first"][mask] > 0
+            counts_for_second = columns["weight_second"][mask] > 0
+            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[mask]
 
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
         for group_step, group_in_complete_block in sorted(groups):
@@ -558,8 +581,9 @@ class TrialsByItem:
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append some trials to the partitions of their items.
 
-        kind : "paired", "follow-up" or "independent". columns : columns of a chunk of rows. mask : bool (n_rows,), rows
-        to append.
+        kind : "paired", "follow-up" or "independent"
+        columns : columns of a chunk of rows
+        mask : bool array (n_rows,), rows to append
         """
         # sort the rows by partition; rows of one partition keep their order
         rows = np.flatnonzero(mask)
@@ -580,7 +604,9 @@ class TrialsByItem:
     def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        `name` is a field of `_trial_dtype`. Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
+        name : field of `_trial_dtype`
+
+        Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
         """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
@@ -621,8 +647,9 @@ class TrialsByItem:
     def _read(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition. Returns arrays
-        (n_trials,) by the names of the fields in `_trial_dtype`.
+        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition.
+
+        Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
         """
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
@@ -737,16 +764,18 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]
     second_in_training = is_training_cell[rates.second, rates.item]
-    used = (rates.n_paired > 0) & first_in_training & second_in_training
+    is_used = (rates.n_paired > 0) & first_in_training & second_in_training
 
     # pairs have an FPR of their own only with matched independent trials
-    fpr = np.zeros(int(used.sum()))
+    fpr = np.zeros(int(is_used.sum()))
     if rates.independent == "matched":
-        fpr = np.nan_to_num(rates.fpr[used])
+        fpr = np.nan_to_num(rates.fpr[is_used])
 
-    value = rates.tpr[used] - fpr
-    weight = rates.n_paired[used].astype(np.float64)
-    return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
+    value = rates.tpr[is_used] - fpr
+    weight = rates.n_paired[is_used].astype(np.float64)
+    return PairChunk(
+        rates.first[is_used], rates.second[is_used], rates.item[is_used], value, weight, fpr, rates.n_items
+    )
 
 
 def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:

@@ -224,12 +224,14 @@ def infer_judge_keys(name: str) -> dict[str, Json] | None:
     ({'max_completion_tokens': 2048}, None)
     """
     prefix, _, model_name = name.partition("/")
+    model = name
     if model_name and prefix in BACKENDS["litellm"].hosts:
-        backend, model = "litellm", name
+        backend = "litellm"
     elif model_name and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
-        backend, model = prefix, model_name
+        backend = prefix
+        model = model_name
     else:
-        backend, model = _find_backend(name), name
+        backend = _find_backend(name)
     if not backend:
         return None
 

@@ -114,9 +114,10 @@ async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> t
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
-    """Send a test request for log-probabilities, and one without them if the server rejects it or does not support them.
+    """Send a test request, and return the reply and whether the server accepted a request for log-probabilities.
 
-    Returns the reply, and whether the server accepted a request for log-probabilities. Raises: CallError.
+    The request asks for log-probabilities. If the server rejects it or does not support them, a second request is sent
+    without them. Raises: CallError.
     """
     questions = config.questions()
     plain_request = questions.request_for_texts(_TEXT_A, _TEXT_B)

@@ -426,7 +426,7 @@ def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batch
     """Make the provider of a judge's batches, and report the folder if batches are exchanged through one."""
     name = config.batch_provider or config.backend
     if name == FOLDER:
-        folder = _batch_folder(store, batching)
+        folder = _get_batch_folder(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
     check_trust(run.jury, run.environment)
@@ -486,7 +486,7 @@ def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
     return (Finding("shortened", message, facts={"n": n_shortened, "of": len(run.plan)}),)
 
 
-def _batch_folder(store: Store, batching: Batching) -> Path:
+def _get_batch_folder(store: Store, batching: Batching) -> Path:
     """Return the folder for files of batches: `batches` next to a store that is a file, else that of the options.
 
     Raises: ConfigError [batch-place] if the store is not a file and the options contain no folder.

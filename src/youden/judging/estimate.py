@@ -66,9 +66,10 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     assumed = "" if config.seconds_per_call else " (assumed)"
 
     estimates = [(total_seconds / 60, f"{seconds:g} s per call{assumed}, {concurrency}")]
-    requests_per_minute, tokens_per_minute = config.requests_per_minute, config.tokens_per_minute
+    requests_per_minute = config.requests_per_minute
     if requests_per_minute is not None:
         estimates.append((n_calls / requests_per_minute, f"{requests_per_minute:g} requests per minute"))
+    tokens_per_minute = config.tokens_per_minute
     if tokens_per_minute is not None:
         estimates.append((n_tokens / tokens_per_minute, f"{tokens_per_minute:g} tokens per minute"))
     return max(estimates)
@@ -233,15 +234,17 @@ def estimate(
 def _subtract_stored(
     cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[RowKey], characters: Positions
 ) -> Cost:
-    """Return the estimate with the number of trials that have a stored outcome, and the cost of the remaining calls.
+    """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
-    The tokens of the remaining requests are estimated by their fraction of all characters.
+    The tokens of the remaining requests are estimated from their fraction of all characters.
 
     cost : estimate for all trials
     keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
     """
-    n_remaining, n_stored, remaining_characters = 0, 0, 0
+    n_stored = 0
+    n_remaining = 0
+    remaining_characters = 0
     while chunk := list(islice(keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))

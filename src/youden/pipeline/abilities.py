@@ -53,7 +53,10 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of a range of items as matrices of `n_agents` rows, 0 for unobserved cells."""
+        """Return the influence of a range of items as matrices (n_agents, stop − start), 0 for unobserved cells.
+
+        `items` needs a start and a stop; its step is ignored.
+        """
         # cells are sorted by item
         rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
         item = self.cells.item[rows] - np.int32(items.start)
@@ -228,6 +231,10 @@ class Abilities(NamedTuple):
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
 
 
+SELF_RANKING = "self-consistency"
+"""Name of the ranking by self-trials, whose abilities are the J of each agent's repeated responses."""
+
+
 class EstimationRequest(NamedTuple):
     """Options of an estimator.
 
@@ -359,7 +366,7 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Return the number of each agent's component, int32 (n_agents,).
+    """Return the number of each agent's component, int32 array (n_agents,).
 
     Two agents are in the same component if answered trials on common items connect them, directly or through others.
     """
@@ -442,11 +449,22 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Describe a selection with ids; `ability`, float array (n_agents,), are the abilities of all agents."""
+    """Convert a selection to facts that name agents by their ids instead of their positions.
+
+    `ability`, float array (n_agents,), are the abilities of all agents, and `agent_ids` their ids. The facts contain
+    the probability of being the best for all agents, largest first, and the abilities of the selected agents and of the
+    best other one.
+    """
     # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
+    p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
+
+    # abilities of the selected agents, and of the best other agent
     by_ability = np.argsort(-ability, kind="stable").tolist()
-    others = [agent for agent in by_ability if agent not in selection.agents]
+    not_selected = [agent for agent in by_ability if agent not in selection.agents]
+    described_agents = (*selection.agents, *not_selected[:1])
+    abilities = {agent_ids[agent]: float(ability[agent]) for agent in described_agents}
+
     return ChoiceFacts(
         tuple(agent_ids[agent] for agent in selection.agents),
         selection.regret_bound,
@@ -454,14 +472,17 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
         tuple(agent_ids[agent] for agent in selection.candidates),
         selection.ability_low,
         selection.ability_high,
-        {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability},
+        p_best,
         selection.expected_regret,
-        {agent_ids[agent]: float(ability[agent]) for agent in (*selection.agents, *others[:1])},
+        abilities,
     )
 
 
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
-    """Summarize the false-positive rates of the agents and their part in the intervals; None without such rates."""
+    """Summarize the false-positive rates of the agents, and their share in the variance of abilities.
+
+    Returns None if no agent has an independent trial, from which its rate could be estimated.
+    """
     rates = abilities.rates
     if not rates.n_trials.any():
         return None
@@ -497,7 +518,8 @@ def build_ranking_table(
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
     `agent_ids` are the ids of the agents in the order of `abilities`, `differences` the pairwise differences of
-    `abilities`. `groups` fills the column `group`, which is empty by default.
+    `abilities`. `groups` (agent → group) fills the column `group`, which is None by default. Agents without an ability
+    (NaN) come last, and equal abilities stay in the order of `agent_ids`.
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 

@@ -56,7 +56,8 @@ def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates:
     """Fit abilities to rates in memory, of which only the difference TPR − FPR of each pair is used.
 
     `agent_rates` are the false-positive rates of the agents, which are stored, but not subtracted; unknown by default.
-    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    If the pairs do not link all agents, the abilities are those of a fit to the training scores. Raises StatisticsError
+    if the training scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
         pair_answers(rates),
@@ -88,17 +89,18 @@ def fit_abilities(
         Returns all answers in chunks of items (`PairChunk`), each time it is called.
     cell_fit : callable
         Returns training scores of the same answers and the model fitted to them, which are used if the fit of the
-        answers fails.
+        answers fails. Called only then; its errors are passed on.
     n_items : int
         Number of items.
     rates : AgentRates
         False-positive rates of the agents.
     score_offset : float, default 0
-        Rate that was subtracted from `scores`, but not from the answers.
+        Rate that was subtracted from the scores of `cell_fit`, but not from the answers. It is added to the abilities
+        of the cells.
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population that the intervals refer to.
     with_items : bool, default False
-        Whether to compute the influence of the items.
+        Whether to compute the influence of the items from the answers; only for the target "items-like-these".
     n_first : int, optional
         Number of items whose mean score is the mean of the abilities; all items if None.
 
@@ -123,7 +125,7 @@ def abilities_from_fit(
 
     `mean_score` is the mean score of the average agent, to which the fitted effects are added. The false-positive rates
     are stored, but not subtracted. `with_items` is whether to compute the influence of the items, which only the target
-    "items-like-these" has.
+    "items-like-these" has. Abilities are clipped to [−1, 1]; that of an agent without trials is NaN.
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
@@ -219,7 +221,8 @@ def estimate_cell_abilities(
 
     `model` is fitted to `scores`; `rates` are stored, but not subtracted. The model's own abilities may lie beyond ±1.
     Therefore each component of agents is centred on the mean of its clipped predictions for its items, of which only
-    the first `n_first` are used.
+    the first `n_first` are used (all if None), and the result is clipped to [−1, 1]. If the model did not converge,
+    `method` states it.
 
     For the target "these-items", with K agents and J items, the covariance over items is multiplied by
     1 − T_i/(PJ + 1), with T_i the answered trials of agent i and P = 2(K − 1) its ordered pairs. The intervals are
@@ -286,11 +289,13 @@ def fit_trials(
     n_first : int, optional
         Number of items whose mean score is the mean of the abilities; all items if None.
     cell_fit : callable, optional
-        Returns training scores of the trials and the model fitted to them; computed if None.
+        Returns training scores of the trials and the model fitted to them, for answers that do not link all agents.
+        Default: both are computed if needed.
 
     Returns
     -------
     Abilities
+        With the agents' false-positive rates subtracted, unless `request.with_rates` is False.
 
     Raises
     ------

@@ -57,7 +57,11 @@ TITLES: Mapping[AlternativeRanking, str] = {
 def alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
-    """List findings: flagged groups, rankings that could not be made, and rankings in which the plain leader falls."""
+    """List the findings about alternative rankings.
+
+    There is one for each flagged group of agents, for each ranking that could not be made, and for each ranking in which
+    the leader of the plain ranking falls.
+    """
     findings = []
     for name, facts in rankings.items():
         if name == "robust" and n_agents < MIN_AGENTS_FOR_COPYING:
@@ -83,7 +87,7 @@ def alternative_ranking_findings(
     return findings
 
 
-def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRankingFacts, *, heads: bool) -> str:
+def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRankingFacts, *, is_main: bool) -> str:
     """Describe in one sentence how an alternative ranking differs from the plain one.
 
     Parameters
@@ -91,8 +95,8 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     name : {"robust", "family", "trusted"}
         Name of the alternative ranking.
     facts : AlternativeRankingFacts
-        Facts about it.
-    heads : bool
+        Facts about it, if it could be made.
+    is_main : bool
         Whether it is the main ranking of the run.
 
     Returns
@@ -100,26 +104,32 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     str
         The agents with the largest changes of rank, and the number of other agents whose rank changes.
     """
-    title = f"In the {TITLES[name]} ranking{', the main one of this run' if heads else ''}"
-    if not facts.rank_changes:
-        return f"{title}, no agent changes its rank."
-    listed = facts.rank_changes[:MAX_NAMED_MOVES]
-    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in listed)
-    n_unnamed = len(facts.rank_changes) - MAX_NAMED_MOVES
-    suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
-    return f"{title}, {format_count(len(facts.rank_changes), 'agent', 'has', 'have')} another rank: {changes}{suffix}."
+    beginning = f"In the {TITLES[name]} ranking"
+    if is_main:
+        beginning += ", the main one of this run"
+    n_changes = len(facts.rank_changes)
+    if n_changes == 0:
+        return f"{beginning}, no agent changes its rank."
+
+    displayed = facts.rank_changes[:MAX_NAMED_MOVES]
+    changes = ", ".join(f"{change.agent} {change.plain} → {change.rank}" for change in displayed)
+    if n_changes > len(displayed):
+        changes += f" and {n_changes - len(displayed)} more"
+    return f"{beginning}, {format_count(n_changes, 'agent', 'has', 'have')} another rank: {changes}."
 
 
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Describe how the leader of the plain ranking falls in the alternative ranking `name`.
+    """Describe how the leader of the plain ranking falls in an alternative ranking.
 
-    `plain` and `alternative` are the pairwise differences of the abilities of the two rankings. Returns a sentence and
-    the agents that it names; both are empty if the leader does not fall.
+    The leader falls if it drops by `MIN_RANK_DROP` ranks or more, if an agent overtakes it that differs significantly from
+    it in one of the two rankings, or if it is significantly better than all other agents in the plain ranking only.
 
-    It falls if it drops by `MIN_RANK_DROP` ranks or more, if an agent overtakes it that differs significantly from it
-    in one of the two rankings, or if only in the plain ranking it is significantly better than all other agents.
+    name : name of the alternative ranking
+    plain, alternative : pairwise differences of the abilities of the two rankings
+
+    Returns a sentence and the agents that it names; both are empty if the leader does not fall.
     """
     # the leader has a higher ability than most agents
     n_worse = np.nansum(plain.value > 0, axis=1)
@@ -128,8 +138,8 @@ def _describe_leader_change(
     differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
     if (is_ahead & differs).any() or is_ahead.sum() >= MIN_RANK_DROP:
-        listed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
-        overtaking = tuple(agent_ids[agent] for agent in listed)
+        displayed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
+        overtaking = tuple(agent_ids[agent] for agent in displayed)
         rank = int(is_ahead.sum()) + 1
         text = (
             f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind "
@@ -166,7 +176,8 @@ class WeightedRanking:
 
         `groups` holds the ids of the agents that are weighted together: flagged agents, families, or the panel.
         `make_partners` returns the weights. A StatisticsError that it raises becomes `error`.
-        `plain` and `plain_differences` are the abilities of the plain ranking and their pairwise differences.
+
+        plain, plain_differences : abilities of the plain ranking and their pairwise differences
         """
         self.name = name
         self.abilities: Abilities | None = None
@@ -222,9 +233,9 @@ def find_flagged_groups(
         Flagged pairs, their clusters, and groups that more answers may flag.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
-    position_of = {agent: position for position, agent in enumerate(agent_ids)}
+    position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
     for group in clones:
-        members = [position_of[agent] for agent in group if agent in position_of]
+        members = [position_by_agent[agent] for agent in group if agent in position_by_agent]
         is_clone_pair[np.ix_(members, members)] = True
     return flag_groups(totals, prior_flags=is_clone_pair)
 
@@ -232,9 +243,19 @@ def find_flagged_groups(
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     """Check that the rules of alternative rankings fit the agents of a run.
 
-    Raises StatisticsError: [robust-few-agents] if the robust ranking is the main one of fewer than 8 agents,
-    [families-unknown] or [trusted-unknown] if the rules name an agent that is not in `agent_ids`, [panel-small] if the
-    panel has fewer than 2 agents, [one-family] if all agents belong to one family.
+    Parameters
+    ----------
+    rules : PartnerRules
+        Families, trusted panel and main ranking of the run.
+    agent_ids : sequence of str
+        Ids of the agents of the run.
+
+    Raises
+    ------
+    StatisticsError
+        [robust-few-agents]: if the robust ranking is the main one of fewer than 8 agents; [families-unknown],
+        [trusted-unknown]: if the rules name another agent; [panel-small]: if the panel has fewer than 2 agents;
+        [one-family]: if all agents belong to one family.
     """
     if rules.ranked_by == "robust":
         _check_enough_agents(len(agent_ids))
@@ -271,11 +292,12 @@ def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids
         Number of each agent's family, from 0 in order of first appearance.
     """
     # a family may have the name of an agent, so each name is stored with its kind
-    number_of: dict[tuple[str, str], int] = {}
+    number_by_family: dict[tuple[str, str], int] = {}
     numbers = []
     for agent in agent_ids:
         family = ("family", families[agent]) if agent in families else ("agent", agent)
-        numbers.append(number_of.setdefault(family, len(number_of)))
+        number = number_by_family.setdefault(family, len(number_by_family))
+        numbers.append(number)
     return np.array(numbers, dtype=np.int32)
 
 
@@ -330,6 +352,8 @@ class PairedAnswers(NamedTuple):
         Returns
         -------
         PairedAnswers
+            The answers in chunks, and their sums by pair. Those with follow-up trials are None if there are no such
+            trials.
         """
         n_agents = trials.plan.n_agents
         blocks = partial(iter_answers, trials.iter_rates)
@@ -353,11 +377,28 @@ def rank_alternatives(
     *,
     rules: PartnerRules,
 ) -> tuple[WeightedRanking, ...]:
-    """Make the robust ranking, and those by families and by a trusted panel if `rules` name these.
+    """Make the robust ranking, and those by families and by a trusted panel if `rules` name these, in this order.
 
-    `abilities` and `differences` belong to the plain ranking; `rules` must be accepted by `check_partner_rules`. If a
-    ranking cannot be made, its facts state the reason; if it is the main one, StatisticsError [all-agents-flagged] or
-    [partners-none] is raised.
+    Parameters
+    ----------
+    answers : PairedAnswers
+        Answers of the run.
+    abilities, differences : Abilities, Differences
+        Abilities of the plain ranking, and their pairwise differences.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+    rules : PartnerRules
+        Rules that `check_partner_rules` accepts. A ranking whose families or panel are not set is left out.
+
+    Returns
+    -------
+    tuple of WeightedRanking
+        If a ranking cannot be made, its facts state the reason.
+
+    Raises
+    ------
+    StatisticsError
+        [all-agents-flagged], [partners-none]: if the main ranking of the run cannot be made.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
@@ -365,7 +406,7 @@ def rank_alternatives(
     totals = answers.totals_with_follow_ups or answers.totals
     cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
     groups = _group_ids(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
-    rankings = [make_ranking("robust", groups, lambda: _robust_partners(cluster))]
+    rankings = [make_ranking("robust", groups, lambda: _make_cluster_weights(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
         rankings.append(make_ranking("family", _group_ids(family, agent_ids), lambda: group_balanced_weights(family)))
@@ -379,10 +420,10 @@ def rank_alternatives(
     return tuple(rankings)
 
 
-def _robust_partners(cluster: Ids) -> PartnerWeights:
-    """Weight each group of flagged agents as one partner, whose members do not score each other.
+def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
+    """Return weights that count each group of flagged agents as one partner, whose members do not score each other.
 
-    `cluster`, int32 array (n_agents,), has the same number for the agents of a group.
+    cluster : int32 array (n_agents,), the same number for the agents of a group
     """
     _check_enough_agents(len(cluster))
     if len(np.unique(cluster)) == 1:
@@ -400,8 +441,9 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
     `abilities` itself is returned if all weights are equal. StatisticsError [partners-none] or [cluster-agents] is
     raised if the weighted answers do not determine abilities or their standard errors.
 
-    With t the additive fit of all answers, the new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that
-    of t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
+    The result has neither the influence of items nor the state of a search. With t the additive fit of all answers, the
+    new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of t(weighted), with standard errors
+    multiplied by the ratio of those of θ_i and t_i(equal).
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
@@ -425,9 +467,10 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
 def with_alternative_columns(
     table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
 ) -> pd.DataFrame:
-    """Add the columns of alternative rankings to a ranking table, without changing the order of its rows.
+    """Return a ranking table with the columns of alternative rankings added, and its rows in the same order.
 
-    Their names begin with the name of the ranking. They are NaN if the ranking could not be made.
+    `table` has a column `agent`, and `agent_ids` are the ids in the order of the rankings' abilities. The names of the
+    columns begin with the name of the ranking. They are NaN if the ranking could not be made.
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:
@@ -448,10 +491,10 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
 def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """List the ids of each group of two or more agents, the largest group first.
 
-    `label`, int32 array (n_agents,), has the same number for the agents of a group.
+    label : int32 array (n_agents,), same number for the agents of a group
     """
-    members_of: dict[int, list[str]] = {}
-    for agent, group_number in zip(agent_ids, label.tolist(), strict=True):
-        members_of.setdefault(group_number, []).append(agent)
-    groups = [tuple(members) for members in members_of.values() if len(members) > 1]
+    agents_by_label: dict[int, list[str]] = {}
+    for agent, group_label in zip(agent_ids, label.tolist(), strict=True):
+        agents_by_label.setdefault(group_label, []).append(agent)
+    groups = [tuple(agents) for agents in agents_by_label.values() if len(agents) > 1]
     return tuple(sorted(groups, key=lambda group: -len(group)))

@@ -40,7 +40,9 @@ class OtherDecision(NamedTuple):
 
 
 def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
-    """Forecast the calls that the other decision of a judge takes for the half-width of a plan.
+    """Forecast how many calls the other decision of a judge needs to reach the half-width that a plan reaches.
+
+    A decision is how the judge answers: by yes or no, or by log-probabilities.
 
     Parameters
     ----------

@@ -30,7 +30,8 @@ def compute_extension_facts(
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
     `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials
-    again, because its answers have no request hashes.
+    again, because its answers have no request hashes. The changes are those of the agents before that extension, also
+    if their rank stays; what cannot be estimated is None.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps
@@ -46,15 +47,15 @@ def compute_extension_facts(
     changes = [
         AgentChange(
             agent=agent,
-            before=or_none(before.ability[i]),
-            after=or_none(after.ability[i]),
-            rank_before=int(rank_before[i]),
-            rank_after=int(rank_after[i]),
-            drift=or_none(drift.change[i]),
-            std_error=or_none(np.sqrt(drift.variance[i])),
-            p_holm=or_none(drift.p_holm[i]),
+            before=or_none(before.ability[position]),
+            after=or_none(after.ability[position]),
+            rank_before=int(rank_before[position]),
+            rank_after=int(rank_after[position]),
+            drift=or_none(drift.change[position]),
+            std_error=or_none(np.sqrt(drift.variance[position])),
+            p_holm=or_none(drift.p_holm[position]),
         )
-        for i, agent in enumerate(earlier.plan.agent_ids)
+        for position, agent in enumerate(earlier.plan.agent_ids)
     ]
     return ExtensionFacts(
         kind=steps[-1].kind,
@@ -71,8 +72,10 @@ def compute_extension_facts(
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
-    `earlier` are the trials before the last extension. New answers are compared with earlier ones on the same items. An
-    extension by repeats shows other responses, so drift cannot be estimated from it.
+    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
+    drift cannot be estimated from it.
+
+    earlier : trials before the last extension
     """
     extensions = get_extensions(trials.plan)
     n_steps = len(extensions.steps)
@@ -173,7 +176,7 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
 
 
 def _describe_changes(facts: ExtensionFacts) -> str:
-    """State how many abilities of earlier agents changed, and which one changed the most."""
+    """State in one sentence how many abilities of earlier agents changed, and which one changed the most."""
     change_by_agent = {
         change.agent: change.after - change.before
         for change in facts.agent_changes

@@ -91,7 +91,8 @@ def fit_judged(
 
     `judged` holds the plan without trials and the table of the verdicts; `terms` the target of the intervals and the
     rules of the alternative rankings. rates.parquet is written only for runs of fewer than `MAX_TRIALS_WITH_RATES`
-    trials, or if `rates` is True.
+    trials, or if `rates` is True, and variance_components.json only for finished runs with few trials. Earlier files of
+    a fit are replaced together.
 
     Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
     fitted, or the main ranking cannot be made.
@@ -313,7 +314,7 @@ class FitResult:
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
-        """Write all tables into the folder of a fit.
+        """Write all tables into the folder of a fit; that of the holdout only if there is one.
 
         Parameters
         ----------
@@ -402,7 +403,8 @@ def describe_judged_run(
 ) -> dict[str, Json]:
     """Describe the pool, plan and judge of a judged run for its signature.
 
-    The trials of `plan` need not be loaded: `digest` and `n_trials` are those of the whole plan.
+    The trials of `plan` need not be loaded: `digest` and `n_trials` are those of the whole plan. The digests of pool
+    and plan are shortened to 12 characters. `judge` is the judge's config, and `models` the models that answered.
     """
     return {
         "pool": plan.pool_digest[:12],
@@ -423,10 +425,21 @@ def describe_judged_run(
 def compare_links_of_scores(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Compare links, the scales on which scores may be additive, by their curl, the deviation from additivity.
+    """Compare link functions, the scales on which scores may be additive, by their deviation from additivity, the curl.
 
-    Returns the link table of each kind of scores, the reason why a kind has none, and the curl curves of
-    the symmetric scores.
+    Parameters
+    ----------
+    scores : mapping of str to Scores
+        Scores by kind.
+
+    Returns
+    -------
+    tables : dict of str to dict
+        Curl and R² by kind of scores and by link; empty for scores whose curl cannot be measured.
+    reasons : dict of str to str
+        Reason why the curl of a kind of scores cannot be measured.
+    curves : tuple of CurlCurve
+        Distribution of the curl of the symmetric scores, by link.
     """
     tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
     reasons: dict[ScoreKind, str] = {}
@@ -444,9 +457,10 @@ def compare_links_of_scores(
 
 
 def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
-    """Compute the RMSE of clipped predictions for held-out cells.
+    """Compute the RMSE of clipped predictions for held-out cells, with its 95 % interval, in units of the scores.
 
-    None if no held-out cell has both its agent and its item in training cells.
+    Cells whose agent or item is in no training cell are left out. None if no cell remains or `holdout` is None. `rule`
+    is only recorded.
     """
     if holdout is None:
         return None

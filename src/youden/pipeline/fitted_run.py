@@ -15,12 +15,13 @@ from youden.types.facts import PartnerRules
 
 if TYPE_CHECKING:
     from youden.pipeline.fit_tables import FitResult
+    from youden.pipeline.preference_tables import PreferenceResult
 
 
 @trace_step("fit")
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
-) -> FitResult:
+) -> FitResult | PreferenceResult:
     """Fit and rank the answers in a run's folder, and write all tables of the fit.
 
     Parameters
@@ -31,13 +32,14 @@ def fit_run(
         Population that the intervals refer to; stored in config.yaml. Default: the stored one, else "items-like-these".
     rules : PartnerRules, optional
         Families, trusted panel and clones of the alternative rankings, and which ranking is the main one; stored in
-        config.yaml. Default: the stored ones.
+        config.yaml. Default: the stored ones. If they name no families, those of the pool are used.
     rates : bool, default False
-        Whether to write rates.parquet even if the run is very large.
+        Whether to write rates.parquet even if the run is very large. That of an imported run is always written.
 
     Returns
     -------
-    FitResult
+    FitResult or PreferenceResult
+        Scores, tables and facts of the fit, as they were written; a PreferenceResult for a run that asks for preferences.
 
     Raises
     ------
@@ -49,16 +51,22 @@ def fit_run(
         If the folder has neither verdicts.parquet nor rates.parquet.
     """
     from youden.pipeline.fit_tables import fit_imported, fit_judged
+    from youden.pipeline.preference_tables import check_preference_terms, fit_preference_run
 
     pool, stored = folder.read_pool(), folder.terms
     terms = FitTerms(target or stored.target, rules or stored.rules)
-    check_partner_rules(terms.rules, pool.agent_ids)
     is_judged = folder.has("plan.parquet") or folder.has("verdicts.parquet")
     judged = folder.open_judged_files() if is_judged else None
+    asks_preference = judged is not None and judged.plan.question == "preference"
+    if asks_preference:
+        check_preference_terms(terms)
+    check_partner_rules(terms.rules, pool.agent_ids)
     judge = {} if judged is None else judged.verdicts.metadata.judge
     check_target(terms.target, judge.get("judges"), str(judge.get("name", "no judge")))
     if terms != stored and folder.has("config.yaml"):
         folder.write_config(folder.read_config().with_terms(terms))
+    if judged is not None and asks_preference:
+        return fit_preference_run(folder, pool, judged)
     if not terms.rules.families:
         terms = terms._replace(rules=replace(terms.rules, families=pool.families))
     if judged is None:

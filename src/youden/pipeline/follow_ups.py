@@ -29,10 +29,14 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to the pairs of undecided groups, in the order of `flags.undecided`.
+    """Allocate follow-up trials to the pairs of agents in undecided groups.
 
-    `budget` is the maximum number of trials in all. Returns the number of trials of each pair of agents (positions).
-    Pairs within one cluster get none, because they are flagged already.
+    The groups are served in the order of `flags.undecided`. A group gets no trials if the remaining budget is too small
+    for it. Pairs within one cluster get none, because they are flagged already.
+
+    budget : maximum number of trials in all
+
+    Returns a dictionary: positions of a pair of agents → number of trials.
     """
     n_trials: dict[tuple[int, int], int] = {}
     for group in flags.undecided:
@@ -53,7 +57,8 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
     `judge_plan` returns the verdicts of a plan. `share` is the maximum number of follow-ups, as a fraction of the
     plan's calls. They are planned once, from the verdicts of the plan, so that a group is tested at most twice, and an
-    interrupted run draws the same trials when it resumes.
+    interrupted run draws the same trials when it resumes. Follow-ups in `result` are replaced. Returns the verdicts of
+    the plan with its follow-ups, or of the plan alone if no group needs them.
     """
     result = verdicts_without_follow_ups(result)
     plan = result.plan
@@ -69,9 +74,9 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw follow-up trials, which decide whether groups of agents are flagged and which do not enter abilities.
 
-    Each pair of agents is compared on random training items on which it was not compared yet, half of the trials in each
-    order. The trials have the role `FOLLOW_UP` and the weight 0 for both agents. `n_trials` is the number of trials of
-    each pair (lower position, higher position); fewer are drawn if the pair has fewer such items.
+    Each pair of agents is compared on random training items on which it was not compared yet, in alternating order. The
+    trials have the role `FOLLOW_UP` and the weight 0 for both agents. `n_trials` is the number of trials of each pair
+    (lower position, higher position); fewer are drawn if the pair has fewer such items.
     """
     rows = []
     lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)

@@ -67,7 +67,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
     first_new = min(len(analyses), n_rounds - 1)
-    mean_score = _mean_pilot_answer(trials)
+    mean_score = _average_pilot_answers(trials)
     for last_round in range(first_new, n_rounds):
         answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
@@ -92,7 +92,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
         analyses = [*earlier, analysis]
 
     method = abilities.method if len(analyses) == 1 else f"{abilities.method}, corrected for adaptive-sampling bias"
-    bias = _limited_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
+    bias = _limit_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
     return abilities._replace(
         search=SearchState(design.top, design.max_regret, tuple(analyses)),
         ability=np.clip(abilities.ability - bias, -1, 1),
@@ -100,7 +100,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     )
 
 
-def _mean_pilot_answer(trials: TrialsByItem) -> float:
+def _average_pilot_answers(trials: TrialsByItem) -> float:
     """Compute the mean answer to the paired trials of the pilot, the first plan of a search."""
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
@@ -111,11 +111,13 @@ def _mean_pilot_answer(trials: TrialsByItem) -> float:
     return float(total / n_answers)
 
 
-def _limited_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
-    """Compute the selection bias to subtract from each ability, scaled down so that the same agents stay on top.
+def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
+    """Compute the selection bias to subtract from each ability, reduced so that the same agents stay selected.
 
-    `ability` and `cumulative_bias` are float arrays (n_agents,), `top` is the number of selected agents. Returns a
-    float array (n_agents,).
+    ability, cumulative_bias : float array (n_agents,)
+    top : number of selected agents
+
+    Returns a float array (n_agents,).
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
     best_first = np.argsort(-ability, kind="stable")
@@ -181,9 +183,10 @@ def _analyze(
     A search that ends with its budget spends alpha in proportion to the budget. One that ends with a regret bound
     spends most of the remaining alpha if the next round is expected to reach the bound, and little before.
 
-    `differences` are the pairwise differences of the abilities after the round, `previous` the analyses before.
-    `is_active`, bool array (n_agents,), marks the agents that the round sampled. `budget_fraction` is the spent
-    fraction of the budget.
+    differences : pairwise differences of the abilities after the round
+    previous : earlier analyses
+    is_active : bool array (n_agents,), agents that the round sampled
+    budget_fraction : spent fraction of the budget
     """
     n_agents = len(is_active)
     alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION  # fraction of alpha for this analysis
@@ -219,9 +222,12 @@ def _analyze(
 
 
 def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Add the mean selection bias of the agents that were sampled since the last analysis to their cumulative bias.
+    """Return the cumulative selection bias of each agent after a round: float array (n_agents,).
 
-    is_active : bool array (n_agents,), the agents that were sampled. Returns float (n_agents,).
+    The mean bias of the agents that the round sampled is added to theirs.
+
+    last : last interim analysis before the round
+    is_active : bool array (n_agents,), agents that the round sampled
     """
     if not is_active.any():
         return last.cumulative_bias
@@ -241,14 +247,16 @@ def initial_analysis(
     top : int
         Number of agents to select.
     max_regret : float or None
-        Maximum regret of the selection; None if this is the only analysis, which then spends all of alpha.
+        Maximum regret of the selection, above 0; None if no further analysis follows, so that all remaining alpha is
+        spent.
     previous : sequence of InterimAnalysis, default ()
         Earlier analyses of the same search.
 
     Returns
     -------
     InterimAnalysis
-        The bounds and the spent alpha after this analysis; no agent was sampled, so there is no selection bias.
+        The bounds and the spent alpha after this analysis; no agent was sampled, so there is no selection bias. If some
+        agents cannot be compared, bounds and spent alpha are those of the last analysis in `previous`.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _analyze(

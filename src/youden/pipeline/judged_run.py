@@ -184,8 +184,10 @@ def judge_run(
     ------
     JudgeError
         [run-busy] if another process judges the run; other slugs if the judge cannot be used.
+    RunFolderError
+        [run-store] if the store lacks answers that the run's own store holds.
     BudgetError
-        If the cost cap is reached.
+        If the cost cap is reached. verdicts.parquet is not written; received answers stay in the store.
     TooManyMissingError
         [too-many-missing] if more answers are missing than the config allows. No file is written; received answers stay
         in the store.
@@ -240,12 +242,23 @@ def get_run_name(folder: RunFolder, plan: Plan) -> str:
 def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *, team: WorkerGroup | None) -> Verdicts:
     """Collect the answers to a run's plan, with all its rounds and follow-ups, and write only to the store.
 
-    `asking` are options of the requests; the cost cap and the maximum fraction of missing answers are those of the
-    run's config. `team` are the processes that send requests for this run and share its cost cap; None for a judge that
-    makes no calls.
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run. The cost cap and the maximum fraction of missing answers are those of its config.
+    asking : JudgingOptions, optional
+        Options of the requests.
+    team : WorkerGroup or None
+        Processes that send requests for this run and share its cost cap; None for a judge that makes no calls.
 
-    Raises JudgeError, BudgetError or TooManyMissingError if the judge cannot be used, the cost cap is reached, or more
-    answers are missing than the config allows.
+    Returns
+    -------
+    Verdicts
+
+    Raises
+    ------
+    JudgeError, BudgetError, TooManyMissingError
+        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
     config = planned.config
     options = replace(
@@ -294,16 +307,18 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     str
         Path or name of the run's folder, or the name of the calibrations' account that is derived from it.
     """
-    account = _path_from_store(config)
+    account = _get_path_from_store(config)
     return calibration_account(account) if calibrating else account
 
 
-def _path_from_store(config: RunConfig) -> str:
-    """Return the path of the run's folder relative to its store, or its name if the store is on a server."""
-    folder, store = config.folder.resolve(), config.store_file
-    if store is None:
+def _get_path_from_store(config: RunConfig) -> str:
+    """Return the path of the run's folder relative to the folder of its store, or its name if the store is on a server."""
+    folder = config.folder.resolve()
+    store_file = config.store_file
+    if store_file is None:
         return folder.name
     try:
-        return Path(os.path.relpath(folder, store.resolve().parent)).as_posix()
+        relative_path = os.path.relpath(folder, store_file.resolve().parent)
+        return Path(relative_path).as_posix()
     except ValueError:  # the folder and the store are on different drives
         return folder.as_posix()

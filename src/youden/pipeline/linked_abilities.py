@@ -46,9 +46,11 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift mean answers so that their mean over agents is the mean answer on the first `n_items` items.
+    """Shift abilities so that their mean over agents is the mean answer on the items of the first plan.
 
-    These are the items of the first plan; an extension may have added others.
+    `abilities` is returned unchanged if no items were added, or if none of the first items has an answer.
+
+    n_items : number of items of the first plan; those after them were added by extensions
     """
     if trials.plan.n_items == n_items:
         return abilities
@@ -68,10 +70,12 @@ def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: i
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of all agents of an extended run.
 
-    `anchors` are the mean answers of the first plan's agents in their complete blocks, without their false-positive
-    rates subtracted. An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents
-    that joined, and of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers
-    of trials. Their false-positive rates are estimated from their own independent trials.
+    An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents that joined, and
+    of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers of trials. Their
+    false-positive rates are estimated from their own independent trials.
+
+    anchors : mean answers of the first plan's agents in their complete blocks, without their false-positive rates
+        subtracted
     """
     plan = trials.plan
     n_anchors = get_extensions(plan).anchors
@@ -98,11 +102,11 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         influence = _iter_influence(
             trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
         )
-        estimate = _covariance_over_items(partial(influence, keep_anchors=False), n_total, n_anchors)
+        estimate = _estimate_covariance(partial(influence, keep_anchors=False), n_total, n_anchors)
         if n_linked[:n_anchors].any():
             # further calls on some anchors must not change the standard errors of other agents
             n_kept = np.append(n_block[:n_anchors], n_total[n_anchors:])
-            with_kept_anchors = _covariance_over_items(partial(influence, keep_anchors=True), n_kept, n_anchors)
+            with_kept_anchors = _estimate_covariance(partial(influence, keep_anchors=True), n_kept, n_anchors)
             estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
 
     n_trials = np.where(n_linked > 0, n_total, _pad(anchors.n_trials.astype(np.float64), n_joined))
@@ -141,7 +145,8 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
     """Replace the abilities and covariances of some anchors by those from before the extension.
 
-    `unchanged`, int array, holds the positions of these anchors.
+    anchors : abilities before the extension, with false-positive rates that are not subtracted yet
+    unchanged : int array, positions of the anchors to replace
     """
     before = anchors.with_rates_subtracted()
     ability = abilities.ability.copy()
@@ -166,9 +171,11 @@ def _iter_influence(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    Its argument `keep_anchors` is whether the influence on anchors is only that through their complete blocks.
-    `weights` are two float arrays (n_agents,): the fractions of an agent's trials that are in complete blocks, and that
-    are linking trials. The influence of an item is the weighted mean of its influence through both.
+    The influence of an item is the weighted mean of its influence through trials in complete blocks and through linking
+    trials. The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks
+    only.
+
+    weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
@@ -197,7 +204,7 @@ def _iter_influence(
 def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    `anchors` are mean answers, as in `estimate_extended_abilities`.
+    anchors : mean answers, as in `estimate_extended_abilities`
 
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
@@ -226,13 +233,14 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
     return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 
 
-def _covariance_over_items(
+def _estimate_covariance(
     influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
     """Compute the covariance of abilities from the influence of the items.
 
-    `influence` returns the matrices of all items in chunks each time it is called. `n_trials` is a float array
-    (n_agents,).
+    `influence` returns the matrices of all items in chunks each time it is called.
+
+    n_trials : float array (n_agents,)
     """
     # number of items of each agent, and sum of the squares of their shares of the agent's trials
     n_items = np.zeros(len(n_trials), dtype=np.int64)
@@ -250,9 +258,9 @@ def _covariance_over_items(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return `base` with the rows, columns and degrees of freedom of some agents replaced by those of `source`.
+    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
 
-    `agents`, int array, holds the positions of these agents.
+    agents : int array, positions of these agents
     """
     covariance, df = base.covariance.copy(), base.df.copy()
     covariance[agents] = source.covariance[agents]
@@ -269,12 +277,14 @@ def _combine_variances(
     *,
     factor: float,
 ) -> CentredCovariance:
-    """Combine the variances of complete blocks and linking trials, neglecting the covariances between them.
+    """Combine the variances of complete blocks and of linking trials, and neglect the covariances between both.
 
-    `block_weight` and `linked_weight`, float arrays (n_agents,), are the fractions of an agent's trials that are in
-    complete blocks, and that are linking trials. An effect, multiplied by `factor`, is a difference in ability.
+    block_weight, linked_weight : float array (n_agents,), fractions of an agent's trials in complete blocks, and of linking
+        trials
+    factor : ratio of a difference in ability to a difference of effects
     """
-    n_anchors, n_agents = len(anchor_covariance.df), len(block_weight)
+    n_anchors = len(anchor_covariance.df)
+    n_agents = len(block_weight)
 
     # complete blocks: C_ik · w_i · w_k for anchors i and k
     anchor_weight = block_weight[:n_anchors]
@@ -316,7 +326,8 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | None = None) -> AnchorScale:
     """Fit the effects of anchors and items to the anchors' answers in complete blocks.
 
-    `rows` selects the trials of each chunk that are used; all by default.
+    `anchors` are the abilities of the anchors, the agents of the first plan. `rows` is a function of a chunk that
+    returns a bool array, True for the trials that are used; all are by default.
     """
     return AnchorScale(
         select_anchor_answers(trials, rows=rows),
@@ -329,9 +340,10 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | N
 def link_agents(
     trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, rows: ChunkFilter | None = None
 ) -> LinkedEffects:
-    """Estimate effects of agents on the anchors' scale by linking trials.
+    """Estimate effects of agents on the anchors' scale by linking trials, those of the extensions.
 
-    `rows` selects the trials of each chunk that are used; all by default.
+    `anchors` are the abilities of the agents of the first plan, and `scale` is fitted to their answers by `fit_scale`.
+    `rows` is a function of a chunk that returns a bool array, True for the trials that are used; all are by default.
     """
     return LinkedEffects(
         select_added_answers(trials, rows=rows),
@@ -354,8 +366,8 @@ def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = No
             is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if rows is not None:
                 is_used &= rows(chunk)
-            used = chunk.where(is_used)
-            yield used.to_pairs(by_block=not (used.block < 0).any())
+            answers = chunk.where(is_used)
+            yield answers.to_pairs(by_block=not (answers.block < 0).any())
 
     return iter_chunks
 

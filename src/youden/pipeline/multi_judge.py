@@ -32,23 +32,23 @@ ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
 def average_judges(result: Verdicts) -> Verdicts:
-    """Replace a jury's answers by the mean of its judges' votes; an answer is missing if a vote is missing.
+    """Replace the answers of a jury by the mean of its judges' votes.
 
-    Verdicts of a single judge are returned as they are.
+    An answer is missing if a vote is missing. Verdicts of a single judge are returned unchanged.
     """
     if result.votes is None:
         return result
-    columns = _answer_columns(result.votes.mean(axis=0), result.missing_reason)
+    columns = _make_answer_columns(result.votes.mean(axis=0), result.missing_reason)
     return replace(
         result, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
     )
 
 
-def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
+def _make_answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    `answer`, float array (n_trials,), holds the mean votes, NaN if a vote is missing. `missing`, int8 array (n_trials,),
-    holds the codes of the reasons why the jury's own answers are missing.
+    answer : float array (n_trials,), mean votes, NaN if a vote is missing
+    missing : int8 array (n_trials,), codes of the reasons why the jury's own answers are missing
     """
     is_missing = np.isnan(answer)
     hard_answer = np.where(is_missing, np.nan, answer >= 0.5)
@@ -60,10 +60,10 @@ def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
 
 
 def average_judge_rows(rows: Rows) -> Rows:
-    """Return a source of the same rows in which each answer of a jury is the mean of its judges' votes.
+    """Wrap a source of rows so that each answer of a jury is the mean of its judges' votes.
 
-    Both sources are functions that iterate over a run's rows in chunks of columns. An answer is missing if a vote is
-    missing. Rows of a single judge are passed on as they are.
+    A source is a function that iterates over the rows of a run in chunks of columns. An answer is missing if a vote is
+    missing. Rows of a single judge are passed on unchanged.
     """
 
     def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
@@ -71,7 +71,7 @@ def average_judge_rows(rows: Rows) -> Rows:
             votes = get_votes_by_judge(chunk)
             columns = {}
             if votes:
-                columns = _answer_columns(np.mean(votes, axis=0), chunk["missing_reason"])
+                columns = _make_answer_columns(np.mean(votes, axis=0), chunk["missing_reason"])
             yield RowSubset(chunk, slice(None), **columns)
 
     return read_averaged
@@ -284,9 +284,9 @@ def _measure_spread(
 ) -> JudgeSpread:
     """Measure how far judges differ, from chunks of trials and their votes.
 
-    `iter_votes` returns the chunks each time it is called: the trials, and the votes as a float array
-    (n_judges, n_trials). `covariance` is that of the ranking, without the variance between judges. If it is None, that
-    of the mean votes is used, from which the false-positive `rates` of the mean votes are subtracted.
+    iter_votes : function that yields the chunks each time it is called: trials, and votes, float array (n_judges, n_trials)
+    covariance : covariance of the ranking without the variance between judges; None for that of the mean votes
+    rates : false-positive rates of the mean votes, which are subtracted from abilities if `covariance` is None
     """
     sums = VoteSums()
     for _, votes in iter_votes():
@@ -323,8 +323,8 @@ def _mean_by_agent(
 ) -> TrialMeans:
     """Average, over the trials of each agent, a number that is computed from the votes on each trial.
 
-    `iter_votes` returns chunks of trials with their votes; `combine` computes the numbers, float (n_trials,), from the
-    votes on the trials of a chunk, float (n_judges, n_trials).
+    `iter_votes` returns chunks of trials with their votes; `combine` computes the numbers, float array (n_trials,), from the
+    votes on the trials of a chunk, float array (n_judges, n_trials).
     """
 
     def iter_pairs() -> Iterator[PairChunk]:
@@ -374,9 +374,10 @@ class JudgeSpread:
     ) -> None:
         """Compute the variance components from the abilities by each judge.
 
-        by_judge : float array (n_judges, n_agents). `covariance` is that of the mean over judges, without the variance
-        between judges. sampling_variance : float array (n_agents,), the sampling variance of a judge's difference from
-        the mean. `correlation` is the mean correlation of two judges' answers.
+        by_judge : float array (n_judges, n_agents), abilities by each judge
+        covariance : covariance of the mean over judges, without the variance between judges
+        sampling_variance : float array (n_agents,), sampling variance of a judge's difference from the mean
+        correlation : mean correlation of two judges' answers
 
         Raises StatisticsError [judges-few] if there is a single judge.
         """

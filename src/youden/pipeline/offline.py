@@ -2,13 +2,13 @@
 
 Requests are exported as files, and the answers are imported. A plan in rounds is exchanged round by round, because each
 round depends on the answers before it. Workers, on this machine or others, send requests and write only to the run's
-store. Results of the peer-prediction code are imported, too.
+store. Results of the peer-prediction code and battles are imported, too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from youden.pipeline.planned_run import find_run_plan
 from youden.pipeline.request_hashes import get_key_reader
 from youden.pipeline.run_store import check_same_store, run_lock
 from youden.text.sentences import format_count
-from youden.types import Plan, Verdicts
+from youden.types import Agent, Plan, Verdicts
 
 
 @dataclass(frozen=True)
@@ -107,16 +107,16 @@ def export_run(
     stage : Stage
         Part of its plan to export.
     folder : Path
-        New folder for the files.
+        New or empty folder for the files; each judge of a jury gets a subfolder.
     format : {"jsonl", "parquet"}, default "jsonl"
         Format of the files.
     shards : int, default 1
-        Number of files.
+        Number of files per judge; fewer are written if there are fewer requests.
 
     Returns
     -------
     tuple of (int, tuple of Path)
-        Number of requests, and the files.
+        Number of requests, and the files. If the store has all answers, nothing is written: 0 and ().
 
     Raises
     ------
@@ -255,6 +255,7 @@ def collect_answers_on_ray(
     Returns
     -------
     Verdicts
+        Answers to the whole plan, with its rounds and follow-ups.
 
     Raises
     ------
@@ -306,13 +307,14 @@ def resolve_placement(
     config : RunConfig
         Config of the run.
     workers : int, optional
-        Number of workers; overrides the config.
+        Number of workers; overrides the config, unless it is None or 0.
     on_message : callable
         Receives messages about the workers while they run.
 
     Returns
     -------
     RayPlacement
+        Number of workers, and the CPUs, GPUs and other resources of each.
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
@@ -385,9 +387,45 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
         return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
     results = import_results(path)
     folder = RunFolder(out)
-    check_output_folder(out, run=_JUDGED_FILES, again="pool.json")
+    check_output_folder(out, run_files=_JUDGED_FILES, last_file="pool.json")
     folder.write_pool(PoolSummary.from_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)
     fit_run(folder)
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
+
+
+def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunFolder:
+    """Import battles as a judged run without texts, and fit it.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV, JSON, JSONL or Parquet file.
+    out : Path
+        Folder of the new run.
+    columns : mapping of str to str
+        Column by role, see `read_battles`.
+
+    Returns
+    -------
+    RunFolder
+        The fitted run.
+
+    Raises
+    ------
+    ImportFormatError
+        If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else.
+    StatisticsError
+        [cluster-agents]: if fewer than 2 agents have battles on 2 items.
+    """
+    from youden.data.importers.battles import read_battles  # loads pandas
+
+    verdicts = read_battles(path, columns=columns)
+    check_output_folder(out, again="pool.json")
+    folder, plan = RunFolder(out), verdicts.plan
+    folder.write_pool(PoolSummary.from_import(tuple(map(Agent, plan.agent_ids)), plan.item_ids, source=str(path)))
+    folder.write_plan(plan)
+    folder.write_verdicts(verdicts)
+    fit_run(folder)
+    return folder

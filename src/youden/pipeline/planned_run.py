@@ -36,7 +36,7 @@ from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
 
-_NOT_OPTIONS = {"calls", "trials_from"}
+_NOT_OPTIONS = {"calls", "trials_from", "question"}
 
 
 class RunPlan(NamedTuple):
@@ -148,7 +148,8 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
     """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
 
-    `pools` are the pool of the first plan, and one for each extension. `earlier` is a smaller part that is in the folder.
+    pools : pool of the first plan, and one for each extension
+    earlier : smaller part that is already in the folder
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
@@ -167,7 +168,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     if config.resolved is not None and config.resolved.pool == pools[0].digest:
         budget = config.resolved.budget
     if budget is None and config.calls is None and design == Adaptive.name:
-        budget = _affordable_calls(config, pools[0], design, options)
+        budget = _estimate_affordable_calls(config, pools[0], design, options)
     plan = make_plan(
         pools[0],
         design=design,
@@ -179,6 +180,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
         seed=config.seed,
         default_budget=budget,
         calls_are_free=_has_free_judge(config),
+        question=config.question,
     )
 
     if plan.design == FixedWidth.name:
@@ -202,10 +204,10 @@ _PLANNED_CAP_FRACTION = 0.9
 """Fraction of the cost cap that a search plans to spend, because the actual cost of calls may exceed the estimate."""
 
 
-def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, at most those of the dense design, which makes all comparisons.
+def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
+    """Estimate how many calls the cost cap pays for, at most as many as the dense design, which makes all comparisons.
 
-    None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
+    Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -222,9 +224,9 @@ def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mappi
 
 
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
-    """Extend a plan by the steps of a config; `pools` holds the pool of each step.
+    """Extend a plan by the steps of a config, each of which adds agents, items, repeats (further responses) or calls.
 
-    A step adds agents, items, repeats (further responses) or calls.
+    pools : pool of each step
     """
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
@@ -251,8 +253,9 @@ def _agent_position(agent: str, plan: Plan) -> int:
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """Describe the differences between a config and the settings that a stored plan was drawn with.
 
-    `pools` are the pool of the first plan, and one for each extension. Yields the parts of a message, such as "seed was 0
-    and is 1".
+    pools : pool of the first plan, and one for each extension
+
+    Yields the parts of a message, such as "seed was 0 and is 1".
     """
     # a part of another run may be older than the last extension of that run
     possible_pools = pools[:1] if config.trials_from is None else pools
@@ -280,10 +283,11 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     if not _takes_more_trials(config, plan):
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
+    yield "question", plan.question, config.question
     if config.trials_from is not None:
         return
     design, new_options = config.effective_design
-    name = DESIGNS.load(design).name
+    name = plan.design if plan.is_self_plan and design == "cyclic" else DESIGNS.load(design).name
     old_options = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
     if name == plan.design in STOPPING_OPTIONS:  # a run in rounds can go on to another goal
         old_options = _without_stopping_options(name, old_options)
@@ -337,8 +341,8 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Raise RunFolderError [run-mismatch] if a folder holds another run's answers.
 
-    These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
-    result of `find_run_plan`.
+    These are answers to another plan, answers of another judge, or an imported run. A folder without answers is
+    accepted. `run_plan` is the result of `find_run_plan`.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -367,7 +371,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
-    """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
+    """Suggest the command that continues a run with a search for the best agents, if it sampled all agents equally.
 
     Returns the beginning of a sentence, to which "another name or --out for this run" is appended. Empty if the config
     does not ask for a search, if the run is one already, or if it has no fit.
@@ -400,8 +404,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    kind, n = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
-    if not n:
+    kind, n_added = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
+    if not n_added:
         return ""
 
     cost = ""
@@ -409,7 +413,9 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
         cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
-    return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+    return (
+        f"{format_count(n_added, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
+    )
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
@@ -423,7 +429,7 @@ def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
     """Return the error for a folder that holds something else.
 
-    `remedy` is the beginning of a sentence, to which "another name or --out for this run" is appended.
+    remedy : beginning of a sentence, to which "another name or --out for this run" is appended
     """
     return RunFolderError(
         f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "

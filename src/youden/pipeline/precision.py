@@ -69,13 +69,13 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """
     plan = verdicts.plan
     abilities = estimate_abilities(verdicts)
-    used = (plan.block >= 0) & verdicts.answered
-    weight = plan.trials.weight_first[used]
+    is_used = (plan.block >= 0) & verdicts.answered
+    weight = plan.trials.weight_first[is_used]
     contributions = compute_item_influence(
-        plan.first[used],
-        plan.second[used],
-        plan.item[used],
-        verdicts.answer[used],
+        plan.first[is_used],
+        plan.second[is_used],
+        plan.item[is_used],
+        verdicts.answer[is_used],
         ability=abilities.mean_answer,
         first_weight=weight,
         second_weight=weight,
@@ -191,7 +191,7 @@ class PrecisionForecast:
                 continue
             if components is None:
                 prior = prior_components(kind)
-                rate_variance = _expected_rate_variance(plan, multiple)
+                rate_variance = _forecast_rate_variance(plan, multiple)
                 with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
                 widths = half_widths(with_rates, n_blocks, n_items)
                 self.half_width[multiple] = widen_half_widths(summarize_range(widths))
@@ -260,8 +260,9 @@ class PrecisionForecast:
     def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
         """Set `lowest_bound`, `search_items` and `search_calls`.
 
-        `n_paired` is the number of calls if one agent is clearly the best. `components` has one value per reference
-        data set.
+        max_regret : regret that the search accepts
+        n_paired : number of calls if one agent is clearly the best
+        components : variance components, one value per reference data set
         """
         cases = _scale_widths(components, 1.0)
         widest_cases = _scale_widths(components, WIDTH_FACTOR)
@@ -323,7 +324,7 @@ class PrecisionForecast:
         return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
 
 
-def _expected_rate_variance(plan: Plan, multiple: float) -> float:
+def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
     """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls.
 
     0 for fewer than 3 agents, and for a plan without pooled independent trials.
@@ -392,14 +393,14 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     facts : RunFacts
         Facts about its fit.
     usd_per_call : float or None
-        Price of a call; None if it is unknown.
+        Price of a call in USD; the text has no price if it is None or 0.
 
     Returns
     -------
     str
         Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
         because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation.
+        the judge does not discriminate, or the run has its recommendation; also for a run that asks for preferences.
 
     Notes
     -----
@@ -415,6 +416,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         choice is None
         or not choice.candidates
         or not facts.signal.discriminates
+        or facts.preference is not None
         or facts.recommendation.form == "recommended"
     ):
         return ""
@@ -423,7 +425,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
     pair = [choice.agents[-1], choice.candidates[0]]
     names = " and ".join(pair)
-    n_blocks, n_items = _blocks_to_separate(folder, plan, pair)
+    n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
         if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
             return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
@@ -440,10 +442,13 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     return f"about {n_calls:,} more calls{cost} would separate {names}: `{command}`"
 
 
-def _blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
-    """Forecast the number of additional blocks that would separate two agents, or of items if blocks are not enough.
+def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
+    """Forecast how many additional blocks of trials would make the difference of two agents significant.
 
-    Returns the number of blocks and None, or None and the number of items; both are None without a forecast.
+    Returns the number of blocks and None. If no number of blocks on these items is enough, returns None and the number of
+    additional items. Returns None twice if nothing can be forecast.
+
+    pair : ids of the two agents
     """
     n_agents, n_items = plan.n_agents, plan.n_items
     row_by_agent = {row.agent: row for row in folder.read_ranking()}
@@ -488,18 +493,18 @@ def _blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> t
 
 
 def check_width_attainable(plan: Plan) -> None:
-    """Raise PlanError [width-items] if a plan aims at a half-width that its items cannot give.
+    """Raise PlanError [width-items] if a plan has too few items for the half-width that it aims at.
 
     The agent × item variance is assumed to be half of the smallest one in the reference data sets.
     """
     half_width = get_width_design(plan).half_width
-    agent_item = min(domain.agent_item for domain in REFERENCE_DATA["graded"]) / 2
-    smallest = AgentVariances(np.array([agent_item]), np.zeros(1))  # without residual variance
-    n_blocks = find_min_blocks(smallest, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items)
+    agent_item = min(data_set.agent_item for data_set in REFERENCE_DATA["graded"]) / 2
+    optimistic = AgentVariances(np.array([agent_item]), np.zeros(1))  # without residual variance
+    n_blocks = find_min_blocks(optimistic, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items)
     if n_blocks is not None:
         return
 
-    n_items = find_min_items(smallest, half_width, fraction=1.0, n_agents=plan.n_agents)
+    n_items = find_min_items(optimistic, half_width, fraction=1.0, n_agents=plan.n_agents)
     if n_items is None:
         advice = "Set a larger half-width: no number of items gives this one."
     else:
@@ -566,10 +571,10 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
 def _format_options(
     regret: dict[float, tuple[ReferenceRange, ReferenceRange]], bound: tuple[ReferenceRange, ReferenceRange]
 ) -> Iterator[str]:
-    """Format what sampling all agents equally and a search give: expected regret, regret bound and intervals.
+    """Yield two sentences that compare sampling all agents equally with a search: regret, regret bound and intervals.
 
-    `regret` has the expected regret by multiple of the trials, with uniform allocation and by a search; `bound` has both
-    regret bounds.
+    regret : multiple of the trials → expected regret if all agents are sampled equally, and by a search
+    bound : regret bound if all agents are sampled equally, and by a search
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
@@ -621,7 +626,11 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None) -> str:
-    """Format what a half-width takes: trials, calls and cost, or items if these do not allow it."""
+    """Format the trials, calls and cost that a half-width needs, or the items if these items do not allow it.
+
+    width : half-width
+    usd_per_call : cost of a call in USD; None if it is unknown
+    """
     if expected.trials_needed is None:
         n_items = expected.items_needed
         text = f"± {width:g} cannot be reached on these items"

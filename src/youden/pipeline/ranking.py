@@ -34,6 +34,7 @@ from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import analyze_extended_search, center_on_first_items, select_first_plan
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
+from youden.pipeline.self_consistency import estimate_self_abilities
 from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
@@ -92,7 +93,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     Raises
     ------
     StatisticsError
-        [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three.
+        [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three;
+        [judges-few] if `target` is "items-and-judges" and the judge is no jury.
 
     Examples
     --------
@@ -206,6 +208,7 @@ class AbilityEstimator(NamedTuple):
 
 
 ESTIMATORS = (
+    AbilityEstimator(lambda plan: plan.is_self_plan, estimate_self_abilities),
     AbilityEstimator(
         lambda plan: plan.extensions is not None,
         lambda trials, request: analyze_extended_search(
@@ -273,6 +276,7 @@ def estimate_abilities(
     Returns
     -------
     Abilities
+        Estimates by position of the agents, NaN for an agent without one, with their covariance.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
-from youden.pipeline.abilities import LEVEL, Abilities, describe_selection
+from youden.pipeline.abilities import LEVEL, SELF_RANKING, Abilities, describe_selection
 from youden.pipeline.multi_judge import JudgeSpread, average_judges, match_votes
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, mean_difference, youdens_j
@@ -69,7 +69,7 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
     """Measure the judge of an imported run, of which only D = TPR − FPR is known.
 
-    `blocks` are the rates of the run in chunks of items.
+    blocks : rates of the run in chunks of items
     """
     totals = ItemTotals(n_items)
     for chunk in blocks:
@@ -107,7 +107,10 @@ def recommend(
     It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None), or
     if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
     the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched. Otherwise,
-    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation.
+    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation: a
+    sentence about them is added. A run that asks for preferences has no J.
+
+    Returns a `Recommendation` of the form "recommended", "candidates" or "none", with the agents and a text.
     """
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)
@@ -128,9 +131,11 @@ def recommend(
         if max_regret is None or choice.regret_bound > max_regret:
             form, agents = "candidates", (*choice.agents, *choice.candidates)
 
-    text = f"{_format_head(form, agents)}. {_format_recognition(choice)}; {comparison}."
+    is_preference = signal.question == "preference"
+    evidence = _format_preference(choice) if is_preference else _format_recognition(choice)
+    text = f"{_format_head(form, agents)}. {evidence}; {comparison}."
     few_agents = explain_few_agents(len(choice.p_best))
-    if few_agents:
+    if few_agents and not is_preference:
         text += f" {few_agents}"
     recommendation = Recommendation(form, agents, text)
     for caution in _find_cautions(warnings):
@@ -152,7 +157,7 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:
-    """Format the recognition of the selection and of the next agent."""
+    """Format how often the judge recognizes the responses of the selected agents, and of the next agent."""
     n_selected = len(choice.agents)
     names = list(choice.abilities)
     # the lowest ability of the selected agents, and that of the agent that follows
@@ -164,6 +169,13 @@ def _format_recognition(choice: ChoiceFacts) -> str:
     if len(recognitions) == 1:
         return text
     return f"{text}, those of {names[-1]} in {recognitions[1]}"
+
+
+def _format_preference(choice: ChoiceFacts) -> str:
+    """Format how much more often the selection and the next agent win against the average agent than they lose."""
+    margins = format_recognitions(*choice.abilities.values())
+    texts = [f"{agent} {margin}" for agent, margin in zip(choice.abilities, margins, strict=True)]
+    return f"Of 100 comparisons with the average agent, won minus lost: {', '.join(texts)}"
 
 
 def _name_selection(choice: ChoiceFacts) -> str:
@@ -190,7 +202,7 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 
 
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
-    """Add a clause to the first sentence of a recommendation; one without agents is unchanged."""
+    """Add a clause of caution to the first sentence of a recommendation, unless it recommends no agent."""
     head = _format_head(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(head):
         return recommendation
@@ -205,6 +217,11 @@ def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
     """Decide what a run recommends by agreement; the maximum regret is that of its search, if it was one."""
+    if abilities.ranking == SELF_RANKING:
+        return _no_recommendation(
+            "an agent that is compared only with itself can be stable without being correct",
+            "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking.",
+        )
     max_regret = None if abilities.search is None else abilities.search.max_regret
     return recommend(choice, signal, max_regret=max_regret, warnings=warnings)
 
@@ -314,13 +331,16 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
 
 
 def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
-    """Find the fewest agents that include the best one with the posterior probability `quality.level`, by quality."""
+    """Find the smallest set of agents that contains the best one with the posterior probability `quality.level`.
+
+    Returns their ids, in the order of `quality.agents`.
+    """
     candidates = set()
-    total = 0.0
+    p_contains_best = 0.0
     for row in sorted(quality.agents, key=lambda row: -row.p_best):
         candidates.add(row.agent)
-        total += row.p_best
-        if total >= quality.level:
+        p_contains_best += row.p_best
+        if p_contains_best >= quality.level:
             break
     return tuple(row.agent for row in quality.agents if row.agent in candidates)
 

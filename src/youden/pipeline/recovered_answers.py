@@ -33,8 +33,23 @@ def reuse_saved_answers(
 ) -> Callable[[Plan], Verdicts]:
     """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
 
-    `judge_plan` returns the verdicts of a plan, from the store if it holds them, otherwise by requests. The wrapped
-    function calls it only for the trials whose answers are not reused. `store` is the path or URL of the run's store.
+    Parameters
+    ----------
+    judge_plan : callable
+        Returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is called only for the
+        trials whose answers are not reused.
+    folder : RunFolder
+        Folder of the run.
+    store : str
+        Path or URL of the run's store.
+    judge : JudgeConfig
+        Judge of the run.
+
+    Returns
+    -------
+    callable
+        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder. The
+        answers of a jury are reused only if the store has none of them, and the plan is that of the folder.
     """
     saved = _verdicts_in_folder(folder, judge)
     if saved is None:
@@ -63,7 +78,7 @@ def reuse_saved_answers(
 
         others = np.flatnonzero(rows < 0)
         new = judge_plan(select_trials(plan, others)) if len(others) else None
-        return _join(plan, saved, rows, new, store=redact_location(store))
+        return _combine_answers(plan, saved, rows, new, store=redact_location(store))
 
     return judge_or_reuse
 
@@ -100,29 +115,31 @@ def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     """Find the saved answers that the store does not hold: row of `saved` by request hash.
 
-    `path` is the path or URL of the store.
+    path : path or URL of the store
     """
     if saved.request_hash is None:
         return {}
 
     rows = np.flatnonzero(saved.answered & (saved.request_hash != b""))
-    hashes = (request_hash.decode() for request_hash in saved.request_hash[rows].tolist())
-    row_of_key = dict(zip(hashes, rows.tolist(), strict=True))
+    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows].tolist()]
+    row_by_hash = dict(zip(hashes, rows.tolist(), strict=True))
 
-    # those that the store holds are removed
-    keys = list(row_of_key)
+    # remove the answers that the store holds
+    distinct_hashes = list(row_by_hash)
     with open_store(path, read_only=True) as store:
-        for begin in range(0, len(keys), _CHUNK):
-            for key in store.answers(keys[begin : begin + _CHUNK]):
-                del row_of_key[key]
-    return row_of_key
+        for start in range(0, len(distinct_hashes), _CHUNK):
+            chunk = distinct_hashes[start : start + _CHUNK]
+            for request_hash in store.answers(chunk):
+                del row_by_hash[request_hash]
+    return row_by_hash
 
 
-def _join(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *, store: str) -> Verdicts:
-    """Join saved and new answers to verdicts on `plan`.
+def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *, store: str) -> Verdicts:
+    """Combine saved and new answers into verdicts on `plan`.
 
-    `rows`, int64 array (n_trials,), holds for each trial the row of `saved` with its answer; −1 if the answer is the
-    next row of `new`, which is None if there are no such trials. `store` is the name of the store in the finding.
+    rows : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 if the answer is the next row of `new`
+    new : new answers; None if all answers are saved
+    store : name of the store, for the finding
     """
     is_saved: Bools = rows >= 0
     columns: dict[str, Any] = {}
@@ -135,7 +152,7 @@ def _join(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *,
     latest = saved if new is None else new
     models = tuple(dict.fromkeys((*saved.models, *latest.models)))
     if saved.response_model is not None or latest.response_model is not None:
-        columns["response_model"] = _join_models(models, saved, rows, new)
+        columns["response_model"] = _combine_models(models, saved, rows, new)
     judge = dict(latest.judge)
     judge["response_models"] = [*sorted({*_served_names(saved), *_served_names(latest)})]
 
@@ -148,10 +165,13 @@ def _join(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *,
     return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
-def _join_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, new: Verdicts | None) -> Ids:
-    """Return the position in `models` of the model of each answer, −1 if it is unknown: int32 array (n_trials,).
+def _combine_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, new: Verdicts | None) -> Ids:
+    """Find which model gave each answer.
 
-    `models` begins with those of `saved`; the other arguments are those of `_join`.
+    Returns its position in `models`, int32 array (n_trials,); −1 if the model is unknown.
+
+    models : names of models, first those of `saved`
+    rows : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 if the answer is the next row of `new`
     """
     is_saved = rows >= 0
     model = np.full(len(rows), -1, dtype=np.int32)

@@ -37,7 +37,8 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write the request hashes of a large, final plan for each judge that has no valid file of them yet.
 
-    `log` receives a message about an invalid file, which is written again.
+    Nothing is written for other plans, and for judges that make no calls. `log` receives a message about an invalid
+    file, which is written again.
     """
     for member in judge.judges or (judge,):
         if not (member.makes_calls and _is_worth_storing(plan)):
@@ -106,7 +107,7 @@ class KeysMetadata(TableMetadata):
 
 
 def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
-    """Write request hashes to a file, replacing it atomically; `keys` yields them in hex, in plan order."""
+    """Write request hashes, which `keys` yields in hexadecimal and in plan order, to a file that is replaced atomically."""
     remaining = iter(keys)
     schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
@@ -118,9 +119,12 @@ def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
 
 
 def read_keys(path: Path, metadata: KeysMetadata, *, n: int) -> KeyFile:
-    """Open a file of n request hashes for a plan and judge.
+    """Open a file of request hashes, and check that it belongs to a plan and a judge.
 
     Raises RunFolderError if the file is damaged, incomplete, or written for another plan, pool or judge.
+
+    metadata : metadata that the file must have
+    n : number of request hashes that it must have
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

@@ -62,18 +62,19 @@ def plan_width_round(
     result : Verdicts
         Answers to the plan so far.
     design : FixedWidth
-        The design, with the requested half-width.
+        The design, with the half-width that 90 % of the agents are to reach.
     abilities : Abilities
         Abilities that were estimated from `result`.
     eligible : bool array (n_agents, n_items)
         Cells that may be compared.
     rng : Generator
-        In the state in which it drew the first round; blocks that were drawn already are skipped.
+        Random generator with the seed of the first round. It draws the earlier blocks again, and skips them.
 
     Returns
     -------
     NextRound
-        The trials of the round, or no trials and the reason to stop.
+        The trials of the round, or no trials and the reason to stop: "narrow" if the half-width is reached, "items" if
+        no number of calls on these items reaches it, and "budget" if no calls are left.
     """
     plan = result.plan
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)
@@ -104,8 +105,11 @@ def _find_needed_blocks(
 ) -> int | None:
     """Find the number of blocks that the requested half-width needs; None if these items do not allow it.
 
-    `components` are the variance components of the agents, and `half_width` is the half-width so far. If the items allow
-    nearly the requested half-width, the number of blocks is returned that nearly reaches it.
+    If the items allow only a slightly larger half-width, the number of blocks for that one is returned.
+
+    components : variance components of the agents
+    requested : requested half-width
+    half_width : half-width so far
     """
     n_blocks = int(plan.block.max()) + 1
     max_blocks = (plan.n_agents - 1) * n_items
@@ -143,15 +147,28 @@ def _choose_round_size(n_blocks: int, n_needed: int) -> int:
 def find_search_allocation(
     result: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
 ) -> dict[str, Any]:
-    """Find the agents that the next round of a search samples, and how many blocks the round has.
+    """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    These are the agents that keep the regret bound, an upper confidence bound on the regret of the selection, above
-    `max_regret`. `differences` are the pairwise differences of `abilities`.
+    The round samples the agents because of which the regret bound, an upper confidence bound on the regret of the
+    selection, is still above `max_regret`.
 
-    Returns a dictionary with `active`, bool array (n_agents,), and `n_blocks`, int: keyword arguments of
-    `Adaptive.next_round`. It is empty if some agents cannot be compared, or if there was no interim analysis.
+    Parameters
+    ----------
+    result : Verdicts
+        Answers to the plan so far.
+    abilities, differences : Abilities, Differences
+        Abilities that were estimated from `result`, and their pairwise differences.
+    max_regret : float
+        Regret that the search accepts.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int. Empty if some
+        agents cannot be compared, or if there was no interim analysis.
     """
-    search, plan = abilities.search, result.plan
+    plan = result.plan
+    search = abilities.search
     if search is None or not are_comparable(differences):
         return {}
 

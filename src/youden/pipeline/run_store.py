@@ -42,15 +42,16 @@ def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     Raises RunFolderError [run-store] if not; the message names both stores and the command that copies the answers.
     Raises JudgeError [run-busy] if another process pays into the run's own store.
     """
-    if judge.stores_new_answers and _find_own_store(config) is not None:
+    if judge.stores_new_answers and _find_previous_store(config) is not None:
         with folder_lock(config.folder):
             _check_no_answers_lost(config, plan, judge)
 
 
-def _find_own_store(config: RunConfig) -> str | None:
-    """Return the location of the run's own store, which its folder names, if the store in `config` is another one.
+def _find_previous_store(config: RunConfig) -> str | None:
+    """Find the store that the run used so far, if it is not the store in `config`; return its path or URL.
 
-    None if both are the same, if the folder names none, or if the file of the run's own store does not exist.
+    Returns None if both are the same store, if the folder of the run names no store, or if the file of its store does not
+    exist.
     """
     recorded = RunFolder(config.folder).find_config()
     if recorded is None or recorded.store_location == config.store_location:
@@ -77,7 +78,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
     Nothing is compared if both are the same store. If the run's own store cannot be reached, a warning is logged; if it
     is damaged or was made by another version, the store in `config` is accepted.
     """
-    own_store = _find_own_store(config)
+    own_store = _find_previous_store(config)
     if own_store is None:
         return
 
@@ -112,7 +113,9 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
 def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
     """Count the answers to `plan` that the run's own store holds and the store in `config` does not.
 
-    `own_store` is the path or URL of the run's own store. Only answers of `judge` count.
+    Only answers of `judge` count.
+
+    own_store : path or URL of the run's own store
     """
     read_keys = get_key_reader(RunFolder(config.folder))
     keys = (key for _, key in read_keys(judge.questions(), plan))

@@ -70,7 +70,7 @@ def follows_length(rho: float, n_agents: int) -> bool:
 
 
 def length_finding(rho: float, n_agents: int) -> Finding:
-    """State how abilities correlate with length: a warning if the ranking follows length, otherwise a note.
+    """Report the correlation of abilities with the length of responses: a warning if it is strong, otherwise a note.
 
     Parameters
     ----------
@@ -101,13 +101,15 @@ def length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if text length explains much of the answers, and one if abilities correlate strongly with length.
 
-    `ability` belongs to the main ranking: float array (n_agents,), NaN for agents without one. The first check is left
-    out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed.
+    `rows` is called to iterate over the run's trials with their answers, and `n_trials` is their number. `ability`
+    belongs to the main ranking: float array (n_agents,), NaN for agents without one. The first check is left out if the
+    run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed; the second if the pool has no
+    lengths.
     """
     share = np.nan
     with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-            share = _explained_share(folder, pool, rows)
+            share = _compute_explained_share(folder, pool, rows)
     if share >= MAX_SHARE:
         yield Finding(
             "length",
@@ -120,44 +122,55 @@ def length_warnings(
         yield length_finding(*correlation)
 
 
-def _explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
-    """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed.
+def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
+    """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed."""
+    lengths = read_answer_lengths(folder, pool, rows)
+    if lengths is None:
+        return float("nan")
+    answer, first_length, second_length, is_paired = lengths
+    return length_share(answer, first_length, second_length, paired=is_paired)
 
-    `pool` is the pool at the time of the run, `rows` returns all rows of its answers. Only answered trials count,
-    without probes.
+
+def read_answer_lengths(
+    folder: RunFolder, pool: PoolSummary, rows: Rows
+) -> tuple[Floats, Positions, Positions, Bools] | None:
+    """Read the answers of a run, the lengths of both texts, and whether trials are paired; None if the pool has changed.
+
+    Only answered trials count, without probes.
+
+    pool : pool at the time of the run
+    rows : function that yields all answers of the run in chunks
     """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
-        return float("nan")
+        return None
 
     answers: list[Floats] = []
     first_lengths: list[Positions] = []
     second_lengths: list[Positions] = []
     paired: list[Bools] = []
     for chunk in rows():
-        used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
-        is_paired = chunk["trial_type"][used] == PAIRED
-        first_item = chunk["item"][used]
-        second_item = np.where(is_paired, first_item, chunk["other_item"][used])
-        first_row = _text_rows(chunk, "first", texts.n_agents)[used]
-        second_row = _text_rows(chunk, "second", texts.n_agents)[used]
+        is_used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
+        is_paired = chunk["trial_type"][is_used] == PAIRED
+        first_item = chunk["item"][is_used]
+        second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
+        first_row = _get_text_rows(chunk, "first", texts.n_agents)[is_used]
+        second_row = _get_text_rows(chunk, "second", texts.n_agents)[is_used]
 
-        answers.append(chunk["answer"][used])
+        answers.append(chunk["answer"][is_used])
         first_lengths.append(texts.all_lengths[first_row, first_item])
         second_lengths.append(texts.all_lengths[second_row, second_item])
         paired.append(is_paired)
-    return length_share(
-        np.concatenate(answers),
-        np.concatenate(first_lengths),
-        np.concatenate(second_lengths),
-        paired=np.concatenate(paired),
-    )
+    first_length, second_length = np.concatenate(first_lengths), np.concatenate(second_lengths)
+    return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
 
 
-def _text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
-    """Return the row of each trial's first or second text in the pool's table of lengths: int array (n_rows,).
+def _get_text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
+    """Return the row of each trial's first or second text in `Pool.all_lengths`: int array (n_trials,).
 
-    `position` is "first" or "second". Further responses of the agents are in further rows, after those of all agents.
+    The rows of the table are the first responses of all agents, then their second responses, and so on.
+
+    position : "first" or "second"
     """
     agent = columns[position]
     if f"{position}_repeat" not in columns:

@@ -69,7 +69,7 @@ def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> 
 def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -> bool:
     """Return whether the trials are few enough to decompose their variance during a fit.
 
-    `max_repeats` is the maximum number of responses of an agent that are shown for an item.
+    max_repeats : maximum number of responses of an agent that are shown for an item
     """
     max_texts_per_item = min(plan.n_agents * max_repeats, 2 * n_trials // max(plan.n_items, 1) + 1)
     return n_trials * max_texts_per_item**2 < MAX_NUMBERS
@@ -113,8 +113,10 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of abilities that are estimated from verdicts.
 
-    `run` is the name of the run. `judges` is the variance between judges of the same trials; by default, that of the
-    run's own jury is used, if it has one. Raises StatisticsError [variance-few] if there are too few agents or items.
+    run : name of the run
+    judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
+
+    Raises StatisticsError [variance-few] if there are too few agents or items.
     """
     plan = result.plan
     used = is_training_answer(result)
@@ -139,7 +141,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     n_items = len(np.unique(plan.item[used]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _interval_components(components, result, run, rate_variance=mean_rate_variance)
-    parts = [*in_interval, *_outside_components(components, judges, run, n_agents)]
+    parts = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
     error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
 
     # variance between agents without the errors; the error of a difference is that of two independent abilities
@@ -156,7 +158,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     )
 
 
-def _repeated_answer_variances(result: Verdicts) -> tuple[float | None, float | None]:
+def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
     Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES`
@@ -198,7 +200,7 @@ def _interval_components(
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's share of the calls.
 
-    `rate_variance` is the mean variance of an ability that is due to false-positive rates.
+    rate_variance : mean variance of an ability that is due to false-positive rates
     """
     # variances per trial, and from them the parts of the variance of an ability
     items, response, residual = components.agent_item, components.response, components.residual
@@ -252,15 +254,23 @@ def _interval_components(
 
 
 def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List the variances of the judge's answers to repeated comparisons, which are part of the calls' variance."""
+    """List two components of the variance of calls: how the judge's answer varies if it is asked again.
+
+    The first is for the same order of the texts, the second for the other order.
+
+    run : name of the run, for the command that measures an unknown component
+    """
+    same_order, other_order = _estimate_repeat_variances(result)
+    variances = {"asked again": same_order, "asked in the other order": other_order}
     parts = []
-    titles = ("asked again", "asked in the other order")
-    for title, variance in zip(titles, _repeated_answer_variances(result), strict=True):
-        part, measure = None, f"youden calibrate {run}"
+    for title, variance in variances.items():
+        part = None
+        command = f"youden calibrate {run}"
         if variance is not None:
-            value = variance * components.residual_factor
-            part, measure = Part(value, value, value), ""
-        parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=measure, in_interval=False))
+            ability_variance = variance * components.residual_factor
+            part = Part(ability_variance, ability_variance, ability_variance)
+            command = ""
+        parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=command, in_interval=False))
     return parts
 
 
@@ -271,21 +281,26 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
     return f"it is part of the calls, because no response was shown twice: youden extend calls {run} {len(result.plan)}"
 
 
-def _outside_components(
+def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
     """List the components that the intervals do not contain: another judge, and another pool of partners.
 
-    `judges` is the variance between judges, None if it is unknown; `run` is the name of the run, for the command that
-    measures it; `n_agents` is the number of agents with an ability.
+    judges : variance between judges; None if it is unknown
+    run : name of the run, for the command that measures an unknown component
+    n_agents : number of agents with an ability
     """
-    judge_part, judge_command = None, f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+    judge_part = None
+    judge_command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
     if judges is not None:
-        judge_part, judge_command = Part(judges.variance, judges.low, judges.high), ""
+        judge_part = Part(judges.variance, judges.low, judges.high)
+        judge_command = ""
 
-    partner_part, partner_command = None, "more calls, so that pairs of agents meet on several items"
+    partner_part = None
+    partner_command = "more calls, so that pairs of agents meet on several items"
     if components.pair is not None:
-        partner_part, partner_command = components.pair.times(1 / max(n_agents - 2, 1)), ""
+        partner_part = components.pair.times(1 / max(n_agents - 2, 1))
+        partner_command = ""
         if np.isnan(partner_part.low):  # too few agents for an interval
             partner_part = Part(partner_part.value, partner_part.value, partner_part.value)
     return [
@@ -313,7 +328,10 @@ def _summarize_components(
 ) -> str:
     """Name the largest component in one sentence, and state what narrows the intervals most.
 
-    `in_interval` begins with the components items, responses and calls.
+    in_interval : components that the intervals contain, first those of items, responses and calls
+    error_variance : sum of these components
+    agent_variance : variance between agents
+    judges : variance between judges; None if it is unknown
     """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
@@ -346,11 +364,12 @@ def _component_variance(part: ComponentFacts) -> float:
 
 
 def _format_row(part: ComponentFacts, total: float) -> list[str]:
-    """Format a line of the table; `total` is the variance that the intervals contain."""
+    """Format one component as a row of the table; `total` is the variance that the intervals contain."""
     variance = part.ability_variance
     if variance is None:
         return [part.name, "unknown", "", "", ""]
-    low, sd, high = (max(value, 0.0) ** 0.5 for value in (variance.low, variance.value, variance.high))
+    variances = (variance.low, variance.value, variance.high)
+    low, sd, high = (max(value, 0.0) ** 0.5 for value in variances)
     fraction = max(variance.value, 0.0) / total
     if part.name.startswith("of these"):
         share = f"({fraction:.0%})"

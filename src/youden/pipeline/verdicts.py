@@ -12,7 +12,7 @@ from pathlib import Path
 from youden.judging.backend_records import REPLAY
 from youden.judging.backends.by_function import judge_by_function
 from youden.judging.call.budget import Budget
-from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge, with_question
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import POLL_SECONDS, JudgingOptions, Mode, check_cap, make_batch_options
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
@@ -63,7 +63,7 @@ def judge(
     progress : Progress, optional
         Receives the progress.
     log : str or path, optional
-        File that gets a line of JSON for every call and failure.
+        File to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
         `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call
         resumes an interrupted one. The parameters below have an effect in this mode only.
@@ -152,11 +152,12 @@ async def judge_async(
     max_cost : float, optional
         Cost cap in USD; needed by a judge that may cost money.
     max_missing : float in [0, 1], default 0.01
-        Maximum fraction of trials without an answer; the call fails above it.
+        Maximum fraction of trials without an answer; the call fails above it. Checked after each trial once 200 trials
+        are done, and at the end.
     retry_failed : bool, default False
         Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     progress, log : Progress, str or path, optional
-        Receiver of the progress; file that gets a line of JSON for every call and failure.
+        Receiver of the progress; file to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
         Whether to send single requests, or the plan through the provider's Batch API.
     poll, on_status, batch_folder : float, callable, str or path, optional
@@ -210,7 +211,8 @@ async def query_judge(
     plan : Plan
         Trials to answer.
     judge : str, path, mapping, JudgeConfig or callable
-        Judge by its name, file or config, or a function of two responses.
+        Judge by its name, file or config, or a function of two responses, for which the parameters below have no
+        effect.
     store : str, path or None
         Store of answers; None for a judge that needs none.
     asking : JudgingOptions
@@ -235,6 +237,7 @@ async def query_judge(
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):
         return judge_by_function(config, plan)
+    config = with_question(config, plan.question)
     if not asking.stored_only:
         check_cap([config], asking.max_cost)
     with ExitStack() as stack:

@@ -42,6 +42,7 @@ from youden.pools.pool_import import (
     check_dropped,
     check_shared_items,
 )
+from youden.protocol.self_trials import needs_self_trials
 from youden.run_keys import Key
 from youden.text.printable import format_command
 from youden.text.sentences import format_count
@@ -121,8 +122,9 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import the files at `source` as a pool; return None if they are a pool already.
 
-    `pool_path` is the path at which the pool will be written; it is only used in messages. `columns` maps a field of the pool
-    to a column of a table. `known_pool` is the pool that was imported from the same source before.
+    pool_path : path at which the pool will be written, for messages
+    columns : field of the pool → column of the table
+    known_pool : pool that was imported from the same source before
     """
     has_responses_file = (source / RESPONSES).is_file()
     format_ = None if has_responses_file else recognise_format([source])
@@ -139,7 +141,8 @@ def _import_if_needed(
     if may_be_pool and has_pool_columns(source):
         with suppress(PoolError):
             pool = read_pool(source)
-            if all(text is None or text.strip() for row in pool.texts for text in row):
+            has_blank_text = any(text is not None and not text.strip() for text in pool.texts.ravel())
+            if not has_blank_text:
                 return None
     imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
     return _check_imported(imported, source, pool_path, "table")
@@ -154,7 +157,7 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
     check_dropped(imported)
     check_shared_items(imported, source, format_)
     n_agents = imported.pool.n_agents
-    if n_agents >= MIN_AGENTS:
+    if n_agents >= MIN_AGENTS or needs_self_trials(imported.pool):
         return imported
 
     if format_ == "table":
@@ -173,11 +176,18 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
 def _update_pool(
     source: Path, file: Path, pool_path: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
 ) -> FirstConfig:
-    """Add to the pool of an existing config what is new in its source, and return the config with the updated pool.
+    """Add new agents, items and responses of a source to the pool of an existing config.
 
     Without a judged run, the pool itself is updated. A judged run keeps its pool; the updated pool is written to a new
-    folder, from which the run can be extended. `report` is called with the imported pool. Raises ConfigError
-    [init-exists] if the config has another pool.
+    folder, from which the run can be extended.
+
+    source : files with the agents, items and responses
+    file : config
+    pool_path : path of the pool
+    columns : field of the pool → column of the table
+    report : function that is called with the imported pool
+
+    Returns the config with the updated pool. Raises ConfigError [init-exists] if the config has another pool.
     """
     config = load_run_config(file)
     config_pool = Path(config.pool).resolve()
@@ -195,7 +205,8 @@ def _update_pool(
     if imported is not None:
         report(imported)
 
-    merge = merge_pools(pool, read_pool(source) if imported is None else imported.pool, keep=is_judged)
+    source_pool = read_pool(source) if imported is None else imported.pool
+    merge = merge_pools(pool, source_pool, keep=is_judged)
     if is_judged and merge.pool.digest != pool.digest:
         pool_path = _find_free_path(pool_path, merge.pool.digest)
         write_imported_pool(merge.pool, pool_path)
@@ -257,6 +268,7 @@ def write_first_config(
     Returns
     -------
     FirstConfig
+        Paths of config and pool, the pool, and the estimated cost; for an existing config, also what was added.
 
     Raises
     ------

@@ -54,7 +54,7 @@ def import_pool(
     paths : sequence of Path
         Files or folders to import.
     out : Path
-        Folder for the pool.
+        Folder for the pool; it may be new or empty, or contain the same pool.
     columns : mapping, optional
         Field (agent, item, text, prompt, group or repeat) → name of the column; for the formats `table` and `hf-dataset`.
     text : {"answer", "transcript"}, default "answer"
@@ -67,6 +67,7 @@ def import_pool(
     Returns
     -------
     ImportedPool
+        The pool, which was written to `out`, with what was left out and assumed.
 
     Raises
     ------

@@ -82,13 +82,14 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     path : Path
         Folder of the run, or of the generated pool.
     out : Path
-        File to write.
+        File to write; an existing one is replaced.
     redacted : bool, default False
         Whether texts are replaced by hashes; for runs only.
 
     Returns
     -------
     CassetteExport
+        Numbers of answers and failures, and of requests that have neither in the store, which are left out.
 
     Raises
     ------
@@ -134,12 +135,12 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     with open_store(store) as opened:
         stored_answers = opened.answers(list(cassette.entries))
         stored_failures = opened.failures(failures)
-        kept = stored_answers.keys() | stored_failures.keys()
-        for key in cassette.entries.keys() - kept:
+        keys_in_store = stored_answers.keys() | stored_failures.keys()
+        for key in cassette.entries.keys() - keys_in_store:
             opened.add(key, cassette.entries[key].outcome)
         for judge in cassette.judges:
             opened.remember_judge(judge)
-    return CassetteImport(n_added=len(cassette.entries) - len(kept), n_kept=len(kept))
+    return CassetteImport(n_added=len(cassette.entries) - len(keys_in_store), n_kept=len(keys_in_store))
 
 
 def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
@@ -210,12 +211,17 @@ def _read_generation(folder: Path) -> Generation:
 
 
 def _read_run_entries(path: Path, redacted: bool) -> Entries:
-    """Read the requests and answers of a judged run from its store; if `redacted`, replace texts by hashes."""
+    """Read the requests and answers of a judged run from its store.
+
+    path : folder of the run
+    redacted : whether to replace texts by hashes
+    """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
     with open_store_of_folder(run.store) as store:
         for judge in run.judges:
-            questions, labels = judge.questions(), judge.loaded_prompt.labels
+            questions = judge.questions()
+            labels = judge.loaded_prompt.labels
             for key, entry in iter_entries(questions, run.plan, store):
                 if entry and redacted:
                     entries[key] = redact(entry, read=questions.read, labels=labels)

@@ -110,12 +110,17 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
     extensions = get_extensions(plan)
     if n >= len(extensions.steps):
         return plan
-    n_agents, n_items, pool_digest = extensions.anchors, extensions.items, extensions.pool
-    earlier_extensions = None
-    if n:
-        last = extensions.steps[n - 1]
-        n_agents, n_items, pool_digest = last.agents, last.items, last.pool
+    if n > 0:
+        last_step = extensions.steps[n - 1]
+        n_agents = last_step.agents
+        n_items = last_step.items
+        pool_digest = last_step.pool
         earlier_extensions = replace(extensions, steps=extensions.steps[:n])
+    else:
+        n_agents = extensions.anchors
+        n_items = extensions.items
+        pool_digest = extensions.pool
+        earlier_extensions = None
 
     # each later extension has added one note
     n_later = len(extensions.steps) - n
@@ -147,7 +152,8 @@ def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> P
 def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
     """Return the verdicts of some trials.
 
-    `plan` is the plan with these trials only. `rows` : bool array (n_trials,) or slice, the trials in `result`.
+    plan : plan with these trials only
+    rows : bool array (n_trials,) or slice, the trials in `result`
     """
     selected: dict[str, Any] = {}
     for name in PER_TRIAL:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import replace
 from itertools import chain, islice
+from math import ceil
 
 import numpy as np
 
@@ -302,13 +303,19 @@ class _PlanExtender:
     def __init__(self, plan: Plan, pool: Pool) -> None:
         """Prepare the extension of a plan, whose agents and items come first in `pool`.
 
-        Raises PlanError [extend-adaptive] if the plan is made in rounds.
+        Raises PlanError [extend-adaptive] if the plan is made in rounds, [extend-self-trials] if it has only self-trials.
         """
         if plan.rounds is not None:
             raise PlanError(
                 "A plan in rounds cannot be extended, because each round chooses its own calls. Set more calls, or a smaller "
                 "half-width, and run it again; stored answers are reused.",
                 slug="extend-adaptive",
+            )
+        if plan.is_self_plan:
+            raise PlanError(
+                "A plan of self-trials cannot be extended. Run the larger pool, or more calls, under another name; stored "
+                "answers are reused.",
+                slug="extend-self-trials",
             )
         self.plan, self.pool, self.extensions = plan, pool, get_extensions(plan)
         self.train = pool.present.copy()
@@ -352,7 +359,7 @@ class _PlanExtender:
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
             return 0
-        return -(-n_of_anchors * n_scored // self.extensions.anchors)  # rounded up
+        return ceil(n_of_anchors * n_scored / self.extensions.anchors)
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
@@ -394,16 +401,21 @@ class _PlanExtender:
         Agents that join therefore meet the anchors on items that these have answers on.
         """
         paired_items = self.plan.item[self.plan.trial_type == PAIRED]
-        used, first_use = np.unique(paired_items, return_index=True)
-        unused = np.setdiff1d(np.arange(self.plan.n_items), used)
-        return np.concatenate([used[np.argsort(first_use)], self.rng.permutation(unused)]).astype(np.int32)
+        items_with_trials, first_use = np.unique(paired_items, return_index=True)
+        other_items = np.setdiff1d(np.arange(self.plan.n_items), items_with_trials)
+        return np.concatenate([items_with_trials[np.argsort(first_use)], self.rng.permutation(other_items)]).astype(
+            np.int32
+        )
 
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
-        agents that joined later gets a block that compares it with anchors. `set_sizes` : number of items by set
-        number, as in `item_set_sizes`. Returns one table of trials per set and group.
+        agents that joined later gets a block that compares it with anchors.
+
+        set_sizes : number of items by set number, as in `item_set_sizes`
+
+        Returns one table of trials per set and group.
 
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
@@ -465,8 +477,11 @@ class _PlanExtender:
         # one pass through all blocks for each response per cell, with its own random stream
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         set_key = (set_number,) if set_number else ()
-        pass_keys = ([], *([n] for n in range(1, self.pool.repeats)))
-        passes = (design.blocks(eligible, stream(stream_name, self.plan.seed, *set_key, *key)) for key in pass_keys)
+        passes = []
+        for number in range(self.pool.repeats):
+            pass_key = (number,) if number else ()
+            rng = stream(stream_name, self.plan.seed, *set_key, *pass_key)
+            passes.append(design.blocks(eligible, rng))
         next_blocks = islice(chain.from_iterable(passes), n_done, n_done + n_blocks)
 
         # the design numbers the items of the set from 0
@@ -474,9 +489,10 @@ class _PlanExtender:
         blocks = number_blocks(list(next_blocks), start=start)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
         self.next_block = int(trials.block.max(initial=start - 1)) + 1
-        used = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
-        unused = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), used)
-        return trials, np.concatenate([used, unused])
+        items_with_trials = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
+        all_items = np.arange(items.start, items.stop, dtype=np.int32)
+        other_items = np.setdiff1d(all_items, items_with_trials)
+        return trials, np.concatenate([items_with_trials, other_items])
 
     def extend(
         self,
@@ -488,7 +504,7 @@ class _PlanExtender:
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
-        """Return the plan with the drawn paired trials, and independent trials for them, after its own trials.
+        """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
         `kind` is what is added: "agents", "items", "repeats" or "calls". `drawn` are tables of paired trials;
         `n_requested` is the number of paired calls that were requested, and `calls` that of both trial types (None for
@@ -546,23 +562,24 @@ class _PlanExtender:
             trials = draw_matched_trials(paired, self.train, self.rng)
             has_complete_blocks = (paired.role == MAIN).any()
             return trials if has_complete_blocks else trials.with_role(ANCHOR)
-        n_anchors, n_paired = self.extensions.anchors, len(paired)
+        n_anchors = self.extensions.anchors
+        n_paired = len(paired)
         if scored:
-            n = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
-            n += self.requested_calls(len(scored))
-            return self._draw_linking_independent(scored, n)
+            n_trials = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
+            n_trials += self.requested_calls(len(scored))
+            return self._draw_linking_independent(scored, n_trials)
 
-        # divide n trials in proportion to the paired ones, in whole passes (each agent once first and once second):
+        # divide the trials in proportion to the paired ones, in whole passes (each agent once first and once second):
         # first among the anchors, then among each group of agents that joined
-        n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
+        n_trials = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
         n_main = int((paired.role == MAIN).sum())
-        n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0
+        n_passes = n_trials * n_main // (n_paired * n_anchors) if n_paired else 0
         is_of_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & is_of_anchors)
         drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng, planned=planned)]
         for group in self.extensions.joined:
             n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
-            n_passes = n * n_of_group // (n_paired * len(group))
+            n_passes = n_trials * n_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
         return Trials.concat(drawn)
 

@@ -61,10 +61,10 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
         Row of `source` for each trial of `plan`; −1 if there is none.
     """
     # questions by the plan's numbers of agents and items; −1 for those of `source` that the plan does not have
-    questions = _question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
+    questions = _make_question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
     agent_numbers = _find_positions(source.agent_ids, plan.agent_ids)
     item_numbers = _find_positions(source.item_ids, plan.item_ids)
-    source_questions = _question_columns(source, agent_numbers, item_numbers)
+    source_questions = _make_question_columns(source, agent_numbers, item_numbers)
 
     # number the different questions of both plans
     all_questions = np.concatenate([questions, source_questions])
@@ -84,7 +84,7 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
     return np.array([position_of_id.get(name, -1) for name in ids], dtype=np.int64)
 
 
-def _question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
+def _make_question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
     """Return the columns that identify the question of each trial: int64 array (n_trials, 8).
 
     agent, item : int arrays (n_agents,) and (n_items,), the number to write for each agent and item, −1 for unknown ones
@@ -169,8 +169,8 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if after is not None:
         tables = [after if after.first_repeat is not None else after.with_first_repeats(), trials]
         n_earlier = 2 * len(after)
-    first_codes = np.concatenate([_cell_codes(table, 0, pool.n_items) for table in tables])
-    second_codes = np.concatenate([_cell_codes(table, 1, pool.n_items) for table in tables])
+    first_codes = np.concatenate([_encode_cells(table, 0, pool.n_items) for table in tables])
+    second_codes = np.concatenate([_encode_cells(table, 1, pool.n_items) for table in tables])
     codes = np.stack([first_codes, second_codes], axis=1).ravel()
     cell_codes, cell = np.unique(codes, return_inverse=True)
 
@@ -182,7 +182,7 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
         np.add.at(n_shown, (cell[:n_earlier], shown_repeat - 1), 1)
 
     # first and second texts alternate
-    turn = _response_turns(pool, cell_codes, seed)
+    turn = _assign_turns(pool, cell_codes, seed)
     repeat = 1 + _choose_responses(cell[n_earlier:], turn, n_shown)
     return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
@@ -191,11 +191,15 @@ _ABSENT = -1
 """Turn of a response that a cell does not have."""
 
 
-def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
-    """Assign to the responses of each cell their places in a cycle, which begins with a random one.
+def _assign_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
+    """Choose in which order each cell shows its responses: a cycle that begins with a random response.
 
-    A cell is an agent on an item. cell_codes : int64 array (n_cells,), see `_cell_codes`. Returns the places, int64 array
-    (n_cells, n_responses), from 0, and −1 for responses that a cell does not have.
+    A cell is an agent on an item, for one type of trial.
+
+    cell_codes : int64 array (n_cells,), number of each cell, as made by `_encode_cells`
+
+    Returns the turn of each response, int64 array (n_cells, n_responses), counted from 0; −1 for a response that the cell
+    does not have.
     """
     agent, item = np.divmod(cell_codes // 2, pool.n_items)
     n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
@@ -208,11 +212,15 @@ def _response_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
 
 
 def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text the response that its cell has shown least often; of several, the one with the first turn.
+    """Choose for each text a response of its cell: the one that was shown least often.
 
-    cell : int array (n_texts,), cell of each text. turn, n_shown : int arrays (n_cells, n_responses), turn of each
-    response, −1 if the cell does not have it, and how often the cell has shown it; `n_shown` is updated in place.
-    Returns the responses, int32 array (n_texts,), from 0.
+    Of several such responses, the one with the earliest turn is chosen.
+
+    cell : int array (n_texts,), cell of each text
+    turn : int array (n_cells, n_responses), turn of each response; −1 if the cell does not have the response
+    n_shown : int array (n_cells, n_responses), how often each response was shown; updated in place
+
+    Returns the responses, int32 array (n_texts,), counted from 0.
     """
     n_responses = turn.shape[1]
     is_absent = turn == _ABSENT
@@ -233,9 +241,11 @@ def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> I
 
 
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
-    """Draw the response that each cell shows first: int64 array (n_agents, n_items), from 0.
+    """Draw the response that each cell, an agent on an item, shows first.
 
     Each agent goes through random permutations of the responses, so that its cells begin with each about equally often.
+
+    Returns the responses, int64 array (n_agents, n_items), counted from 0.
     """
     n_responses = pool.repeats
     n_permutations = -(-pool.n_items // n_responses)
@@ -247,7 +257,7 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     return drawn
 
 
-def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
+def _encode_cells(trials: Trials, side: int, n_items: int) -> Positions:
     """Return one number per trial for the cell (agent, item) of a text and the trial type: int64 array (n_trials,).
 
     side : 0 for the first text of each trial, 1 for the second
@@ -266,7 +276,9 @@ class IndependentRequest(NamedTuple):
 
 
 def parse_independent(text: str) -> IndependentRequest:
-    """Parse "matched", "pooled" or "pooled:N"; raise PlanError [independent-rule] if `text` is none of these.
+    """Parse the rule for independent trials: "matched", "pooled" or "pooled:N", with a whole number N.
+
+    Raises PlanError [independent-rule] for any other text.
 
     >>> parse_independent("pooled:300")
     IndependentRequest(rule='pooled', n=300)
@@ -357,7 +369,7 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     if max_probes == 0 or not pool.lengths.any():
         return draw_pooled_trials(eligible, 0, rng)
     screened = draw_pooled_trials(eligible, SCREENED_PER_CALL * n, rng)
-    similarity = _text_similarity(pool, screened)
+    similarity = _compute_text_similarity(pool, screened)
     median = float(np.median(similarity))
     threshold = median + _OUTLIER_MADS * float(np.median(np.abs(similarity - median)))
     order = np.argsort(-similarity, kind="stable")
@@ -365,7 +377,7 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     return screened.take(rows).with_role(PROBE, first=0.0, second=0.0)
 
 
-def _text_similarity(pool: Pool, trials: Trials) -> Floats:
+def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
     A rare word counts more than a frequent one: its weight is its inverse document frequency (idf). The similarity is

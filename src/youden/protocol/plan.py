@@ -31,11 +31,12 @@ from youden.protocol.pooled_trials import (
     draw_pooled_trials,
     has_free_calls,
 )
-from youden.run_keys import CallBudget, SplitRule
+from youden.protocol.self_trials import MAX_PAIRED, check_self_trials, draw_self_trials, needs_self_trials
+from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
-from youden.types.planning import PlanRequest, Split
+from youden.types.planning import SELF_DESIGN, PlanRequest, Split
 from youden.types.pool import Bools, Json
 
 
@@ -186,6 +187,7 @@ def make_plan(
     seed: int = 0,
     default_budget: int | None = None,
     calls_are_free: bool = False,
+    question: Question = "information",
 ) -> Plan:
     """Plan which pairs of responses a judge compares.
 
@@ -217,6 +219,8 @@ def make_plan(
     calls_are_free : bool, default False
         Whether the judge's calls cost nothing, as those of `lexical`. "pooled" is then 4 independent trials per paired
         one, at most 200,000, in addition to the budget.
+    question : {"information", "preference"}, default "information"
+        What the judge is asked. A plan for preferences has neither independent trials nor held-out cells.
 
     Returns
     -------
@@ -239,12 +243,21 @@ def make_plan(
     >>> len(plan), plan.design, plan.n_dense_calls
     (300, 'cyclic', 8448)
     """
+    requested = CallBudget.parse(calls) if calls is not None else None
+    if question == "information" and needs_self_trials(pool):
+        own_design = None if design == "cyclic" else design
+        check_self_trials(
+            requested, {"design": own_design, "independent": independent, "holdout": holdout, **(options or {})}
+        )
+        return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
     make_design = DESIGNS.load(design)
     check_options(design, options or {})
-    requested = CallBudget.parse(calls) if calls is not None else None
-    request = parse_independent(independent or make_design.default_independent)
-    fraction = make_design.default_holdout if holdout is None else holdout
+    is_preference = question == "preference"
+    request = parse_independent("pooled:0" if is_preference else independent or make_design.default_independent)
+    fraction = holdout
+    if fraction is None:
+        fraction = 0.0 if is_preference else make_design.default_holdout
     split = draw_split(pool.present, fraction=fraction, rule=holdout_rule, seed=seed)
 
     # budget in calls of both trial types, and the paired ones among them
@@ -282,7 +295,11 @@ def make_plan(
         trials=trials,
         split=split,
         design=drawer.name,
-        options={"calls": None if requested is None else requested.plain, **(options or {})},
+        options={
+            "calls": None if requested is None else requested.plain,
+            **({"question": question} if is_preference else {}),
+            **(options or {}),
+        },
         independent=request.rule,
         seed=seed,
         pool_digest=pool.digest,
@@ -291,12 +308,52 @@ def make_plan(
         n_independent=None if request.rule == "matched" else len(added),
         rounds=drawn.rounds,
         request=PlanRequest(independent, holdout, budget, free_independent=is_free),
-        characters=count_characters(pool, trials),
+        characters=count_characters(pool, trials) + (_count_task_characters(pool, trials) if is_preference else 0),
         notes=tuple(notes),
         source=pool,
     )
     shortfall = find_shortfall(plan)
     return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
+
+
+def _count_task_characters(pool: Pool, trials: Trials) -> int:
+    """Count the characters of the items' prompts, which a judge sees in each trial that asks for a preference."""
+    lengths = np.array([len(item.prompt or "") for item in pool.items], dtype=np.int64)
+    return int(lengths[trials.item].sum())
+
+
+def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
+    """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
+    n_paired = MAX_PAIRED
+    if requested is not None:
+        n_paired = int(requested.value if requested.unit else requested.value / (2 * pool.n_agents))
+    by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=seed) for agent in range(pool.n_agents)]
+    for agent, trials_of_agent in zip(pool.agents, by_agent, strict=True):
+        if not len(trials_of_agent):
+            raise PlanError(
+                f"The agent '{agent.id}' cannot be compared with itself: got fewer than two items with two responses, or less "
+                "than two calls per agent. Add a second response to each item, or set more calls.",
+                slug="repeats-few",
+            )
+    trials = Trials.concat(by_agent)
+    return Plan(
+        trials=trials,
+        split=draw_split(pool.present, fraction=0.0, seed=seed),
+        design=SELF_DESIGN,
+        options={"calls": None if requested is None else requested.plain},
+        independent="matched",
+        seed=seed,
+        pool_digest=pool.digest,
+        agent_ids=tuple(agent.id for agent in pool.agents),
+        item_ids=tuple(item.id for item in pool.items),
+        request=PlanRequest(budget=len(trials)),
+        characters=count_characters(pool, trials),
+        notes=(
+            f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
+            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency",
+        ),
+        source=pool,
+    )
 
 
 def find_shortfall(plan: Plan) -> str | None:
@@ -318,8 +375,9 @@ def find_shortfall(plan: Plan) -> str | None:
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
-    `n_holdout_trials` is the number of trials of held-out cells, None if the design plans these itself. `n_probes` of the
-    `n_independent` independent trials are probes.
+    n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
+    n_probes : number of probes among the independent trials
+    n_independent : number of independent trials
     """
     notes = []
     if n_holdout_trials is not None:
@@ -339,7 +397,8 @@ def _check_pool_size(pool: Pool) -> None:
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
             f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and "
-            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items.",
+            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items, and the "
+            "self-consistency of one or two agents needs at least two responses of each agent to an item (a column `repeat`).",
             slug="pool-small",
         )
 
@@ -347,9 +406,11 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
     """Draw the paired trials of a design.
 
-    `eligible` : bool array (n_agents, n_items), cells (agent, item) that may be compared; `seed` is that of the plan.
-    Raises PlanError [nothing-shared] if the design draws no trial, and whatever the design raises, with the ids of
-    agents and items in place of their positions.
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    seed : seed of the plan
+
+    Raises PlanError [nothing-shared] if the design draws no trial. Errors of the design are passed on, with the ids of agents
+    and items in place of their positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
@@ -397,9 +458,11 @@ class _IndependentTrials:
     ) -> None:
         """Count the paired and independent trials in a budget, and draw the probes.
 
-        Probes are independent trials whose texts are unusually similar. `budget` is the number of calls of both trial
-        types, or None. `is_free`: whether calls cost nothing. `adds_probes`: whether probes are in addition to the
-        budget.
+        Probes are independent trials whose texts are unusually similar.
+
+        budget : number of calls of both trial types, or None
+        is_free : whether calls cost nothing
+        adds_probes : whether probes are in addition to the budget
         """
         self._request = request
         self._pool = pool

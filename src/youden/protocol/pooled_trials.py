@@ -138,8 +138,8 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
 def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
     """Return how many calls an extension needs for `n_paired` paired trials; free independent trials do not count.
 
-    `n_scored` is the number of agents whose abilities the paired trials measure; `joins`: whether these agents are new
-    in the plan.
+    n_scored : number of agents whose abilities the paired trials measure
+    joins : whether these agents are new in the plan
     """
     if has_free_calls(plan):
         return n_paired
@@ -210,10 +210,12 @@ def _draw_different_items(
 
     Pairs for which no new comparison is found are left out.
 
-    first, second : int64 array (n_pairs,), the agents; eligible : bool array (n_agents, n_items), cells that may be
-    used; codes : int64 array, codes of the comparisons so far (see `_comparison_codes`). Returns the comparisons (item,
-    first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and whether each pair has one, bool
-    array (n_pairs,).
+    first, second : int64 array (n_pairs,), the agents
+    eligible : bool array (n_agents, n_items), cells that may be used
+    codes : int64 array, numbers of the earlier comparisons, as made by `_comparison_codes`
+
+    Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
+    whether each pair has one, bool array (n_pairs,).
     """
     # eligible items of all agents, one agent after the other; those of an agent begin at `start`
     n_eligible = eligible.sum(axis=1)
@@ -238,10 +240,15 @@ def _draw_different_items(
 
 
 def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return the code of each comparison, int64 (n,), and whether it is new, bool (n,).
+    """Return a number for each comparison, and whether the comparison is new.
 
-    A comparison is new if it is of two different items, if its code is not in `codes`, and if no comparison before it is
-    the same. comparisons : int64 array (n, 4), columns item, first, second and other_item.
+    A comparison is new if it is of two different items, if its number is not in `codes`, and if no comparison before it
+    is the same.
+
+    comparisons : int64 array (n, 4), columns item, first, second and other_item
+    codes : int64 array, numbers of the earlier comparisons
+
+    Returns the numbers, int64 array (n,), and a bool array (n,).
     """
     code = _comparison_codes(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
@@ -253,7 +260,7 @@ def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tupl
 
 
 def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
-    """Encode comparisons (item, first, second, other_item), int64 (n_trials, 4), as numbers, int64 (n_trials,)."""
+    """Encode comparisons (item, first, second, other_item), int64 array (n_trials, 4), as numbers, int64 array (n_trials,)."""
     n_agents, n_items = eligible.shape
     item, first, second, other_item = comparisons.T
     return np.asarray((first * n_items + item) * (n_agents * n_items) + second * n_items + other_item)
@@ -302,9 +309,12 @@ def draw_scored_trials(
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
-    """Draw a partner for each agent, which is not the agent itself: int array (n,).
+    """Draw a partner for each agent, which differs from the agent itself.
 
-    agent : int array (n,); partners : int array (n_partners,), the agents to draw from.
+    agent : int array (n,)
+    partners : int array (n_partners,), the agents to draw from
+
+    Returns the partners, int array (n,).
     """
     # position of each agent among the partners, −1 if it is none
     position_of_partner = {int(partner): position for position, partner in enumerate(partners)}

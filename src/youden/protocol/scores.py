@@ -36,17 +36,17 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    used = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
+    rows = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
 
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
-    pair_codes = np.ravel_multi_index((plan.item[used], plan.first[used], plan.second[used]), shape)
+    pair_codes = np.ravel_multi_index((plan.item[rows], plan.first[rows], plan.second[rows]), shape)
     codes, row = np.unique(pair_codes, return_inverse=True)
     item, first, second = np.unravel_index(codes, shape)
 
-    answer = verdicts.answer[used]
-    answered = verdicts.answered[used]
-    is_paired = plan.trial_type[used] == PAIRED
+    answer = verdicts.answer[rows]
+    answered = verdicts.answered[rows]
+    is_paired = plan.trial_type[rows] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, len(codes))
     independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
     n_missing = np.bincount(row[~answered], minlength=len(codes))
@@ -63,7 +63,7 @@ def compute_rates(verdicts: Verdicts) -> Rates:
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
         split=plan.split,
-        detail=_independent_rates(verdicts),
+        detail=_compute_independent_rates(verdicts),
     )
 
 
@@ -93,7 +93,7 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
     )
 
 
-def _independent_rates(verdicts: Verdicts) -> IndependentRates:
+def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     """Sum the answers of equal independent trials, those with the same agents and items.
 
     Probes, trials of unusually similar texts, are left out.
@@ -140,7 +140,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _scores(rates, training_differences(rates), kind=kind, role="train")
+    return _average_by_cell(rates, training_differences(rates), kind=kind, role="train")
 
 
 def training_differences(rates: Rates) -> Floats:
@@ -161,8 +161,8 @@ def training_differences(rates: Rates) -> Floats:
     is_held_out = holdout[rates.first, rates.item]
     if not ignores_partner:
         is_held_out |= holdout[rates.second, rates.item]
-    fpr, is_training_detail = _training_fpr(rates, holdout, ignores_partner=ignores_partner)
-    difference = _differences(rates, fpr, is_training_detail)
+    fpr, is_training_detail = _compute_training_fpr(rates, holdout, ignores_partner=ignores_partner)
+    difference = _compute_differences(rates, fpr, is_training_detail)
     return np.where(is_held_out, np.nan, difference)
 
 
@@ -185,7 +185,7 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _scores(rates, _differences(rates, rates.fpr, None), kind=kind, role="holdout")
+    return _average_by_cell(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
 
 
 def pooled_fpr(rates: Rates) -> float | None:
@@ -215,12 +215,14 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
     return float(total.sum() / n.sum())
 
 
-def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
+def _compute_training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
     """Compute the FPR of each pair from the independent trials that training may use.
 
-    `holdout` : bool array (n_agents, n_items), held-out cells; `ignores_partner`: whether the cell of the second text
-    may be held out. Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training
-    may use each row of `rates.detail`, bool array, or None if the rates have no detail.
+    holdout : bool array (n_agents, n_items), held-out cells
+    ignores_partner : whether the cell of the second text may be held out
+
+    Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training may use each row
+    of `rates.detail`, bool array, or None if the rates have no detail.
     """
     detail = rates.detail
     if detail is None:
@@ -244,7 +246,7 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
     return np.divide(total, n, out=np.full(len(codes), np.nan), where=n > 0), is_training
 
 
-def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
+def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
     """Compute D = TPR − FPR of each row of rates: float array (n_rows,), NaN for pairs without an answer.
 
     If independent trials are matched, each row has its own FPR, in `fpr`, float array (n_rows,). If they are pooled,
@@ -260,7 +262,7 @@ def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats
     return rates.tpr - (pooled_rate or 0.0)
 
 
-def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Average the differences D = TPR − FPR of pairs by cell (agent, item), for training cells or held-out ones.
 
     difference : float array (n_rows,), one value per row of `rates`; NaN for rows that do not count
@@ -271,21 +273,21 @@ def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRol
             slug="score-kind",
         )
     answered = ~np.isnan(difference)
-    used = slice(None) if answered.all() else np.flatnonzero(answered)
+    rows = slice(None) if answered.all() else np.flatnonzero(answered)
 
     # cells of the first and of the second texts; a row score counts only pairs in which the agent's text comes first
-    agents = [rates.first[used]]
+    agents = [rates.first[rows]]
     if kind == "symmetric":
-        agents.append(rates.second[used])
-    cells, cell_of_side = index_cells(rates.item[used], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
+        agents.append(rates.second[rows])
+    cells, cell_of_side = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
     def sum_by_cell(column: Floats | Ids | None) -> Floats:
         """Sum a column by cell over all sides; count the rows if it is None."""
         return np.asarray(sum(np.bincount(cell, column, len(cells)) for cell in cell_of_side), dtype=np.float64)
 
     n_rows = sum_by_cell(None)
-    mean_difference = sum_by_cell(difference[used]) / n_rows
-    n_trials = sum_by_cell(rates.n_paired[used])
+    mean_difference = sum_by_cell(difference[rows]) / n_rows
+    n_trials = sum_by_cell(rates.n_paired[rows])
     scored = ScoredCells(cells, mean_difference, n_trials)
 
     is_held_out = rates.split.holdout[cells.agent, cells.item]
@@ -323,7 +325,7 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     """
     # items are processed in chunks whose table of cells stays in the processor's cache
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
-    chunk_rows = _rows_by_chunk(item, items_per_chunk, n_items)
+    chunk_rows = _iter_chunk_rows(item, items_per_chunk, n_items)
 
     positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
     codes = [np.empty(0, dtype=np.int64)]
@@ -349,10 +351,10 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     return IndexedCells(cells, positions)
 
 
-def _rows_by_chunk(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
+def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
     """Yield the first item of each chunk of items, and the rows on the items of the chunk.
 
-    item : int (n_rows,), item of each row, in any order.
+    item : int array (n_rows,), item of each row, in any order
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))

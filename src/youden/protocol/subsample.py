@@ -89,7 +89,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     pooled. If the plan has more independent than paired trials, because its judge costs nothing, the default part leaves
     out the others.
     """
-    rows = _usable_rows(plan)
+    rows = _find_usable_rows(plan)
     is_paired = plan.trial_type[rows] == PAIRED
     paired, independent = rows[is_paired], rows[~is_paired]
     max_independent = len(independent)
@@ -134,7 +134,10 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
 def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks: bool, note: str) -> Plan:
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
-    rows : int array, rows of the trials. `has_blocks` is whether they are whole blocks; if not, no trial belongs to one.
+    rows : int array, rows of the trials
+    calls : number of calls that was requested
+    has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
+    note : remark of the new plan on how it was made
     """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()
@@ -166,7 +169,7 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
     )
 
 
-def _usable_rows(plan: Plan) -> Positions:
+def _find_usable_rows(plan: Plan) -> Positions:
     """Return the rows of the trials that may be drawn, int array: both texts in training cells, and not a probe.
 
     Probes are trials with unusually similar texts, which serve only the false-positive alarm.
@@ -193,7 +196,9 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in blocks, and each block has all agents that its item allows.
 
     These are the agents with a training cell on the item; each must be the first agent of exactly one trial of the
-    block. `paired` : int array, rows of paired trials.
+    block.
+
+    paired : int array, rows of paired trials
     """
     block_number, first = plan.block[paired].astype(np.int64), plan.first[paired]
     if len(block_number) == 0 or (block_number < 0).any():
@@ -213,9 +218,12 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
-    No item gets its second block before each item has its first, and so on. `paired` : int array, rows of paired
-    trials; `kept` : int array, those in the blocks that are drawn first. Returns the rows of the trials in the drawn
-    blocks, int array, in the order of `paired`.
+    No item gets its second block before each item has its first, and so on.
+
+    paired : int array, rows of paired trials
+    kept : int array, those in the blocks that are drawn first
+
+    Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
     block_of_trial = plan.block[paired]
     blocks, first_trial, n_trials = np.unique(block_of_trial, return_index=True, return_counts=True)
@@ -237,9 +245,13 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
 def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
-    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least
-    often. `rows` : int array, rows of the trials to draw from; `kept` : int array, those that are drawn first. Returns n
-    of them in random order, or all if there are at most n.
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
+    least often.
+
+    rows : int array, rows of the trials to draw from
+    kept : int array, those that are drawn first
+
+    Returns n of them in random order, or all if there are at most n.
     """
     if n >= len(rows):
         return rows

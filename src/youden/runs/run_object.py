@@ -132,6 +132,17 @@ def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path 
     Returns
     -------
     Run
+        The fitted run, with its report.
+
+    Raises
+    ------
+    ConfigError, ImportFormatError
+        If the labels cannot be used; raised before any request.
+    BudgetError, TooManyMissingError, JudgeError
+        If the cost cap is reached, too many answers are missing, or the judge cannot be used. Answers are stored:
+        repeat the call to resume.
+    StatisticsError
+        If the answers cannot be fitted.
     """
     table = None
     if labels is not None:
@@ -419,7 +430,10 @@ class Run(RunView):
         Raises
         ------
         ConfigError, BudgetError
-            If an attack is unknown, or the judge, the store or the cap does not fit; if `max_cost` is reached.
+            If an attack is unknown or cannot be planted, or the judge, the store or the cap does not fit; if `max_cost`
+            is reached.
+        RunFolderError
+            [stress-import]: if the run was imported and has no texts.
         """
         from youden.report.pages.writing import write_stress
         from youden.workflows.planned_stress import plan_stress

@@ -191,11 +191,12 @@ class RunView:
         Parameters
         ----------
         path : str or path, optional
-            File to write. Default: one in the folder of the run, such as report.html.
+            File to write; an existing one is replaced. Default: one in the folder of the run, such as report.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
-            Default: according to the suffix of `path`, else "html".
+            The whole report, its summary, the ranking, or one figure. Default: according to the suffix of `path`, else
+            "html".
         chart : str, optional
-            Figure to draw as png or svg. Default: "ranking".
+            Figure to draw as png or svg; ignored for other formats. Default: "ranking".
         against : str, path or Run, optional
             Other run with which this run is compared (html).
 
@@ -251,6 +252,8 @@ class RunView:
     ) -> Gate:
         """Test whether agents are better, no worse or worse than a baseline, as the command `youden gate` does.
 
+        The interim analysis is recorded in `ledger` and spends alpha; one of the same answers is not counted again.
+
         Parameters
         ----------
         *agents : str
@@ -283,8 +286,10 @@ class RunView:
         InputError
             [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
             unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
+        ConfigError
+            If the labels do not fit the run, as for `quality`.
         """
-        from youden.report.pages.gate_output import gate_markdown, render_junit
+        from youden.report.pages.gate_output import render_gate_markdown, render_junit
         from youden.report.pages.writing import write_file
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
@@ -300,7 +305,7 @@ class RunView:
             labels=labelled,
         )
         if markdown is not None:
-            write_file(Path(markdown), gate_markdown(gate))
+            write_file(Path(markdown), render_gate_markdown(gate))
         if junit is not None:
             write_file(Path(junit), render_junit(gate))
         return gate
@@ -332,7 +337,9 @@ class RunView:
         ------
         ConfigError
             [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label
-            is ambiguous; [quality-scale]: if a label is outside the scale.
+            is missing or ambiguous; [quality-scale]: if a label is outside the scale; [quality-items]: if a table
+            labels agents instead of responses; [labels-unknown], [labels-alias]: if the agents of a table do not fit
+            the run.
         """
         import pandas as pd
 
@@ -380,6 +387,12 @@ class RunView:
         -------
         ToLabel
             Both files, and the number of responses of each agent.
+
+        Raises
+        ------
+        ConfigError
+            [label-out]: if `out` is not a .csv, or one of the two files exists; [nothing-to-label]: if every response
+            has a label; other slugs if `labels` do not fit the run, as for `quality`.
         """
         from youden.workflows.quality import read_answers
         from youden.workflows.to_label import choose_to_label
@@ -422,7 +435,8 @@ class RunView:
         Raises
         ------
         ConfigError
-            [unknown-format]: if the format is unknown; other slugs if `out` exists or does not fit the format.
+            [unknown-format]: if the format is unknown; [export-exists]: if `out` exists and may not be replaced;
+            [export-format]: if its suffix does not fit the format.
         RunFolderError
             [run-other-plan], [fit-stale]: if the run was planned or judged again since it was fitted.
         """
@@ -438,7 +452,7 @@ class RunView:
         Parameters
         ----------
         out : str or path
-            File to write.
+            File to write; an existing one is replaced.
         redact : bool, default False
             Whether to replace texts by their SHA-256 hashes.
 

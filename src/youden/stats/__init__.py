@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from youden.stats.curl.link_table import compare_links
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
     from youden.stats.trials.comparisons import holm, pairwise_differences
+    from youden.stats.trials.preferences import fit_bradley_terry, fit_preferences
+    from youden.stats.trials.replication import estimate_self_consistency, replication_scores
     from youden.stats.trials.trial_errors import trial_means
 
 _HOMES = {
@@ -60,7 +62,11 @@ _HOMES = {
     "spearman": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
     "PairChunk": "youden.stats.base.pair_chunks",
+    "fit_bradley_terry": "youden.stats.trials.preferences",
+    "fit_preferences": "youden.stats.trials.preferences",
     "trial_means": "youden.stats.trials.trial_errors",
+    "estimate_self_consistency": "youden.stats.trials.replication",
+    "replication_scores": "youden.stats.trials.replication",
 }
 
 __all__ = [
@@ -77,11 +83,15 @@ __all__ = [
     "compare_links",
     "curl_ecdf",
     "curl_quantiles",
+    "estimate_self_consistency",
+    "fit_bradley_terry",
+    "fit_preferences",
     "holm",
     "kendall",
     "median_differences",
     "pairwise_differences",
     "ranking_auc",
+    "replication_scores",
     "rmse",
     "solve_additive",
     "solve_cells",

@@ -26,9 +26,11 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells, bool (n_agents, n_items), to random folds of equal size.
+    """Assign the observed cells to random folds of equal size.
 
-    Returns int8 (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
+    observed : bool array (n_agents, n_items), whether each cell was observed
+
+    Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """
     fold = np.full(observed.shape, -1, dtype=np.int8)
     n_cells = int(observed.sum())
@@ -78,7 +80,7 @@ class MatrixCompletion(Estimator, ABC):
         # rows and columns with at least one observed score
         agents, items = observed.any(axis=1), observed.any(axis=0)
         used = np.ix_(agents, items)
-        completed = self._complete(np.nan_to_num(value[used]), observed[used])
+        completed = self._predict_cells(np.nan_to_num(value[used]), observed[used])
 
         self.prediction_ = np.full(value.shape, np.nan)
         self.prediction_[used] = np.clip(completed, -1, 1)
@@ -109,11 +111,13 @@ class MatrixCompletion(Estimator, ABC):
         """Raise StatisticsError [baseline-parameter] if a parameter is out of range."""
 
     @abstractmethod
-    def _complete(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict all cells of a score matrix that has at least one observed cell in each row and column.
 
-        value : float (n_agents, n_items), scores, 0 for unobserved cells. observed : bool of the same shape. Returns
-        the predicted scores, float of the same shape; they may exceed [−1, 1].
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool of the same shape
+
+        Returns the predicted scores, float of the same shape; they may exceed [−1, 1].
         """
 
 
@@ -155,10 +159,13 @@ class IsotonicOnTop(MatrixCompletion):
     def _check_parameters(self) -> None:
         _check_at_least(2, n_folds=self.n_folds)
 
-    def _complete(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
 
-        value : float (n_agents, n_items), scores. observed : bool of the same shape. Returns float of that shape.
+        value : float array (n_agents, n_items), scores
+        observed : bool of the same shape
+
+        Returns float of that shape.
         """
         scores = np.where(observed, value, np.nan)
 
@@ -261,22 +268,25 @@ class NuclearNorm(MatrixCompletion):
         if self.penalty is not None:
             _check_at_least(0, penalty=self.penalty)
 
-    def _complete(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict all cells, after choosing the penalty if none is set.
 
-        value : float (n_agents, n_items), scores. observed : bool of the same shape. Returns float of that shape.
-        Sets `penalty_`.
+        value : float array (n_agents, n_items), scores
+        observed : bool of the same shape
+
+        Returns float of that shape. Sets `penalty_`.
         """
         n_rows, n_columns = value.shape
         if n_rows > n_columns:  # transposed, because `_impute` decomposes a matrix (n_rows, n_rows)
-            return self._complete(value.T, observed.T).T
+            return self._predict_cells(value.T, observed.T).T
         self.penalty_ = self._select_penalty(value, observed) if self.penalty is None else self.penalty
         return self._impute(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
 
     def _select_penalty(self, value: Floats, observed: Bools) -> float:
         """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
 
-        value : float (n_rows, n_columns), scores. observed : bool of the same shape.
+        value : float array (n_rows, n_columns), scores
+        observed : bool of the same shape
         """
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
         squared_error = np.zeros(len(GRID))
@@ -291,7 +301,10 @@ class NuclearNorm(MatrixCompletion):
     def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
         """Minimise the penalised squared error for one penalty, by iterations from `start`.
 
-        value, start : float (n_rows, n_columns). observed : bool of the same shape. Returns float of that shape.
+        value, start : float array (n_rows, n_columns)
+        observed : bool of the same shape
+
+        Returns float of that shape.
         """
         predicted = start
         for _ in range(self.max_rounds):
@@ -340,11 +353,13 @@ class ImputedSVD(MatrixCompletion):
                 f"The fill is unknown: got '{self.fill}'. Set agent or global.", slug="baseline-parameter"
             )
 
-    def _complete(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Fill unobserved cells with means and approximate the matrix by its first singular vectors.
 
-        value : float (n_agents, n_items), scores, 0 for unobserved cells. observed : bool of the same shape. Returns
-        float of that shape.
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool of the same shape
+
+        Returns float of that shape.
         """
         if self.fill == "agent":
             mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
@@ -396,11 +411,13 @@ class UVFactorisation(MatrixCompletion):
         _check_at_least(1, rank=self.rank, n_sweeps=self.n_sweeps)
         _check_at_least(1e-12, ridge=self.ridge)
 
-    def _complete(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Solve for the factors of agents and of items in turn, and multiply them.
 
-        value : float (n_agents, n_items), scores, 0 for unobserved cells. observed : bool of the same shape. Returns
-        float of that shape.
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool of the same shape
+
+        Returns float of that shape.
         """
         n_items = value.shape[1]
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))
@@ -413,8 +430,10 @@ class UVFactorisation(MatrixCompletion):
     def _regress(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
         """Regress each row of a matrix on the same factors, by ridge regression.
 
-        value, weight : float (n_rows, n_columns), 0 for unobserved cells. factors : float (n_columns, rank), one row
-        for each column of the matrix. Returns the coefficients, float (n_rows, rank).
+        value, weight : float array (n_rows, n_columns), 0 for unobserved cells
+        factors : float array (n_columns, rank), one row for each column of the matrix
+
+        Returns the coefficients, float array (n_rows, rank).
         """
         # coefficients u_i = (Σ_j w_ij·v_j·v_jᵀ + ridge·I)⁻¹ Σ_j s_ij·v_j, for row i
         outer = factors[:, :, None] * factors[:, None, :]

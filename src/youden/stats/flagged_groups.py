@@ -171,10 +171,11 @@ class PairAgreement(NamedTuple):
 
     @classmethod
     def from_totals(cls, totals: PairTotals) -> PairAgreement:
-        """Compare the answers to all pairs with a robust additive model."""
+        """Compare the answers about each pair of agents with the predictions of a robust additive model."""
         means = totals.means
         K = len(means.mean)
-        n, total = means.n, totals.uncentred_total + totals.uncentred_total.T
+        n = means.n
+        total = totals.uncentred_total + totals.uncentred_total.T
         pairs = np.triu(means.compared, 1)
         if K < MIN_AGENTS_FOR_COPYING or pairs.sum() <= K:
             none = np.zeros((K, K), dtype=np.bool_)
@@ -201,9 +202,10 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow a group from each candidate pair that no earlier group contains; yield its agents as they joined.
+    """Grow a group from each candidate pair that is not in an earlier group, and yield the positions of its agents.
 
-    Pairs with the largest corrected agreement, excess / max_excess, come first.
+    The pair with the largest corrected agreement, excess / max_excess, comes first. The agents of a group are in the
+    order in which they joined it. At most `MAX_GROUPS` groups are yielded.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
@@ -226,9 +228,11 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
-    """Add agents to a group, one at a time, while an agent agrees with it about as much as its members do.
+    """Add agents to a group, one at a time, as long as a newcomer agrees with it about as much as its members do.
 
-    Returns the positions of the agents in the order in which they joined.
+    group : positions of the first members
+
+    Returns the positions of all members in the order in which they joined.
     """
     can_join = pairs.is_candidate | (pairs.n == 0)
     while True:
@@ -289,10 +293,14 @@ class _GroupTest(NamedTuple):
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether a group of agents agrees more than honest groups of its size do.
 
-    `group` holds the positions of the agents. The corrected agreement of agents is their excess divided by the largest
-    possible one; honest groups reach at most `GROUP_BARS`.
+    The corrected agreement of agents is their excess divided by the largest possible excess. Honest groups reach at most
+    `GROUP_BARS`.
+
+    group : positions of the agents
     """
-    n_agents, size, members = len(pairs.n), len(group), tuple(sorted(group))
+    n_agents = len(pairs.n)
+    size = len(group)
+    members = tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
     in_group = np.ix_(members, members)
 
@@ -300,7 +308,9 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     n = pairs.n[in_group].sum(axis=1)
     excess = pairs.excess[in_group].sum(axis=1)
     max_excess = pairs.max_excess[in_group].sum(axis=1)
-    n_group, excess_group, max_excess_group = n.sum() / 2, excess.sum() / 2, max_excess.sum() / 2
+    n_group = n.sum() / 2
+    excess_group = excess.sum() / 2
+    max_excess_group = max_excess.sum() / 2
 
     # each member against the others, and the others among themselves
     n_others = n_group - n
@@ -328,9 +338,9 @@ def _log_n_subsets(n: int, size: int) -> float:
 
 
 def _label_components(flagged: Bools) -> Ids:
-    """Label each agent by the first agent to which a chain of flagged pairs connects it: int32 (n_agents,).
+    """Label each agent by the first agent to which a chain of flagged pairs connects it: int32 array (n_agents,).
 
-    flagged : bool (n_agents, n_agents), symmetric.
+    flagged : bool array (n_agents, n_agents), symmetric
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -396,7 +406,7 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 
 
 def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
-    """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns float (n_agents,)."""
+    """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns a float array (n_agents,)."""
     weight = np.zeros((K, K))
     weight[i, k] = w
     weight += weight.T

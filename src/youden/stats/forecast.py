@@ -101,11 +101,16 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
 
 
 def _shrink_to_mean(estimate: Floats, sampling_variance: float) -> Floats:
-    """Shrink estimates towards their mean, or 0 if this is negative, by the share of sampling variance in their variance.
+    """Shrink estimates towards their mean; the larger the share of sampling variance in their variance, the more.
 
-    estimate : float array (n_agents,). Returns an array of the same shape.
+    A negative mean is replaced by 0.
+
+    estimate : float array (n_agents,)
+
+    Returns an array of the same shape.
     """
-    mean, total_variance = max(0.0, float(estimate.mean())), float(estimate.var())
+    mean = max(0.0, float(estimate.mean()))
+    total_variance = float(estimate.var())
     reliability = 0.0
     if total_variance > 0:
         reliability = max(0.0, 1 - sampling_variance / total_variance)
@@ -242,18 +247,19 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
 
 
 def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
-    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not."""
+    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not suffice."""
     if limit < 2 or not suffices(limit):
         return None
 
-    too_small, enough = 1, limit
-    while enough - too_small > 1:
-        midpoint = (too_small + enough) // 2
+    too_small = 1
+    large_enough = limit
+    while large_enough - too_small > 1:
+        midpoint = (too_small + large_enough) // 2
         if suffices(midpoint):
-            enough = midpoint
+            large_enough = midpoint
         else:
             too_small = midpoint
-    return enough
+    return large_enough
 
 
 def min_regret_bound(components: AgentVariances, n_items: int) -> float:

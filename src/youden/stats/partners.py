@@ -88,7 +88,7 @@ class PairTotals:
         return totals
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the answers of a chunk.
+        """Add the answers of a chunk to the sums.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class PairTotals:
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
 
         def sum_by_pair(column: Floats | Bools) -> Floats:
-            """Sum a column (n_trials,) by ordered pair: float (n_agents, n_agents)."""
+            """Sum a column (n_trials,) by ordered pair: float array (n_agents, n_agents)."""
             return np.asarray(np.bincount(pair, column, n_agents * n_agents).reshape(n_agents, n_agents))
 
         self.total += sum_by_pair(weight * centred)
@@ -143,7 +143,7 @@ class PairTotals:
 
 
 def _centre_by_item(chunk: PairChunk) -> Floats:
-    """Subtract from each answer the mean of its item: float (n_trials,)."""
+    """Subtract from each answer the mean of its item: float array (n_trials,)."""
     weight_by_item = np.maximum(np.bincount(chunk.item, chunk.weight), np.finfo(np.float64).tiny)
     mean = np.bincount(chunk.item, chunk.weight * chunk.value) / weight_by_item
     return np.asarray(chunk.value - mean[chunk.item])
@@ -152,8 +152,10 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_rows: Floats, squares: Floats) -> PairMeans:
     """Add standard errors to means of pairs of agents.
 
-    All arrays are symmetric float (n_agents, n_agents). weight, n_rows : total weight and number of the answers to
-    each pair. squares : weighted sums of squares of the answers around the means.
+    All arrays are symmetric float array (n_agents, n_agents).
+
+    weight, n_rows : total weight and number of the answers to each pair
+    squares : weighted sums of squares of the answers around the means
     """
     n_agents = len(weight)
     shape = n_agents, n_agents
@@ -378,9 +380,12 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> list[Floats]:
     """Sum the answers of a chunk by agent and item, with the weights of partners.
 
-    answer_share : float (n_agents, n_agents), share of one answer of agents i (row) and k in the ability of i; effect :
-    float (n_agents,); mean_answer : mean of all answers. Returns three arrays (n_agents, n_chunk_items): weighted sums
-    of residuals, shares of the item in each ability, and total weights of the answers that count.
+    answer_share : float array (n_agents, n_agents), share of one answer of agents i (row) and k in the ability of i
+    effect : float array (n_agents,)
+    mean_answer : mean of all answers
+
+    Returns three arrays (n_agents, n_chunk_items): weighted sums of residuals, shares of the item in each ability,
+    and total weights of the answers that count.
     """
     # one row for each of the two agents of a trial
     n_agents = len(effect)

@@ -327,14 +327,18 @@ def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: Sc
 
 
 def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]:
-    """Compute the shifts of every two judges, the later relative to the earlier, and sentences on missing ones."""
-    shifts, skipped = [], []
-    for a, b in combinations(range(len(aligned.names)), 2):
+    """Compute, for every two judges, how far the answers of the later one shift from those of the earlier one.
+
+    Returns the shifts, and one sentence per pair of judges for which they cannot be computed.
+    """
+    shifts = []
+    problems = []
+    for earlier, later in combinations(range(len(aligned.names)), 2):
         try:
-            shifts.append(JudgeShifts(aligned, a, b))
+            shifts.append(JudgeShifts(aligned, earlier, later))
         except StatisticsError as error:
-            skipped.append(f"{aligned.names[a]} and {aligned.names[b]}: {error.message}")
-    return shifts, skipped
+            problems.append(f"{aligned.names[earlier]} and {aligned.names[later]}: {error.message}")
+    return shifts, problems
 
 
 def describe_recommendations(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
@@ -361,25 +365,26 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
 
 
 def _describe_common_recommendation(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> str:
-    """Describe the agents that every run recommends or has as a candidate."""
-    without = []
+    """Describe in one sentence which agents every run recommends, or lists as candidates."""
+    runs_without_agents = []
     agent_sets = []
     for name, recommendation in zip(names, recommendations, strict=True):
         if recommendation is None or recommendation.form == "none":
-            without.append(name)
+            runs_without_agents.append(name)
         else:
             agent_sets.append(set(recommendation.agents))
-    if without:
-        verb = "recommends" if len(without) == 1 else "recommend"
-        return f"No common recommendation: {', '.join(without)} {verb} no agent."
+    if runs_without_agents:
+        verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
+        return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."
 
     fitted = [recommendation for recommendation in recommendations if recommendation is not None]
     in_every_run = set.intersection(*agent_sets)
     shared = [agent for agent in fitted[0].agents if agent in in_every_run]
     if not shared:
         return "The runs differ: they have no recommended agent or candidate in common."
-    remainder = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
-    shared_names = f"{', '.join(shared[:3])}{remainder}"
+    shared_names = ", ".join(shared[:3])
+    if len(shared) > 3:
+        shared_names += f" and {len(shared) - 3} more"
     is_recommended = all(recommendation.form == "recommended" for recommendation in fitted)
     if is_recommended and all(agents == in_every_run for agents in agent_sets):
         return f"The runs agree: {shared_names}."
@@ -387,7 +392,9 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure how far scores, and the predictions of an additive fit, are from additive after a link function.
+    """Measure the curl of scores after a link function, and the curl of the predictions of an additive fit.
+
+    Curl measures how far scores are from an additive model of agents and items.
 
     Parameters
     ----------
@@ -402,11 +409,12 @@ def measure_curl_on_link(scores: Floats, link: str) -> Curl:
         Median and 95th percentile of |Δ|, the interaction of two agents and two items; None if it cannot be measured.
     """
     try:
-        data = curl_quantiles(LINKS[link].forward(scores)).tolist()
+        score_quantiles = curl_quantiles(LINKS[link].forward(scores)).tolist()
     except StatisticsError:
         return Curl(None, None, None, None)
-    predicted = curl_quantiles(Rasch(link=link).fit(scores).predict()).tolist()
-    return Curl(*data, *predicted)
+    predicted = Rasch(link=link).fit(scores).predict()
+    predicted_quantiles = curl_quantiles(predicted).tolist()
+    return Curl(*score_quantiles, *predicted_quantiles)
 
 
 def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Target) -> Iterator[str]:
@@ -418,8 +426,13 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
-    """Describe how far two judges agree on the ranking, on single answers and on significant differences."""
-    names, ranking = f"{pair.judge_a} and {pair.judge_b}", pair.ranking
+    """Describe how far two judges agree on the ranking, on single answers and on significant differences.
+
+    units : name of what both judges answered, such as "trials", for display
+    target : population that the intervals refer to
+    """
+    names = f"{pair.judge_a} and {pair.judge_b}"
+    ranking = pair.ranking
     if ranking is None:
         yield f"{names}: one of the rankings does not vary, so no correlation is defined."
         return

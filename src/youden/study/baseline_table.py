@@ -129,7 +129,9 @@ def study_baselines(
     Returns
     -------
     BaselinesStudy
-        One row per estimator. Standard errors over items come from resampled items, without new fits.
+        One row per estimator: RMSE on held-out cells, Spearman's ρ and Kendall's τ with the dense ranking, and the AUC
+        for `groups` (NaN without groups), over the splits. Standard errors over items come from resampled items,
+        without new fits.
 
     Raises
     ------
@@ -179,23 +181,26 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose about c · n log n of the training cells at random, bool array (n_agents, n_items).
+    """Choose about c · n log n of the training cells at random: bool array (n_agents, n_items).
 
-    `train`, of the same shape, has the training cells. Raises StarvedError with the id of an agent or item that has too
-    few cells.
+    train : bool array of the same shape, the training cells
+
+    Raises StarvedError, which names an agent or item, if it has too few cells.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
     except StarvedError as error:
-        members = recorded.pool.agents if error.side == "agent" else recorded.pool.items
-        raise error.with_name(members[error.position].id) from error
+        agents_or_items = recorded.pool.agents if error.side == "agent" else recorded.pool.items
+        raise error.with_name(agents_or_items[error.position].id) from error
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Compute the standard error of each model's RMSE minus that of the first model, by a bootstrap of items.
 
-    `squares` and `counts`, float arrays (n_seeds, n_models, n_items), are sums of squared errors of held-out cells and
-    numbers of these cells. Returns a float array (n_models,).
+    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells and numbers
+        of these cells
+
+    Returns a float array (n_models,).
     """
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)
@@ -209,10 +214,12 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
 
 
 def _make_row(name: str, figures: Floats, behind: Floats, *, se_items: float, critical_value: float) -> BaselineRow:
-    """Summarize one estimator over seeds.
+    """Summarize the results of one estimator over seeds as a row of the table.
 
-    `figures`, float array (n_seeds, 4), has the columns RMSE, ρ, τ and AUC. `behind`, float array (n_seeds,), is the
-    RMSE minus that of the first estimator, `se_items` the standard error of its mean over items.
+    figures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
+    behind : float array (n_seeds,), RMSE minus that of the first estimator
+    se_items : standard error of the mean of `behind` over items
+    critical_value : number of standard errors from which a difference is significant
     """
     rmse, rho, tau, auc = figures.T
     se_seeds = float(behind.std(ddof=1)) / len(behind) ** 0.5 if len(behind) > 1 else None
@@ -265,7 +272,7 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
         caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
     sentences.append(
         "In parentheses: RMSE minus that of clipped-linear, and its standard error over items of this kind, from resampled "
-        "items. " + caveat
+        f"items. {caveat}"
     )
     return tuple(sentences)
 

@@ -49,7 +49,7 @@ class SplitHalf:
 
 
 def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> SplitHalf:
-    """Compute how well the rankings by two random halves of the items agree, over 20 random splits.
+    """Compute how well the rankings by two random halves of the items agree: means over `N_SPLITS` random splits.
 
     Parameters
     ----------
@@ -63,26 +63,29 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
+        Mean and SD of Spearman's ρ, and the mean recall by k. The splits have fixed seeds.
     """
     n_items = scores.shape[1]
     n_first = n_items // 2
-    figures = []
+    figures_by_split = []
     for seed in range(N_SPLITS):
         order = standalone_stream(seed).permutation(n_items)
         first_ability = fit_ability(scores[:, order[:n_first]])
         second_ability = fit_ability(scores[:, order[n_first:]])
         recalls = [top_recall(first_ability, second_ability, top) for top in tops]
-        figures.append([rank_correlation(first_ability, second_ability), *recalls])
+        figures_by_split.append([rank_correlation(first_ability, second_ability), *recalls])
 
-    rho, *mean_recalls = np.mean(figures, axis=0).tolist()
-    rho_sd = np.std(figures, axis=0, ddof=1).tolist()[0]
+    rho, *mean_recalls = np.mean(figures_by_split, axis=0).tolist()
+    rho_sd = np.std(figures_by_split, axis=0, ddof=1).tolist()[0]
     return SplitHalf(rho, rho_sd, dict(zip(tops, mean_recalls, strict=True)))
 
 
 def rank_correlation(a: Floats, b: Floats) -> float:
     """Compute Spearman's ρ of two estimates of abilities, over the agents that have both.
 
-    `a` and `b` are float arrays (n_agents,), NaN if missing. Raises StatisticsError [metric-constant] if one does not vary.
+    a, b : float arrays (n_agents,), NaN if missing
+
+    Raises StatisticsError [metric-constant] if one does not vary.
     """
     is_common = ~(np.isnan(a) | np.isnan(b))
     return spearman(a[is_common], b[is_common]).value
@@ -91,7 +94,8 @@ def rank_correlation(a: Floats, b: Floats) -> float:
 def top_recall(ability: Floats, dense: Floats, top: int) -> float:
     """Compute the share of the `top` best agents by `dense` that are also among the `top` best by `ability`.
 
-    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last.
+    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last. With
+    `top` above n_agents, the result is 1.
 
     >>> top_recall(np.array([3.0, 1.0, 2.0]), np.array([3.0, 2.0, 1.0]), 2)
     0.5
@@ -213,7 +217,11 @@ class PlanLimit(NamedTuple):
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Draw a plan of a design within the limit, without a holdout; raise PlanError if that is not possible."""
+        """Draw a plan of a design within the limit, without a holdout; raise PlanError if that is not possible.
+
+        For a half-width, "cyclic" is planned as "fixed-width"; a design other than these two and "adaptive" raises
+        PlanError [width-design].
+        """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
         if design not in ("cyclic", "adaptive", "fixed-width"):
@@ -258,9 +266,9 @@ def study_budget(
     calls : sequence of int or str, optional
         Budgets, such as 5000, "2%" or "450/agent".
     half_widths : sequence of float, optional
-        Half-widths to reach, instead of or in addition to `calls`; designs that do not plan by half-width get a row
-        without results. Without either, the first three of `DEFAULT_BUDGETS`
-        at which a design can be planned are studied.
+        Half-widths to reach, instead of or in addition to `calls`. A design that cannot be planned for one of them gets
+        a row without results, which states the reason. Without `calls` and `half_widths`, the first three of
+        `DEFAULT_BUDGETS` at which a design can be planned are studied.
     n_seeds : int, default 100
         Plans per design and budget. No cell is held out.
     target : {"symmetric", "row"}, default "symmetric"
@@ -290,7 +298,7 @@ def study_budget(
         [metric-constant] if a ranking does not vary.
     """
     dense = _fit_dense_ability(recorded.scores(target))
-    top, tops = _resolve_tops(int((~np.isnan(dense)).sum()), top)
+    top, tops = _choose_tops(int((~np.isnan(dense)).sum()), top)
     requested = [_parse_budget(budget) for budget in calls]
     requested += [PlanLimit(None, half_width) for half_width in half_widths]
     limits = requested or [_parse_budget(budget) for budget in DEFAULT_BUDGETS]
@@ -334,10 +342,11 @@ def _parse_budget(calls: int | str) -> PlanLimit:
     return PlanLimit(CallBudget.parse(calls))
 
 
-def _resolve_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Return the number of top agents for the goal, `top` or its default, and all numbers that are reported.
+def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
+    """Choose the numbers k for which the recall of the top k agents is reported.
 
-    Raises StatisticsError [budget-top] unless 1 ≤ top < n_agents.
+    Returns the number for the goal, which is `top` or its default, and all numbers in ascending order. Raises
+    StatisticsError [budget-top] unless 1 ≤ top < n_agents.
     """
     if top is None:
         top = min(5, n_agents - 1)
@@ -361,8 +370,11 @@ def _make_row(
 ) -> BudgetRow:
     """Average the figures of one design at one budget over seeds.
 
-    `figures` is a float array (n_seeds, 8 + n_tops) with the columns of `_compute_figures`, or the error if the design
-    cannot be planned. `price` is the price of a call in USD, None if it is unknown.
+    figures : float array (n_seeds, 8 + n_tops) with the columns of `_compute_figures`, or the error if the design cannot
+        be planned
+    limit : budget of the design
+    top, tops : number of top agents for the goal, and all such numbers that are reported
+    price : price of a call in USD; None if it is unknown
     """
     if isinstance(figures, PlanError):
         return BudgetRow(limit.percent, str(limit), figures.message)
@@ -397,10 +409,11 @@ def _compute_figures(
     target: ScoreKind,
     tops: tuple[int, ...],
 ) -> list[float]:
-    """Plan with one seed, answer the plan, and compute the figures of its ranking.
+    """Draw a plan with one seed, answer it from recorded answers, and compute the figures of its ranking.
 
-    The figures are calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret, and one recall per number in `tops`.
-    `dense` are the abilities by all answers, float array (n_agents,).
+    dense : float array (n_agents,), abilities by all answers
+
+    Returns calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret, and one recall per number in `tops`.
     """
     plan = limit.plan(recorded.pool, design, seed=seed)
     verdicts = run_rounds(plan, partial(replay, recorded=recorded))
@@ -413,7 +426,8 @@ def _compute_figures(
     centred_dense = dense - np.nanmean(dense)
     has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
     is_covered = (estimate.low - mean <= centred_dense) & (centred_dense <= estimate.high - mean)
-    coverage, half_width = np.nan, np.nan
+    coverage = np.nan
+    half_width = np.nan
     if has_interval.any():
         coverage = float(is_covered[has_interval].mean())
         half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)

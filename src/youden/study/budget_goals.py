@@ -91,10 +91,10 @@ def parse_goal(text: str) -> Goal:
     try:
         value = float(number)
     except ValueError:
-        value = -1.0
-    for choice in get_args(Measure):
-        if measure == choice and 0 < value <= 1:
-            return Goal(choice, value)
+        value = -1.0  # outside the valid range
+    for known_measure in get_args(Measure):
+        if measure == known_measure and 0 < value <= 1:
+            return Goal(known_measure, value)
     raise ConfigError(
         f"The goal is not valid: got {text!r}. Set rho=0.97, recall=0.8, half_width=0.03 or regret=0.01, a number in (0, 1].",
         slug="goal-invalid",
@@ -153,12 +153,12 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     def get_calls(candidate: tuple[str, BudgetRow]) -> float:
         return candidate[1].calls or 0.0
 
-    best = max(candidates, key=get_merit)
-    meeting = [candidate for candidate in candidates if goal.is_met(candidate[1])]
-    if not meeting:
-        return BudgetRecommendation(None, None, best)
-    design, row = min(meeting, key=get_calls)
-    return BudgetRecommendation(design, row, best)
+    best_candidate = max(candidates, key=get_merit)
+    sufficient = [candidate for candidate in candidates if goal.is_met(candidate[1])]
+    if not sufficient:
+        return BudgetRecommendation(None, None, best_candidate)
+    design, row = min(sufficient, key=get_calls)
+    return BudgetRecommendation(design, row, best_candidate)
 
 
 def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
@@ -176,11 +176,14 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     tuple of str
         The recommendation and the ceiling, recall and regret at the top, and what the figures do not support.
     """
-    return (_describe_recommendation(study, goal), *_describe_top(study, goal), *_describe_limits(study))
+    return (_describe_recommendation(study, goal), *_describe_recall(study, goal), *_describe_limits(study))
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
-    """Describe the cheapest design that meets the goal, else the best design, and the limit set by the items."""
+    """Describe the cheapest design that meets the goal, or else the best design.
+
+    The text also states the largest ρ that can be expected on these items, the ceiling.
+    """
     recommendation = recommend(study, goal)
     rho = study.halves.rho
     ceiling = (
@@ -196,8 +199,8 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     return f"No design that was studied reaches {goal}: the best is {_format_row(design, best_row, goal)}. {ceiling}{caveat}"
 
 
-def _describe_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """Describe how many of the best agents the recommended (or best) design finds, and its mean regret."""
+def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
+    """Describe the recall of the best agents by the recommended (or best) design, and its mean regret."""
     recommendation = recommend(study, goal)
     row = recommendation.row or recommendation.best[1]
     if row.recalls is not None:
@@ -222,7 +225,7 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
-    """Describe what limits the conclusions: misfit, few blocks or seeds, wrong coverage."""
+    """Yield sentences about what limits the conclusions: a poor fit, few blocks or seeds, or wrong coverage."""
     if study.r2 < MIN_R2:
         yield (
             f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings are supported within their intervals, "
@@ -241,7 +244,10 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 
 
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
-    """Describe why a design cannot be planned at a budget, or why its intervals are unreliable; `label` names both."""
+    """Yield sentences if a design cannot be planned at a budget, or if its intervals are unreliable.
+
+    label : design and budget, for display
+    """
     if row.infeasible_reason is not None:
         yield f"{label} cannot be planned: {row.infeasible_reason}"
     if row.blocks is not None and row.blocks < MIN_BLOCKS:

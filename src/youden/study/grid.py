@@ -32,7 +32,7 @@ RowEvaluator = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 
 @contextmanager
 def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None) -> Iterator[RowEvaluator]:
-    """Provide a function that evaluates a row of a study at every seed, and report progress.
+    """Provide, as a context manager, a function that evaluates a row of a study at every seed and reports progress.
 
     Parameters
     ----------
@@ -62,6 +62,7 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_figures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
+        """Compute the figures at every seed, or return the error if a plan is not possible."""
         figures = []
         for seed in range(n_seeds):
             try:
@@ -132,7 +133,7 @@ class Fold:
     dense_ability: Floats
 
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
-        """Fit a model to scores of training cells, and compare it with the held-out scores and the dense fit.
+        """Fit a model to scores of training cells, in place, and compare it with the held-out scores and the dense fit.
 
         Parameters
         ----------
@@ -147,7 +148,8 @@ class Fold:
         -------
         list of float
             RMSE on held-out cells; Spearman's ρ and Kendall's τ of its abilities with the dense ones; AUC of its
-            abilities for `groups`, NaN without groups.
+            abilities for `groups`, NaN without groups. Cells without a prediction and agents without an ability (NaN)
+            are left out.
         """
         predicted = model.fit(scores).predict()
         ability = model.ability_
@@ -186,6 +188,7 @@ def draw_folds(
     Returns
     -------
     list of Fold
+        By seed: the split, its training and held-out scores, and the abilities of a fit to all training cells.
 
     Raises
     ------

@@ -44,7 +44,12 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 
 
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
-    """Describe how well the rankings of two judges agree, and what ρ one judge would reach with itself."""
+    """Describe how well the rankings of two judges agree, and which ρ one judge would reach with itself.
+
+    rho : ρ of the rankings if both judges had answered all trials
+    rho_seen : ρ of the second judge's ranking with the first judge's ranking by all of its trials
+    rho_same : the same of the first judge's ranking by the shared trials alone
+    """
     first, second = shifts.one, shifts.other
     no_interval = "none: the shared answers allow no other order"
     interval = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
@@ -59,7 +64,7 @@ def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float,
 
 
 def _describe_agents(shifts: JudgeShifts) -> str:
-    """Describe which agents shift significantly between the judges."""
+    """Describe which agents have a significantly different ability under the second judge, relative to the first."""
     n_agents = len(shifts.agents)
     if all(isnan(agent.p_holm) for agent in shifts.agents):
         return (
@@ -78,7 +83,10 @@ def _describe_agents(shifts: JudgeShifts) -> str:
 
 
 def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
-    """Describe whether a judge favours its own family; two judges of one family get the same sentence."""
+    """Describe whether a judge favours the agents of its own model family.
+
+    Two judges of one family get the same sentence.
+    """
     judge_family = shifts.judge_families[judge]
     families = ", ".join(family.family for family in shifts.families)
     if judge_family is None:
@@ -96,7 +104,7 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 
 
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
-    """Describe whether the shift of a judge's own family shows a preference."""
+    """Describe whether a judge prefers its own family, or why this cannot be decided from the shift of the family."""
     interval = ""
     if family.low is not None:
         interval = f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"

@@ -182,10 +182,11 @@ class JudgeShifts:
 
 
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
-    """List the shift of each agent, ordered by p-value."""
+    """List the shift of each agent under the second judge, the smallest p-value first."""
     alpha = 1 - shift.level
+    order = np.argsort(shift.curve.p_value, kind="stable")
     agent_shifts = []
-    for row in np.argsort(shift.curve.p_value, kind="stable").tolist():
+    for row in order.tolist():
         agent_shift = AgentShift(
             agent=aligned.agent_ids[shift.agents[row]],
             shift=float(shift.shift[row]),
@@ -203,26 +204,30 @@ def _compute_family_shifts(
 ) -> tuple[FamilyShift, ...]:
     """Compute the shift of each family of agents, with p-values that are adjusted by Holm's method.
 
-    A family that contains all agents is left out. `judge_families` maps each judge to its own family, or to None.
+    A family that contains all agents is left out.
+
+    judge_families : judge → its own family, or None
     """
     names = [aligned.families[agent] for agent in shift.agents]
     keys = [_normalize(name) for name in names]
-    tested_families = {_normalize(family) for family in judge_families.values()} & set(keys)
-    n_tested = len(tested_families - {None})
+    keys_of_judges = {_normalize(family) for family in judge_families.values()}
+    n_tested = len({key for key in keys if key is not None and key in keys_of_judges})
     # the tests of the judges' own families share ALPHA; they are one-sided, and intervals are two-sided
     level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
 
-    families: list[FamilyShift] = []
+    family_shifts: list[FamilyShift] = []
     for key in sorted({key for key in keys if key}):
         is_member = np.array([agent_key == key for agent_key in keys])
         if is_member.all():
             continue
         name = str(names[keys.index(key)])
-        families.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
-    if not families:
+        family_shifts.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
+    if not family_shifts:
         return ()
-    p_holm = holm(np.array([family.p_value for family in families])).tolist()
-    return tuple(replace(family, p_holm=p) for family, p in zip(families, p_holm, strict=True))
+
+    p_values = np.array([family_shift.p_value for family_shift in family_shifts])
+    adjusted = zip(family_shifts, holm(p_values).tolist(), strict=True)
+    return tuple(replace(family_shift, p_holm=p_holm) for family_shift, p_holm in adjusted)
 
 
 def _compute_family_shift(
@@ -236,7 +241,8 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    `is_member` is a bool array (n_agents,). `level` is the confidence level of the interval.
+    is_member : bool array (n_agents,)
+    level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
     share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
@@ -280,7 +286,9 @@ def _compute_family_shift(
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
     """Compute the share of the variance of membership in a family that a curve in ability explains.
 
-    `ability` and `is_member` are arrays (n_agents,). The share is corrected for errors of the abilities by their reliability.
+    The share is corrected for errors of the abilities by their reliability.
+
+    ability, is_member : arrays (n_agents,)
     """
     share = curve_share(ability, is_member.astype(np.float64))
     return float(np.minimum(1.0, share / max(reliability, 0.1)))
@@ -313,8 +321,10 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate by how much the yes rate of a family differs from the curve, with a confidence interval.
 
-    `is_member` is a bool array (n_agents,). Errors in the curve are corrected for clustered families only: they do not
-    bias others, and the correction adds noise.
+    Errors in the curve are corrected for clustered families only: they do not bias others, and the correction adds
+    noise.
+
+    is_member : bool array (n_agents,)
     """
     curve = shift.curve
     if is_clustered:
@@ -329,10 +339,13 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return True if a nonlinear relation between the judges cannot explain the shift.
+    """Return whether a preference of the judge can be distinguished from a nonlinear relation between the judges.
 
-    `curve_range` has the lowest and the highest shift that such a relation may cause. A family that is not clustered and
-    whose interval contains 0 shows no preference, however unreliable the abilities are.
+    A family that is not clustered, and whose interval contains 0, shows no preference, however unreliable the abilities
+    are.
+
+    is_clustered : whether the agents of the family have similar abilities
+    curve_range : lowest and highest shift that a nonlinear relation may cause
     """
     if curve_range == (0.0, 0.0) or _get_side(estimate, curve_range) != 0:
         return True
@@ -354,12 +367,12 @@ def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, 
     return (members[0],) if side == favouring_side else ()
 
 
-def correlation(a: Floats, b: Floats) -> Metric | None:
+def correlation(first: Floats, second: Floats) -> Metric | None:
     """Compute Spearman's ρ over the positions that are valid in both arrays.
 
     Parameters
     ----------
-    a, b : float array (n,)
+    first, second : float array (n,)
         Values, NaN if missing.
 
     Returns
@@ -367,9 +380,9 @@ def correlation(a: Floats, b: Floats) -> Metric | None:
     Metric or None
         None if one of them does not vary.
     """
-    is_valid = ~(np.isnan(a) | np.isnan(b))
+    is_valid = ~(np.isnan(first) | np.isnan(second))
     try:
-        return spearman(a[is_valid], b[is_valid])
+        return spearman(first[is_valid], second[is_valid])
     except StatisticsError:
         return None
 

@@ -294,7 +294,8 @@ def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
 def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> None:
     """Check that every two judges answered a unit in common; raise ConfigError [judges-trials] if two did not.
 
-    `hard`, float array (n_runs, n_units), has the answers, NaN if missing. `unit` is "trial" or "pair", for the message.
+    hard : float array (n_runs, n_units), answers, NaN if missing
+    unit : "trial" or "pair", for the message
     """
     for a, b in combinations(range(len(names)), 2):
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
@@ -306,20 +307,25 @@ def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> N
 
 
 def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
-    """Return the keys that match the items of a run with those of others: ids, or the last numbers in the ids.
+    """Return one key per item, by which the items of several runs are matched: its id, or the last number in its id.
 
-    Raises ConfigError [judges-number] if the numbers are not unique.
+    Raises ConfigError [judges-number] if an id has no number, or if the numbers are not unique.
     """
+    item_ids = run.rates.item_ids
     if match == "id":
-        return run.rates.item_ids
-    matches = [re.search(r"(\d+)\D*$", item) for item in run.rates.item_ids]
-    keys = tuple(str(int(number.group(1))) if number else "" for number in matches)
-    if "" in keys or len(set(keys)) < len(keys):
+        return item_ids
+
+    keys = []
+    for item_id in item_ids:
+        last_number = re.search(r"(\d+)\D*$", item_id)
+        if last_number is not None:
+            keys.append(str(int(last_number.group(1))))
+    if len(set(keys)) < len(item_ids):
         raise ConfigError(
             f"The items of {run.name} cannot be matched by number: their ids do not end in unique numbers. Match them by id.",
             slug="judges-number",
         )
-    return keys
+    return tuple(keys)
 
 
 def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -339,7 +345,9 @@ def _index_shared(
 ) -> tuple[Ids, Ids]:
     """Return the position of each agent and of each item of a run among the shared ones, −1 if it is not shared.
 
-    `keys` are the keys of the run's items. Returns int arrays (n_agents_of_run,) and (n_items_of_run,).
+    keys : keys of the run's items
+
+    Returns int arrays (n_agents_of_run,) and (n_items_of_run,).
     """
     agent_positions = {name: position for position, name in enumerate(agents)}
     item_positions = {key: position for position, key in enumerate(items)}
@@ -368,13 +376,16 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate a run's answers to trials of shared agents and items: columns hard and soft, trials as index.
+    """Tabulate the answers of a run to trials of shared agents and items; the table is empty if the run has no trials.
 
-    `agent_index` and `item_index` are from `_index_shared`. The table is empty if the run has no trials.
+    The index identifies the trials. The columns are `hard` (0 or 1) and `soft` (from 0 to 1).
+
+    agent_index, item_index : position of each agent and item of the run among the shared ones, from `_index_shared`
     """
     if run.result is None:
         return pd.DataFrame()
-    plan, verdicts = run.result.plan, run.result
+    verdicts = run.result
+    plan = verdicts.plan
     other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], -2)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     repeats = [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
@@ -386,9 +397,11 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D = TPR − FPR of ordered pairs of shared agents: columns hard and soft, pairs and items as index.
+    """Tabulate D = TPR − FPR of ordered pairs of shared agents on shared items.
 
-    `agent_index` and `item_index` are from `_index_shared`.
+    The index identifies pairs and items. The columns are `soft`, the value of D, and `hard`, whether it is .5 or more.
+
+    agent_index, item_index : position of each agent and item of the run among the shared ones, from `_index_shared`
     """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
@@ -409,9 +422,9 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 
 
 def _join_units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of all runs on their units; NaN if a run has no answer.
+    """Join the answers of all runs in one table with a row per unit (a trial or a pair), NaN if a run has no answer.
 
-    Run number i, from 0, has the columns hard{i} and soft{i}.
+    The columns of run number i, from 0, are hard{i} and soft{i}.
     """
     renamed = []
     for number, table in enumerate(tables):

@@ -61,7 +61,8 @@ def find_contrast(
         [groups] if the two sides share an agent, or if one has no agent and they are not the defaults.
     """
     group = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
-    positive, negative = np.isin(group, above), np.isin(group, below)
+    positive = np.isin(group, above)
+    negative = np.isin(group, below)
     if (positive & negative).any():
         raise ConfigError(
             f"The groups overlap: got {list(above)} and {list(below)}. Set disjoint groups.", slug="groups"
@@ -129,10 +130,12 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
 def compute_group_auc(
     ranking: Sequence[RankingRow], *, above: str, below: str, level: float, rng: np.random.Generator
 ) -> GroupAuc:
-    """Compute the probability that an agent of the group `above` ranks above one of the group `below`.
+    """Compute the probability that a random agent of the group `above` ranks above one of the group `below` (AUC).
 
-    `level` is the confidence level of the intervals in the ranking. Agents of other groups and agents without an
-    ability are left out. Raises StatisticsError [auc-one-group] if a group has no ranked agent.
+    Agents of other groups and agents without an ability are left out. Raises StatisticsError [auc-one-group] if a group
+    has no ranked agent.
+
+    level : confidence level of the intervals in the ranking
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

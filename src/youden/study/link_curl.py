@@ -69,7 +69,7 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the share of its partners that the median cell was compared with.
+    """Compute the share of all partners with which a cell, an agent on an item, was compared: the median over cells.
 
     Parameters
     ----------

@@ -181,7 +181,8 @@ def study_paper(
     Returns
     -------
     PaperStudy
-        Figures, compared with those of the paper.
+        Figures, compared with those of the paper; the figures that cannot be computed from these domains; and
+        disagreements between the paper and its data.
 
     Raises
     ------
@@ -245,16 +246,20 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
     return by_domain
 
 
-def _iter_row(
+def _iter_compared_figure(
     table: int, row: str, figure: str, paper: float | None, reproduced: SeedSummary | None
 ) -> Iterator[PaperRow]:
-    """Yield the row that compares a figure of the paper with ours; nothing if we do not have the figure."""
+    """Yield one row that compares a figure of the paper with the reproduced one; none if it was not reproduced.
+
+    table, row, figure : number of the table, name of the row, and name of the figure in it
+    paper : value in the paper; None if the paper has none
+    """
     if reproduced is None:
         return
-    sds = None
+    difference_in_sds = None
     if paper is not None and reproduced.sd:
-        sds = (reproduced.mean - paper) / reproduced.sd
-    yield PaperRow(table, row, figure, paper, reproduced.mean, reproduced.sd, sds)
+        difference_in_sds = (reproduced.mean - paper) / reproduced.sd
+    yield PaperRow(table, row, figure, paper, reproduced.mean, reproduced.sd, difference_in_sds)
 
 
 def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:
@@ -289,8 +294,8 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
         value, low, high = DIFFERENCES[domain][reproduced.first, reproduced.second]
         name = f"{reproduced.first} − {reproduced.second}"
         sd = (reproduced.high - reproduced.low) / 3.92  # a 95 % interval is 2 · 1.96 standard deviations wide
-        sds = (reproduced.mean - value) / sd if sd else None
-        yield PaperRow(2, domain, name, value, reproduced.mean, sd, sds)
+        difference_in_sds = (reproduced.mean - value) / sd if sd else None
+        yield PaperRow(2, domain, name, value, reproduced.mean, sd, difference_in_sds)
         yield PaperRow(2, domain, f"{name}, low", low, reproduced.low)
         yield PaperRow(2, domain, f"{name}, high", high, reproduced.high)
 
@@ -310,18 +315,18 @@ def _iter_fidelity_rows(
         "sparse AUC": sparse.auc,
     }
     for figure, value in paper.items():
-        yield from _iter_row(table, domain, figure, value, reproduced[figure])
+        yield from _iter_compared_figure(table, domain, figure, value, reproduced[figure])
 
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
     """Yield the rows of Table 5: prediction errors and rank correlations of other estimators."""
     groups = find_contrast(recorded)
     study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=groups, progress=progress)
-    names = ("RMSE", "ρ", "τ", "AUC")
     for row in study.rows:
-        paper = BASELINES.get(row.name, (None,) * 4)
-        for name, value, reproduced in zip(names, paper, (row.rmse, row.rho, row.tau, row.auc), strict=True):
-            yield from _iter_row(5, row.name, name, value, reproduced)
+        reproduced = {"RMSE": row.rmse, "ρ": row.rho, "τ": row.tau, "AUC": row.auc}
+        paper = BASELINES.get(row.name, (None, None, None, None))
+        for figure, value in zip(reproduced, paper, strict=True):
+            yield from _iter_compared_figure(5, row.name, figure, value, reproduced[figure])
 
 
 def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:
@@ -345,7 +350,7 @@ def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
 
 
 def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStudy | None) -> Iterator[str]:
-    """List the tables that cannot be reproduced from the given runs, in sentences."""
+    """Yield one sentence about each table of the paper that cannot be reproduced from the given runs."""
     for domain in DOMAINS:
         if domain not in recorded:
             other_tables = ", and all of Tables 3, 5 and 6" if domain == "PubMed" else ""

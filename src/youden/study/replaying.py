@@ -171,6 +171,7 @@ def make_recorded_answers(
     Returns
     -------
     RecordedAnswers
+        Answer to each ordered pair of agents on each item, for both trial types; NaN if unknown.
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
@@ -356,9 +357,11 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 
 
 def _shrink(value: Floats, std_error: Floats) -> Floats:
-    """Shrink estimates towards their mean by the root of their reliability, and replace NaN by the mean.
+    """Shrink estimates towards their mean, so that their variance is that of the true values; NaN becomes the mean.
 
-    `value` and `std_error` are float arrays (n,). The reliability is 1 − mean SE² / variance, at least 0.
+    Distances from the mean are multiplied by √reliability, with the reliability 1 − mean SE² / variance, at least 0.
+
+    value, std_error : float array (n,)
     """
     variance = float(np.nanvar(value))
     reliability = max(0.0, 1 - float(np.mean(std_error**2)) / variance) if variance > 0 else 0.0
@@ -369,7 +372,7 @@ def _shrink(value: Floats, std_error: Floats) -> Floats:
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
     """Make the rates of simulated answers to all ordered pairs, with the ids of `source`.
 
-    `paired` and `independent` are float arrays (n_items, n_agents, n_agents), NaN on the diagonal.
+    paired, independent : float arrays (n_items, n_agents, n_agents), NaN on the diagonal
     """
     item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
     ones = np.ones(len(item), dtype=np.int32)

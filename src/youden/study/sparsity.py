@@ -156,7 +156,8 @@ def study_sparsity(
     Returns
     -------
     SparsityStudy
-        Cells, calls, prediction error and rank correlations of each regime.
+        Cells, calls, prediction error and rank correlations of each regime and of all training cells ("dense"). A
+        regime that cannot be planned has a row with the reason and without results.
 
     Raises
     ------
@@ -172,9 +173,13 @@ def study_sparsity(
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
     def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
-        """Evaluate a regime at every seed; None fits all training cells."""
+        """Evaluate a regime at every seed, and return the results as a row of the table.
+
+        Without a regime, all training cells are observed.
+        """
 
         def compute_figures(seed: int) -> list[float]:
+            """Return the costs and the results of the regime at one seed."""
             fold = folds[seed]
             if regime is None:
                 all_cells = fold.split.train & ~np.isnan(fold.train)
@@ -204,10 +209,10 @@ def study_sparsity(
 def _score_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> tuple[Scores | Floats, list[float]]:
-    """Return the training scores of a regime, and four figures on its cost.
+    """Return the training scores that a regime observes, and four figures of its cost.
 
-    The figures are the shares of all cells and of the training cells that are scored, the number of calls, and the
-    number of calls if one call serves both cells of a pair.
+    The figures are: the share of all cells that are scored, the share of the training cells that are scored, the number
+    of calls, and the number of calls if one call serves both cells of a pair.
     """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
@@ -229,20 +234,26 @@ def _score_regime(
 
 
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, and the four figures on their cost that `_score_regime` returns.
+    """Return the scores of some training cells, and the four figures of their cost that `_score_regime` lists.
 
-    `chosen`, bool array (n_agents, n_items), selects the cells. Each is compared with every partner on its item.
+    Each cell is compared with every partner on its item.
+
+    chosen : bool array (n_agents, n_items), the cells
     """
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout
     ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
     unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
-    calls, calls_unordered = 2.0 * ordered_pairs, 2.0 * unordered_pairs  # one independent trial per paired one
+    # one independent trial per paired trial
+    calls = 2.0 * ordered_pairs
+    calls_unordered = 2.0 * unordered_pairs
 
-    n_chosen, n_train = int(chosen.sum()), int(split.train.sum())
+    n_chosen = int(chosen.sum())
+    n_train = int(split.train.sum())
     share_of_all = n_chosen / (n_train + split.n_holdout)
+    share_of_train = n_chosen / n_train
     scores = np.where(chosen, fold.train, np.nan)
-    return scores, [share_of_all, n_chosen / n_train, calls, calls_unordered]
+    return scores, [share_of_all, share_of_train, calls, calls_unordered]
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
@@ -276,11 +287,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
             f"Cells are not calls: its {headline.of_train.mean:.0%} of the training cells need {share:.0%} of the training "
             "pairs, because a cell is compared with every other agent on its item."
         )
-    sentences += [
-        f"{row.label} cannot be planned: {row.infeasible_reason}"
-        for row in study.rows
-        if row.infeasible_reason is not None
-    ]
+    infeasible = [row for row in study.rows if row.infeasible_reason is not None]
+    sentences += [f"{row.label} cannot be planned: {row.infeasible_reason}" for row in infeasible]
     return tuple(sentences)
 
 

@@ -134,12 +134,12 @@ def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
         return encodable, int(encodable != value)
     if isinstance(value, list):
         items = [_replace_surrogates(item, depth=depth + 1) for item in value]
-        return [item for item, _ in items], sum(n for _, n in items)
+        return [item for item, _ in items], sum(count for _, count in items)
     if isinstance(value, dict):
         keys = [_replace_surrogates(key, depth=depth + 1) for key in value]
         values = [_replace_surrogates(item, depth=depth + 1) for item in value.values()]
         merged = {key: item for (key, _), (item, _) in zip(keys, values, strict=True)}
-        return merged, sum(n for _, n in keys) + sum(n for _, n in values)
+        return merged, sum(count for _, count in keys) + sum(count for _, count in values)
     return value, 0
 
 

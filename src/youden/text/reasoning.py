@@ -81,6 +81,7 @@ def split_reasoning(reply: str) -> Answer:
     if _BARE_ANALYSIS.match(reply):
         _, separator, answer = reply.rpartition(_BARE_FINAL)
         return Answer(answer if separator else None, reasoned=True)
+
     open_names: list[str] = []
     end = None
     reasoned = False
@@ -93,6 +94,7 @@ def split_reasoning(reply: str) -> Answer:
         # a closing tag ends the outermost open block of its name, and all blocks in it; without such a block, all open blocks
         open_names = open_names[: open_names.index(name)] if name in open_names else []
         end = tag.end()
+
     if open_names:
         return Answer(None, reasoned=True)
     return Answer(reply[end:], reasoned)

@@ -21,6 +21,12 @@ ABILITY = (
     "that can be matched: obscure or bureaucratic styles rank high, terse references low."
 )
 """Explanation of abilities for readers of help, reports and exports."""
+PREFERENCE_ABILITY = (
+    "Ability measures how often the judge prefers an agent's responses. With an ability of 0.20, the agent wins 20 more of 100 "
+    "comparisons with the average agent than it loses; a tie is half a win. It measures what this judge prefers, which need not "
+    "be correct."
+)
+"""Explanation of the abilities of a run that asks for preferences."""
 
 _MARKDOWN_SYNTAX = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 

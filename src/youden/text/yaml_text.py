@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -80,11 +81,11 @@ def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     are those of all errors.
     """
     first = locations[0]
-    depth = next((n for n, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
+    depth = next((position for position, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
     if depth == len(first):
         return 0
-    same_value = [n for n, location in enumerate(locations) if location[:depth] == first[:depth]]
-    return max(same_value, key=lambda n: len(locations[n]))
+    same_value = [position for position, location in enumerate(locations) if location[:depth] == first[:depth]]
+    return max(same_value, key=lambda position: len(locations[position]))
 
 
 _TYPE = re.compile(
@@ -232,15 +233,17 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
-        """Count the values in a node; an alias counts wherever it occurs.
+        """Count the values in a node. An alias counts wherever it occurs.
 
-        `counts` has the counts of nodes so far, by their id. It is infinite for a node that contains itself.
+        The count is infinite for a node that contains itself.
+
+        counts : number of values of each node that has been counted, by id of the node; changed in place
         """
         if id(node) not in counts:
             counts[id(node)] = math.inf  # for a node that contains itself
             children: Sequence[yaml.Node] = ()
             if isinstance(node, yaml.MappingNode):
-                children = [child for key_and_value in node.value for child in key_and_value]
+                children = list(chain.from_iterable(node.value))  # pairs of a key and a value
             elif not isinstance(node, yaml.ScalarNode):
                 children = node.value
             counts[id(node)] = 1 + sum(self._count_nodes(child, counts) for child in children)

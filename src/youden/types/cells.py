@@ -77,7 +77,7 @@ class CellIndex(ReadOnly):
 
     @cached_property
     def by_agent(self) -> Positions:
-        """Order that sorts the cells by agent and then by item: int64 (n_cells,)."""
+        """Order that sorts the cells by agent and then by item: int64 array (n_cells,)."""
         return np.argsort(self.agent.astype(np.min_scalar_type(self.n_agents)), kind="stable")
 
     def to_mask(self) -> Bools:
@@ -107,7 +107,7 @@ class CellIndex(ReadOnly):
 
     @cached_property
     def _codes(self) -> Positions:
-        """One number per cell, item · n_agents + agent, in ascending order: int64 (n_cells,)."""
+        """One number per cell, item · n_agents + agent, in ascending order: int64 array (n_cells,)."""
         return self.item.astype(np.int64) * self.n_agents + self.agent
 
     @cached_property

@@ -321,7 +321,7 @@ class PartnerFacts:
 
 
 CHANCE = "posterior probability of being the best; too high for the first agent if many are nearly level"
-"""Description of the values of `ChoiceFacts.chances`."""
+"""Description of the values of `ChoiceFacts.p_best`."""
 
 
 @dataclass(frozen=True)
@@ -405,6 +405,51 @@ class PartialFacts:
 
 
 @dataclass(frozen=True)
+class PreferenceFacts:
+    """Properties of a judge's preferences, for a run that asks which of two responses is better."""
+
+    n_answers: int
+    """Number of answers."""
+    tie_fraction: float
+    """Fraction of the answers that are ties."""
+    position_effect: float | None
+    """Position bias: win rate of the first response minus its loss rate between agents of equal ability; None if the orders do
+    not determine it."""
+    position_low: float | None
+    """Lower bound of its 95 % interval."""
+    position_high: float | None
+    """Upper bound of its 95 % interval."""
+    length_correlation: float | None = None
+    """Pearson correlation of the preference for the first response with the log ratio of the lengths of both responses; None
+    without texts, or if either is constant."""
+
+    @property
+    def has_position_bias(self) -> bool:
+        """Whether the interval of the position effect excludes 0."""
+        return (self.position_low or 0.0) > 0 or (self.position_high or 0.0) < 0
+
+    @property
+    def position_text(self) -> str:
+        """Sentence on the position bias."""
+        bounds = (self.position_effect, self.position_low, self.position_high)
+        effect, low, high = (f"{100 * value:.1f}" if value is not None else "unknown" for value in bounds)
+        return (
+            f"Position bias: of 100 comparisons of equal agents, the first response wins minus loses {effect} (95 % interval "
+            f"{low} to {high})."
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Sentences on position bias, ties and length."""
+        r = "unknown" if self.length_correlation is None else f"{self.length_correlation:.2f}"
+        return (
+            self.position_text,
+            f"{self.tie_fraction:.0%} of the {self.n_answers:,} answers are ties.",
+            f"Correlation of the preference with the log ratio of both lengths: {r}.",
+        )
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """Contents of `fit.json`."""
 
@@ -470,3 +515,5 @@ class RunFacts:
     """False-positive rates of the agents; None if no independent trial was answered."""
     partial: PartialFacts | None = None
     """How much of the run is done, if it is unfinished; None for a finished run."""
+    preference: PreferenceFacts | None = None
+    """Position bias, ties and correlation with length of a run that asks for preferences; None for other runs."""

@@ -71,6 +71,7 @@ KINDS: Mapping[str, Kind] = {
     "model-changed": Kind("judge", several="The served model changed"),
     "fpr": Kind("judge"),
     "votes": Kind("judge"),
+    "position-bias": Kind("judge"),
     "signal": Kind("judge", "Signal of the judge"),
     "few-agents": Kind("pool", "Number of agents"),
     "pairs": Kind("pool", "Near-duplicate agents", "Some agents are too similar to count separately"),

@@ -273,7 +273,7 @@ class Verdicts(ReadOnly):
 
     @property
     def answered(self) -> Bools:
-        """Whether the trial has an answer: bool (n_trials,)."""
+        """Whether the trial has an answer: bool array (n_trials,)."""
         return np.asarray(self.missing_reason == 0)
 
     @property
@@ -283,7 +283,7 @@ class Verdicts(ReadOnly):
 
     @property
     def reused(self) -> Bools:
-        """Whether the answer comes from a call that this run did not make: bool (n_trials,)."""
+        """Whether the answer comes from a call that this run did not make: bool array (n_trials,)."""
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
@@ -300,7 +300,7 @@ class Verdicts(ReadOnly):
         Returns
         -------
         Rates
-            One row per pair (first, second) on an item: `item`, `first` and `second`, int (n_rows,); `tpr` and `fpr`,
+            One row per pair (first, second) on an item: `item`, `first` and `second`, int array (n_rows,); `tpr` and `fpr`,
             float in [0, 1], NaN without an answer; `n_paired`, `n_independent` and `n_missing`, int.
 
         Notes

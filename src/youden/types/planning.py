@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from youden.errors import PlanError
-from youden.run_keys import SplitRule
+from youden.run_keys import Question, SplitRule
 from youden.types.plan_steps import Extensions, Rounds
 from youden.types.pool import Bools, Codes, Ids, Json, Pool, ReadOnly
 from youden.types.trials import COMPARISON_COLUMNS, FOLLOW_UP, PAIRED, PROBE, Trials
@@ -224,6 +224,10 @@ class PlanRequest:
     """Whether independent trials cost nothing, so that they are added to the budget."""
 
 
+SELF_DESIGN = "replication"
+"""Design of a plan of self-trials, comparisons of two responses of one agent."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Trials to be judged, with their pool and the settings from which they were drawn.
@@ -370,53 +374,58 @@ class Plan:
             )
 
     @property
+    def question(self) -> Question:
+        """What the judge is asked about two responses: "information" (same item?) or "preference" (which is better?)."""
+        return "preference" if self.options.get("question") == "preference" else "information"
+
+    @property
     def item(self) -> Ids:
-        """Item of the first text, and of both texts of a paired trial: int32 (n_trials,)."""
+        """Item of the first text, and of both texts of a paired trial: int32 array (n_trials,)."""
         return self.trials.item
 
     @property
     def first(self) -> Ids:
-        """Agent whose text the judge reads first: int32 (n_trials,)."""
+        """Agent whose text the judge reads first: int32 array (n_trials,)."""
         return self.trials.first
 
     @property
     def second(self) -> Ids:
-        """Agent of the second text: int32 (n_trials,)."""
+        """Agent of the second text: int32 array (n_trials,)."""
         return self.trials.second
 
     @property
     def trial_type(self) -> Codes:
-        """Trial type, PAIRED or INDEPENDENT: int8 (n_trials,)."""
+        """Trial type, PAIRED or INDEPENDENT: int8 array (n_trials,)."""
         return self.trials.trial_type
 
     @property
     def other_item(self) -> Ids:
-        """Item of the second text of an independent trial: int32 (n_trials,); −1 for a paired one."""
+        """Item of the second text of an independent trial: int32 array (n_trials,); −1 for a paired one."""
         return self.trials.other_item
 
     @property
     def replicate(self) -> Ids:
-        """Number of earlier trials with the same comparison: int32 (n_trials,)."""
+        """Number of earlier trials with the same comparison: int32 array (n_trials,)."""
         return self.trials.replicate
 
     @property
     def block(self) -> Ids:
-        """Block of the trial: int32 (n_trials,); −1 if it has none."""
+        """Block of the trial: int32 array (n_trials,); −1 if it has none."""
         return self.trials.block
 
     @property
     def role(self) -> Codes:
-        """Index into `youden.types.trials.ROLES`: int8 (n_trials,)."""
+        """Index into `youden.types.trials.ROLES`: int8 array (n_trials,)."""
         return self.trials.role
 
     @cached_property
     def text_rows(self) -> tuple[Ids, Ids]:
-        """int32 (n_trials,) each, rows of `Pool.all_texts` that contain the first and the second text of each trial."""
+        """int32 array (n_trials,) each, rows of `Pool.all_texts` that contain the first and the second text of each trial."""
         return self.trials.text_rows(self.n_agents)
 
     @property
     def is_training(self) -> Bools:
-        """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool (n_trials,)."""
+        """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool array (n_trials,)."""
         first_item, second_item = self.trials.text_cells
         train = self.split.train
         are_training_cells = train[self.first, first_item] & train[self.second, second_item]
@@ -436,13 +445,20 @@ class Plan:
         return settings
 
     @property
+    def is_self_plan(self) -> bool:
+        """Whether each trial compares two responses of one agent, because there are only one or two agents."""
+        return self.design == SELF_DESIGN
+
+    @property
     def n_follow_ups(self) -> int:
         """Number of follow-up trials, which serve only to flag groups of agents and are the last trials of the plan."""
         return int((self.role == FOLLOW_UP).sum())
 
     @property
     def n_dense_calls(self) -> int:
-        """Number of calls of the dense design, 2·K·(K − 1)·J, to which percentages refer."""
+        """Number of calls of the dense design, 2·K·(K − 1)·J, to which percentages refer; 0 for a plan of self-trials."""
+        if self.is_self_plan:
+            return 0
         return 2 * self.n_agents * (self.n_agents - 1) * self.n_items
 
     @cached_property

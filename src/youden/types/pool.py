@@ -156,12 +156,12 @@ class Pool(ReadOnly):
 
     @cached_property
     def present(self) -> Bools:
-        """Whether the agent responded to the item: bool (n_agents, n_items)."""
+        """Whether the agent responded to the item: bool array (n_agents, n_items)."""
         return _find_present(self.texts)
 
     @cached_property
     def lengths(self) -> Positions:
-        """Number of characters of each first response: int64 (n_agents, n_items); 0 if there is none."""
+        """Number of characters of each first response: int64 array (n_agents, n_items); 0 if there is none."""
         return _count_characters(self.texts)
 
     @property
@@ -171,7 +171,7 @@ class Pool(ReadOnly):
 
     @cached_property
     def n_repeats(self) -> Ids:
-        """Number of responses of the agent to the item: int32 (n_agents, n_items)."""
+        """Number of responses of the agent to the item: int32 array (n_agents, n_items)."""
         by_repeat = self.all_present.reshape(self.repeats, *self.present.shape)
         return np.asarray(by_repeat.sum(axis=0), dtype=np.int32)
 
@@ -278,10 +278,10 @@ class Pool(ReadOnly):
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)
         extended = []
-        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
-            old_texts = no_texts if old is None else old
-            new_texts = no_new_texts if new is None else new
-            extended.append(np.concatenate([old_texts, new_texts], axis=axis))
+        for pool_texts, new_texts in zip_longest(self.texts_by_repeat, texts_by_repeat):
+            before = no_texts if pool_texts is None else pool_texts
+            added = no_new_texts if new_texts is None else new_texts
+            extended.append(np.concatenate([before, added], axis=axis))
         return extended
 
     @cached_property
@@ -310,7 +310,7 @@ class Pool(ReadOnly):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of ids, prompts and texts. Groups and metadata change no number and are left out."""
+        """SHA-256 (hexadecimal) of ids, prompts and texts; groups and metadata are left out, as they change no result."""
         agent_ids = [agent.id for agent in self.agents]
         items = [[item.id, item.prompt] for item in self.items]
         lines = [_to_ascii_json(agent_ids), _to_ascii_json(items)]

@@ -8,17 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from youden.run_keys import Question
+
 RecommendationForm = Literal["recommended", "candidates", "none"]
 RecommendationSource = Literal["agreement", "labels"]
 
 MIN_AGENTS_FOR_COPYING = 8
 """Minimum number of agents of a robust ranking; `benchmarks/few_agents.py` measures how much fewer agents can show."""
 
+MIN_RANKED_AGENTS = 3
+"""Minimum number of agents of a ranking; the responses of fewer agents are compared within each agent."""
+
 
 def explain_few_agents(n_agents: int) -> str:
     """State what a ranking of fewer than `MIN_AGENTS_FOR_COPYING` agents cannot show; empty for more agents."""
     if n_agents >= MIN_AGENTS_FOR_COPYING:
         return ""
+    if n_agents < MIN_RANKED_AGENTS:
+        return (
+            "Ability is self-consistency here: each agent is compared with its own repeated responses only. A high value means "
+            "stable responses; they need not be correct, and no other agent corroborates them."
+        )
     return (
         f"With only {n_agents} agents, copying cannot be distinguished from agreement, and the result holds for these "
         "partners only."
@@ -45,6 +55,8 @@ class JudgeSignalFacts:
         P-value of the hypothesis that all abilities are equal. None if agents cannot be compared.
     alpha : float
         Significance level of that test.
+    question : {"information", "preference"}
+        What the judge was asked.
     """
 
     tpr: float | None = None
@@ -56,11 +68,12 @@ class JudgeSignalFacts:
     method: str = ""
     p_equal_abilities: float | None = None
     alpha: float = 0.05
+    question: Question = "information"
 
     @property
     def discriminates(self) -> bool:
-        """Whether the interval of J lies above 0."""
-        return self.j_low is not None and self.j_low > 0
+        """Whether the interval of J lies above 0. A judge that is asked for preferences has no J; only its ranking is tested."""
+        return self.question == "preference" or (self.j_low is not None and self.j_low > 0)
 
     @property
     def separates_agents(self) -> bool:

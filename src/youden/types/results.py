@@ -317,12 +317,12 @@ class Scores(ReadOnly):
 
     @cached_property
     def value(self) -> Floats:
-        """Score of each cell: float (n_agents, n_items) in [−1, 1]; NaN if unobserved or excluded by the split."""
+        """Score of each cell: float array (n_agents, n_items) in [−1, 1]; NaN if unobserved or excluded by the split."""
         return self._matrix(self.cells.value, np.nan)
 
     @cached_property
     def weight(self) -> Floats:
-        """Number of answered paired trials of a cell: float (n_agents, n_items); 0 if it is unobserved."""
+        """Number of answered paired trials of a cell: float array (n_agents, n_items); 0 if it is unobserved."""
         return self._matrix(self.cells.weight, 0.0)
 
     def _matrix(self, column: Floats, empty: float) -> Floats:

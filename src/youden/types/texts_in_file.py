@@ -59,7 +59,7 @@ class TextsInFile:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Whether there is a text: bool (n_agents, n_items)."""
+        """Whether there is a text: bool array (n_agents, n_items)."""
         return np.asarray(self._start >= 0)
 
     def item(self, agent: int, item: int) -> str | None:

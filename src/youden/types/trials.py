@@ -246,7 +246,8 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            All rows. Repeats are 1 for parts without repeats if another part has repeats.
+            All rows. If only some of the parts state which repeat of a response was shown, it is set to the first one in
+            the others.
         """
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
@@ -256,7 +257,9 @@ class Trials(ReadOnly):
             parts = [part.with_first_repeats() if part.first_repeat is None else part for part in parts]
 
         tables = [part.columns() for part in parts]
-        concatenated = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        concatenated = {}
+        for name in tables[0]:
+            concatenated[name] = np.concatenate([table[name] for table in tables])
         return cls(**concatenated)
 
     def take(self, rows: Bools | Positions | slice) -> Trials:
@@ -359,7 +362,7 @@ class Trials(ReadOnly):
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:
-        """Return one number ≥ 0 per trial, equal for trials with the same items and agents: int64 (n_trials,)."""
+        """Return one number ≥ 0 per trial, equal for trials with the same items and agents: int64 array (n_trials,)."""
         codes = np.zeros(len(self), dtype=np.int64)  # 64 bits suffice for two cells of a pool of 200 million
         for column in (self.item, self.first, self.second, self.other_item):
             codes *= int(column.max(initial=-1)) + 2
@@ -380,7 +383,7 @@ class Trials(ReadOnly):
 
     @property
     def text_cells(self) -> tuple[Ids, Ids]:
-        """int32 (n_trials,) each, items of the first and of the second text."""
+        """int32 array (n_trials,) each, items of the first and of the second text."""
         return self.item, np.where(self.other_item >= 0, self.other_item, self.item)
 
 

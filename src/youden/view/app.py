@@ -33,7 +33,8 @@ from youden.report.data.ranking_tables import RankedAgent, displayed_columns, fo
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
-from youden.report.pages.embed import draw_live_figures, select_names
+from youden.report.pages import writing
+from youden.report.pages.embed import draw_ranking_alone, select_names
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
 from youden.types import Verdicts
@@ -138,7 +139,10 @@ class Viewer:
         return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
-        """Return the answers so far of an unfinished run with their ranking, as JSON; {"done": true} if it is fitted."""
+        """Return as JSON the answers that an unfinished run has so far, with their ranking.
+
+        The JSON is {"done": true} if the run is fitted.
+        """
         name, folder = self._find_run(request.path_params["name"])
         run_state = get_state(folder)
         if run_state not in ("in progress", "unfinished"):
@@ -153,7 +157,8 @@ class Viewer:
             cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
             rows.append(_agent_to_json(agent, cells))
         headings = [column.heading.capitalize() for column in columns]
-        figures = draw_live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
+        source = f"the store, {state.n_answered:,} answers so far"
+        figures = draw_ranking_alone(state.ranking, source=source, level=LEVEL)
         progress = {"done": False, "in_progress": run_state == "in progress", "command": folder.format_command()}
         return _to_json(asdict(state) | progress | {"ranking": rows, "headings": headings, "figures": figures})
 
@@ -164,10 +169,10 @@ class Viewer:
         """
         run = self._open_run(request)
         query = request.query_params
-        by = query.get("by", "kind")
+        sort_column = query.get("by", "kind")
         page = _parse_number(query.get("page")) or 0
-        if by not in get_args(Column):
-            raise HTTPException(400, f"There is no column {by!r}.")
+        if sort_column not in get_args(Column):
+            raise HTTPException(400, f"There is no column {sort_column!r}.")
         for name, choices in _CHOICES.items():
             if query.get(name, choices[0]) not in choices:
                 raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
@@ -179,7 +184,7 @@ class Viewer:
             (run, search),
             partial(find_cells, plan, run.sources.pool, search),
         )
-        chosen = TrialFilter(
+        trial_filter = TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
             items=match_names(plan.item_ids, query.get("item", "")),
             trial_type=query.get("trial_type"),
@@ -189,8 +194,8 @@ class Viewer:
             cells=cells,
         )
         trials = run.book.page(
-            chosen,
-            by=cast(Column, by),
+            trial_filter,
+            by=cast(Column, sort_column),
             descending=query.get("descending") == "true",
             start=page * PAGE_SIZE,
             stop=(page + 1) * PAGE_SIZE,
@@ -219,16 +224,19 @@ class Viewer:
             raise HTTPException(404, "There is no such trial.")
 
         line = book.line(row)
-        texts = [text_of(run.sources.pool, cell) for cell in cells_of(line)]
-        first, second = (None if text is None else truncate(text, MAX_TEXT) for text in texts)
-        (raw,) = read_raw_answers(book.keys([row]), run.sources.store)
+        displayed_texts = []
+        for cell in cells_of(line):
+            text = text_of(run.sources.pool, cell)
+            displayed_texts.append(None if text is None else truncate(text, MAX_TEXT))
+        first, second = displayed_texts
+        (raw_answer,) = read_raw_answers(book.keys([row]), run.sources.store)
         return _to_json(
             {
                 "line": asdict(line),
                 **select_names([line], book.plan.agent_ids, book.plan.item_ids),
                 "first": first,
                 "second": second,
-                "raw": raw,
+                "raw": raw_answer,
                 "prompt": run.sources.prompt,
             }
         )
@@ -281,6 +289,8 @@ def make_app(runs: Runs, *, token: str, port: int, one_time_token: str | None = 
 
 def _render_report(name: str, folder: RunFolder) -> str:
     """Render the report of a run as HTML; its trials, if it has any, are loaded from this server."""
+    if folder.asks_preference:
+        return writing.render_preferences(Summary(folder), home="/")
     data = ReportData(folder)
     live = f"/run/{quote(name, safe='')}/trials" if data.trials else None
     return render_page(data, live=live, home="/")

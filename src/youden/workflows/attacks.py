@@ -76,7 +76,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Responses of `n` random agents, of fewer if fewer responded. Each call draws again.
+            Responses of `n` random agents other than the base agent, of fewer if fewer have a response that is not
+            blank. Each call draws again.
         """
         responses = [
             text for k, text in enumerate(self.pool.texts[:, j]) if k != self.base_agent and text and text.strip()
@@ -86,7 +87,7 @@ class AttackContext:
 
     @cached_property
     def document_frequency(self) -> dict[str, int]:
-        """For each word, the number of items whose prompt or responses contain it."""
+        """Number of items whose prompt or responses contain a word, by word."""
         frequency: dict[str, int] = {}
         for item, texts in zip(self.pool.items, self.pool.texts.T, strict=True):
             responses = [text or "" for text in texts]
@@ -95,32 +96,33 @@ class AttackContext:
                 frequency[word] = frequency.get(word, 0) + 1
         return frequency
 
-    def rare(self, j: int, n: int) -> list[str]:
+    def rare(self, item: int, n_words: int) -> list[str]:
         """Return the rarest words of an item.
 
         Parameters
         ----------
-        j : int
+        item : int
             Position of the item.
-        n : int
+        n_words : int
             Maximum number of words.
 
         Returns
         -------
         list of str
-            Distinct words of the prompt (of the responses if there is none), those on the fewest items first.
+            Distinct words of the prompt (of the responses if there is none), those on the fewest items first, and in
+            the order of the text if they are on equally many.
         """
-        text = self.prompt(j) or " ".join(self.others(j, self.pool.n_agents))
+        text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
         rarest_first = sorted(words, key=lambda word: self.document_frequency[word])
-        return rarest_first[:n]
+        return rarest_first[:n_words]
 
-    def central(self, j: int) -> str:
+    def central(self, item: int) -> str:
         """Return the response to an item that shares most words with all responses.
 
         Parameters
         ----------
-        j : int
+        item : int
             Position of the item.
 
         Returns
@@ -128,16 +130,17 @@ class AttackContext:
         str
             The response of three or more words with the largest mean Jaccard index; an empty string if there is none.
         """
-        responses = [text for text in self.pool.texts[:, j] if text and len(split_words(text)) > 2]
+        responses = [text for text in self.pool.texts[:, item] if text and len(split_words(text)) > 2]
         word_sets = [set(split_words(text)) for text in responses]
         if not responses:
             return ""
         # mean Jaccard index: shared words / words in either response
-        mean_similarity = []
-        for own_words in word_sets:
-            similarity = [len(own_words & other_words) / len(own_words | other_words) for other_words in word_sets]
-            mean_similarity.append(np.mean(similarity))
-        return str(responses[int(np.argmax(mean_similarity))])
+        mean_similarities = []
+        for words in word_sets:
+            similarities = [len(words & other_words) / len(words | other_words) for other_words in word_sets]
+            mean_similarities.append(np.mean(similarities))
+        most_central = int(np.argmax(mean_similarities))
+        return str(responses[most_central])
 
     def reworded(self, text: str, *, share: float = 0.3) -> str:
         """Replace words of a text by synonyms.
@@ -147,7 +150,7 @@ class AttackContext:
         text : str
             The text.
         share : float in [0, 1], default 0.3
-            Fraction of the words with synonyms that are replaced.
+            Fraction of the words with synonyms that are replaced, at random.
 
         Returns
         -------
@@ -223,29 +226,49 @@ class PlantedAgents:
         return tuple(self.pool.agents[k].id for k in self.agents)
 
 
-def plant(pool: Pool, attack: Attack, *, weak: int, rng: np.random.Generator) -> PlantedAgents:
-    """Return a copy of a pool with the agents of an attack after its own.
+def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
+    """Return a copy of a pool in which the agents of an attack follow the agents of the pool.
 
-    The new agents have no family and no group. An id that exists already gets a number. `weak` is the position of the
-    base agent, whose responses the attack starts from; `rng` makes the random choices of the attack.
+    The new agents have no family and no group. If an id exists already, the new agent gets a number after its name.
 
-    Raises: ConfigError [synonyms-missing] if the attack needs synonyms that are not installed; [transform-option] if it
-    passes an option that a transform does not have.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to attack.
+    attack : Attack
+        Attack that makes the responses of the new agents.
+    base_agent : int
+        Position of the agent whose responses the attack starts from.
+    rng : Generator
+        Random generator of the attack.
+
+    Returns
+    -------
+    PlantedAgents
+        The copy, and the positions of the new agents.
+
+    Raises
+    ------
+    ConfigError
+        [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
+        option that a transform does not have.
     """
-    texts_by_name = attack.texts(AttackContext(pool, weak, rng))
+    texts_by_name = attack.texts(AttackContext(pool, base_agent, rng))
     used_ids = {agent.id for agent in pool.agents}
     agents = []
     for name in texts_by_name:
-        # the name itself, or else "name 2", "name 3", …
-        candidates = (name, *(f"{name} {n}" for n in range(2, len(used_ids) + 3)))
-        free_id = next(candidate for candidate in candidates if candidate not in used_ids)
-        used_ids.add(free_id)
-        agents.append(Agent(free_id))
+        unused_id = name
+        number = 2
+        while unused_id in used_ids:
+            unused_id = f"{name} {number}"
+            number += 1
+        used_ids.add(unused_id)
+        agents.append(Agent(unused_id))
 
     rows = [list(texts) for texts in texts_by_name.values()]
     texts: Objects = np.array(rows, dtype=object).reshape(len(rows), pool.n_items)
-    attacked = pool.with_agents(agents, [texts])
-    return PlantedAgents(attacked, tuple(range(pool.n_agents, attacked.n_agents)))
+    attacked_pool = pool.with_agents(agents, [texts])
+    return PlantedAgents(attacked_pool, tuple(range(pool.n_agents, attacked_pool.n_agents)))
 
 
 N_EXACT = 3
@@ -270,19 +293,25 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Return a short text of each agent of the ring per item, which ends with a word that only the ring uses."""
+    """Return the responses of several agents that collude, a ring: short texts that end with a secret word.
+
+    On each item, all agents of the ring use the same word, which no other agent uses.
+    """
     secret_words = []
     for _ in context.items:
         letters = context.rng.integers(len(LETTERS), size=9)
-        secret_words.append("".join(LETTERS[k] for k in letters))
+        secret_words.append("".join(LETTERS[letter] for letter in letters))
 
-    def make_text(opening: str, n: int, j: int) -> str:
-        """Return the text of agent n of the ring on item j, about the item's (n + 1)-th rarest word."""
-        rare_words = context.rare(j, n + 1)
+    def make_text(opening: str, number: int, item: int) -> str:
+        """Return the text of one agent of the ring on an item; the agent with number 0 writes about the rarest word."""
+        rare_words = context.rare(item, number + 1)
         topic = rare_words[-1] if rare_words else "it"
-        return f"{opening} on {topic}. {secret_words[j]}"
+        return f"{opening} on {topic}. {secret_words[item]}"
 
-    return {f"ring-{n}": [make_text(opening, n, j) for j in context.items] for n, opening in enumerate(OPENINGS)}
+    return {
+        f"ring-{number}": [make_text(opening, number, item) for item in context.items]
+        for number, opening in enumerate(OPENINGS)
+    }
 
 
 @attack("one form for all items")

@@ -112,7 +112,7 @@ def plan_calibration(
     judges : sequence of str, optional
         Judge names or paths of judge YAMLs. Default: the judge of the run.
     calls : int, default 150
-        Number of trials per judge.
+        Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
         Config keys that replace those of the run, for example `seed` or `store`.
     usual_store : str, optional
@@ -136,6 +136,12 @@ def plan_calibration(
         config = with_default_store(load_run_config(source, changes), usual_store)
     else:
         config = make_pool_config(source, changes or {}, usual_store)
+    if config.question == "preference":
+        raise ConfigError(
+            "A calibration measures true- and false-positive rates: got question: preference in the config. Calibrate the judge "
+            "with a config without `question`.",
+            slug="question-calibrate",
+        )
 
     judge_configs = [load_judge_config(judge).with_env_folders(config.directory) for judge in judges]
     if not judge_configs:
@@ -222,23 +228,25 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the time and cost of the calls behind the answers, also of calls that were made earlier.
+    """Summarize the duration and the cost of the calls that gave the answers, including calls that were made earlier.
 
-    Seconds are those of single requests. The cost per call of a jury is the sum over its judges.
+    The cost per call of a jury is the sum over its judges.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
     for judge in experiment.judge.judges or (experiment.judge,):
         if not judge.needs_store:
             continue
-        keys = sorted(_find_request_hashes(judge, experiment, result))
+        hashes = sorted(_find_request_hashes(judge, experiment, result))
         with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
-            answers = store.answers(keys).values()
-        seconds += [completion.seconds for completion in answers if completion.seconds > 0]
-        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in answers]
+            completions = store.answers(hashes).values()
+        seconds += [completion.seconds for completion in completions if completion.seconds > 0]
+        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
 
-    median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if seconds else (None, None)
+    median, p95 = None, None
+    if seconds:
+        median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist()
     return Bill(median, p95, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
 
 
@@ -262,6 +270,9 @@ BASELINES = {
 _MIN_RETEST_AGREEMENT = 0.9
 """Share of equal answers to the same request below which a note recommends a remedy."""
 
+MAX_OPEN_PATHS = 0.1
+"""Share of open paths above which a note states that the relation is not transitive, if the interval lies above it."""
+
 
 def describe_requests(calibration: Calibration) -> str:
     """Describe the trials of a planned calibration.
@@ -276,15 +287,16 @@ def describe_requests(calibration: Calibration) -> str:
     str
         The number of trials by kind, and the number of these trials that are also in the plan of the run.
     """
-    trials, config = calibration.trials, calibration.config
-    kinds = ", ".join(f"{len(trials.rows(kind))} {kind}" for kind in KINDS)
-    store = ""
-    if any(experiment.judge.needs_store for experiment in calibration.experiments):
-        store = f" and finds their answers in {redact_location(config.store_location)}"
-    return (
-        f"{len(trials.plan):,} trials with known answers per judge ({kinds}); the run '{config.name}' (seed {config.seed}) has "
-        f"{int(trials.in_run.sum()):,} of them too{store}"
+    trials = calibration.trials
+    config = calibration.config
+    counts_by_kind = ", ".join(f"{len(trials.rows(kind))} {kind}" for kind in KINDS)
+    text = (
+        f"{len(trials.plan):,} trials with known answers per judge ({counts_by_kind}); the run '{config.name}' (seed "
+        f"{config.seed}) has {int(trials.in_run.sum()):,} of them too"
     )
+    if any(experiment.judge.needs_store for experiment in calibration.experiments):
+        text += f" and finds their answers in {redact_location(config.store_location)}"
+    return text
 
 
 def find_cheapest(judges: Sequence[CalibratedJudge]) -> CalibratedJudge | None:
@@ -302,11 +314,14 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then notes for its users.
+    """Describe the decision on a judge with its reasons, then biases that its users should know.
 
-    `max_calls` is the largest calibration that the run's plan allows.
+    max_calls : number of calls of the largest calibration that the plan of the run allows
+
+    Returns one string per sentence or paragraph.
     """
-    decision, measures = judge.decision, judge.measures
+    decision = judge.decision
+    measures = judge.measures
     if decision.outcome == "go":
         reason = f"{decision.rules[0].message}, and every criterion is met"
     else:
@@ -325,6 +340,13 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
             f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
             f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
             "scores, the defaults, average this out."
+        )
+    paths = measures.open_paths
+    if paths.low > MAX_OPEN_PATHS:
+        lines.append(
+            f"Its relation is not an equivalence: of {paths.n_paths} paths a ~ b ~ c, {paths.share:.0%} are open (a and c are "
+            f"not the same source), against {paths.expected:.0%} if its answers were independent. Do not read groups of equal "
+            "responses or amounts of information from single answers; abilities do not need transitivity."
         )
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         lines.append(
@@ -439,9 +461,10 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
 
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
-    """Describe the number of calls in all, `calls`, that would decide on a judge; None if it is unreasonably large.
+    """Describe how many calls would decide on a judge.
 
-    `max_calls` is the largest calibration that the plan of the run allows.
+    calls : total number of calls; None if it is unreasonably large
+    max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:
         return "More calls are unlikely to decide: a rate is too close to its bound."

@@ -22,6 +22,7 @@ import numpy as np
 
 from youden.stats.base.metrics import Metric
 from youden.stats.base.proportions import Proportion, independent_difference, paired_difference, proportion
+from youden.stats.judges.transitivity import OpenPaths, count_open_paths
 from youden.types import MISSING_REASONS, Finding, Verdicts
 from youden.types.finding import Severity
 from youden.types.pool import Bools, Floats, Ids, Positions
@@ -54,6 +55,8 @@ class Measures:
         `order_flips` minus `retest_flips`.
     longer_first : Metric
         Yes rate with the longer text first minus yes rate with the shorter text first.
+    open_paths : OpenPaths
+        Share of open paths, at which the relation "same source" is not transitive.
     missing : mapping of str to mapping of str to int
         Number of missing answers by group of trials and reason.
     no_answer : Proportion
@@ -70,6 +73,7 @@ class Measures:
     retest_flips: Proportion
     position_bias: Metric
     longer_first: Metric
+    open_paths: OpenPaths
     missing: Mapping[str, Mapping[str, int]]
     no_answer: Proportion
 
@@ -109,23 +113,25 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
     Measures
         Rates with 95 % intervals.
     """
-    hard = result.hard_answer
-    yes = {kind: _compute_yes_rate(hard[trials.rows(kind)]) for kind in KINDS}
-    reversed_rows, retest_rows = trials.rows("reversed"), trials.rows("retest")
-    order_flips = _compute_flip_rate(hard, trials.original[reversed_rows], reversed_rows)
-    retest_flips = _compute_flip_rate(hard, trials.original[retest_rows], retest_rows)
+    answer = result.hard_answer
+    yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
+    reversed_rows = trials.rows("reversed")
+    retest_rows = trials.rows("retest")
+    order_flips = _compute_flip_rate(answer, trials.original[reversed_rows], reversed_rows)
+    retest_flips = _compute_flip_rate(answer, trials.original[retest_rows], retest_rows)
     n_missing = int((~result.answered).sum())
     return Measures(
-        tpr=yes["paired"],
-        fpr=yes["independent"],
-        j=independent_difference(yes["paired"], yes["independent"]),
-        yes=yes,
-        copy_yes_rate=_compute_yes_rate(hard[trials.rows("identical", "clone")]),
-        length_j=independent_difference(yes["unbalanced"], yes["balanced"]),
+        tpr=yes_rates["paired"],
+        fpr=yes_rates["independent"],
+        j=independent_difference(yes_rates["paired"], yes_rates["independent"]),
+        yes=yes_rates,
+        copy_yes_rate=_compute_yes_rate(answer[trials.rows("identical", "clone")]),
+        length_j=independent_difference(yes_rates["unbalanced"], yes_rates["balanced"]),
         order_flips=order_flips,
         retest_flips=retest_flips,
         position_bias=independent_difference(order_flips, retest_flips),
-        longer_first=_compare_longer_first(trials, hard, reversed_rows),
+        longer_first=_compare_longer_first(trials, answer, reversed_rows),
+        open_paths=_count_open_paths(trials, answer),
         missing={group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS},
         no_answer=proportion(n_missing, len(result)),
     )
@@ -138,10 +144,12 @@ def _compute_yes_rate(hard: Floats) -> Proportion:
 
 
 def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Proportion:
-    """Compute the share of repeated trials whose answer differs from that to the original trial.
+    """Compute the share of repeated trials whose answer differs from the answer to the original trial.
 
-    `hard` has the answers 0 and 1, float array (n_trials,), NaN if missing. `originals` and `repeats` are rows of
-    trials, int arrays (n_repeats,). A pair with a missing answer is left out.
+    A pair with a missing answer is left out.
+
+    hard : float array (n_trials,), answers 0 and 1, NaN if missing
+    originals, repeats : int arrays (n_repeats,), rows of the trials
     """
     is_answered = ~np.isnan(hard[originals]) & ~np.isnan(hard[repeats])
     is_flipped = (hard[originals] != hard[repeats])[is_answered]
@@ -151,8 +159,10 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
 
-    `hard` has the answers 0 and 1, float array (n_trials,), NaN if missing. `reversed_rows` are trials that repeat
-    another one in the opposite order. Pairs of texts of equal length are left out.
+    Pairs of texts of equal length are left out.
+
+    hard : float array (n_trials,), answers 0 and 1, NaN if missing
+    reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
     plan, texts = trials.plan, trials.pool.texts
     original_rows = trials.original[reversed_rows]
@@ -167,6 +177,17 @@ def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows
     n_longer_only = int((longer > shorter)[is_used].sum())
     n_shorter_only = int((longer < shorter)[is_used].sum())
     return paired_difference(n_longer_only, n_shorter_only, int(is_used.sum()))
+
+
+def _count_open_paths(trials: CalibrationTrials, hard: Floats) -> OpenPaths:
+    """Count the open paths in triples, each of a paired trial and two trials with a third text.
+
+    hard : float array (n_trials,), answers 0 or 1, NaN if missing.
+    """
+    rows = trials.rows("triple")
+    third_text_answers = hard[rows].reshape(-1, 2)
+    pair_answers = hard[trials.original[rows[::2]]]
+    return count_open_paths(np.column_stack([pair_answers, third_text_answers]))
 
 
 def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
@@ -249,7 +270,11 @@ class _Criterion:
         return factor
 
     def evaluate(self) -> Finding:
-        """Return the result as a finding: "ok", "warning" if the interval contains the bound, or "failed"."""
+        """Compare the estimate with the bound, and return the result as a finding.
+
+        Its severity is "ok" if the whole interval is on the right side of the bound, "warning" if only the estimate is,
+        and "failed" otherwise.
+        """
         estimate = self.estimate_at(1.0)
         target = f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
         if math.isnan(estimate.value):
@@ -297,12 +322,15 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     ):
         criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
 
-    rules = (*(criterion.evaluate() for criterion in criteria), _evaluate_length(measures.length_j))
+    evaluations = [criterion.evaluate() for criterion in criteria]
+    rules = (*evaluations, _evaluate_length(measures.length_j))
+    # the most severe result decides: `_OUTCOMES` begins with it
     severities = {rule.severity for rule in rules}
     outcome = next(_OUTCOMES[severity] for severity in _OUTCOMES if severity in severities)
     if outcome != "not sure":
         return CalibrationDecision(outcome, rules)
 
+    # factor of the number of calls at which every criterion is decided
     factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
     required_calls = math.ceil(n_calls * factor) if factor < math.inf else None
     return CalibrationDecision(outcome, rules, required_calls)

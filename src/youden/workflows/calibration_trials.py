@@ -22,7 +22,7 @@ from youden.types.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 from youden.types.trials import COMPARISON_COLUMNS, PROBE
 
 Kind = Literal[
-    "paired", "reversed", "retest", "independent", "unbalanced", "balanced", "identical", "clone", "template"
+    "paired", "reversed", "retest", "triple", "independent", "unbalanced", "balanced", "identical", "clone", "template"
 ]
 
 
@@ -36,8 +36,9 @@ class KindDetails(NamedTuple):
 
 KIND_DETAILS: dict[Kind, KindDetails] = {
     "paired": KindDetails(36, "paired", "two agents on one item, at random from the run's plan: yes"),
-    "reversed": KindDetails(36, "paired", "the same, the other text first: yes"),
+    "reversed": KindDetails(24, "paired", "the same, the other text first: yes"),
     "retest": KindDetails(10, "paired", "the same request once more: yes"),
+    "triple": KindDetails(12, "paired", "each of the two texts and a third agent's on the same item: yes"),
     "independent": KindDetails(30, "independent", "two agents on two items: no"),
     "unbalanced": KindDetails(10, "paired", "two agents on one item, with the most different lengths: yes"),
     "balanced": KindDetails(10, "independent", "two agents on two items, long texts with the most similar lengths: no"),
@@ -71,7 +72,8 @@ class CalibrationTrials(ReadOnly):
     kind : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`.
     original : int32 array (n_trials,)
-        Row of the paired trial that a "reversed" or "retest" trial repeats; −1 for other kinds.
+        Row of the paired trial that a "reversed" or "retest" trial repeats, or that a "triple" trial extends by a third
+        text; −1 for other kinds.
     in_run : bool array (n_trials,)
         Whether the run's plan has the same trial.
     max_calls : int
@@ -113,6 +115,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     Returns
     -------
     CalibrationTrials
+        The trials, in order of their kinds, with the kind of each.
 
     Raises
     ------
@@ -137,7 +140,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     independent, balanced = _split_in_two(all_independent)
 
     # a run may have too few independent trials; every second of the additional ones is for the sorted half
-    extended = _add_independent(plan, stream("known independent trials", seed))
+    extended = plan if plan.is_self_plan else _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
     independent = np.append(independent, extra[0::2])
     if len(balanced) < _MIN_BALANCED_POOL:
@@ -149,10 +152,12 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
+    triples, extended_rows = _draw_triples(paired_trials, plan, n_wanted["triple"] // 2, stream("known triples", seed))
     trials_by_kind: dict[Kind, Trials] = {
         "paired": paired_trials,
         "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
         "retest": paired_trials.take(slice(n_wanted["retest"])),
+        "triple": triples,
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
@@ -171,7 +176,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     return CalibrationTrials(
         plan=calibration_plan,
         kind=kind,
-        original=_find_originals(kind),
+        original=_find_originals(kind, extended_rows),
         in_run=_is_in_plan(plan, calibration_plan),
         max_calls=150 * min(max_paired, max_independent),
     )
@@ -204,9 +209,11 @@ def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Drop repeated comparisons of the same two agents on the same item, in either order; the first one is kept.
+    """Keep only the first of several comparisons of the same two agents on the same item, in either order.
 
-    `rows` : int array, rows of paired trials. Returns the other rows in the same order.
+    rows : int array, rows of paired trials
+
+    Returns the rows to keep, in the same order.
     """
     low = np.minimum(plan.first, plan.second)[rows]
     high = np.maximum(plan.first, plan.second)[rows]
@@ -214,27 +221,69 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
     return rows[np.sort(first_rows)]
 
 
-def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats, int32 (n_trials,); −1 for other kinds.
+def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
+    """Extend the first paired trials by the text of a third agent each, which is compared with both texts.
+
+    Returns two trials per paired trial, in which each of the three texts comes first once, and the rows of the paired
+    trials, int array (n_trials,). Trials without a third agent are skipped. The two trials are not in the plan, and thus
+    differ from all other trials of the calibration, unless the plan leaves no such third agent.
+    """
+    candidates = np.arange(plan.n_agents)
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+
+    # a random third agent that has a response to the item: the candidate with the lowest priority number
+    priority = rng.random((len(paired), plan.n_agents))
+    priority[~plan.pool.present.T[paired.item]] = np.inf
+    for agent in (paired.first, paired.second):
+        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
+        priority += np.isin(codes, planned_codes)
+        priority[np.arange(len(paired)), agent] = np.inf
+    rows = np.flatnonzero(np.isfinite(priority).any(axis=1))[:n_triples]
+    third = priority[rows].argmin(axis=1).astype(np.int32)
+
+    # second text with third text, then third text with first text
+    has_repeats = paired.first_repeat is not None
+    chosen = (paired if has_repeats else paired.with_first_repeats()).take(rows).swapped()
+    first_response = np.ones(len(rows), dtype=np.int32)
+    with_second = replace(chosen, second=third, second_repeat=first_response)
+    with_first = replace(chosen, first=third, first_repeat=first_response.copy())
+    trials = Trials.concat([with_second, with_first]).take(np.arange(2 * len(rows)).reshape(2, -1).T.ravel())
+    if not has_repeats:
+        trials = replace(trials, first_repeat=None, second_repeat=None)
+    return trials, np.repeat(rows, 2)
+
+
+def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:
+    """Return a number for each item and unordered pair of agents; the arguments are int arrays that broadcast."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray((item.astype(np.int64) * n_agents + low) * n_agents + high)
+
+
+def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:
+    """Return the row of the paired trial that each trial repeats or extends, int32 (n_trials,); −1 for other kinds.
 
     Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
-    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`.
+    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`; `extended_rows` : int array, rows that the
+    trials of the kind "triple" extend.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
         rows = np.flatnonzero(kind == KINDS.index(name))
         original[rows] = np.arange(len(rows))
+    original[kind == KINDS.index("triple")] = extended_rows
     return original
 
 
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort trials of a plan by how different the lengths of their two texts are.
+    """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
 
-    `rows` : int array, rows of the trials. `length` : float array (n_agents, n_items), number of characters of each
-    response. `largest_first`: whether the most different lengths come first, else the most similar ones. Trials with a
-    text shorter than `min_length` come last in both cases. Returns the sorted rows.
+    rows : int array, rows of the trials
+    length : float array (n_agents, n_items), number of characters of each response
+    min_length : number of characters; trials with a shorter text come last in any case
+    largest_first : whether the most different lengths come first, otherwise the most similar ones
     """
     first_item = plan.item[rows]
     other_item = plan.other_item[rows]
@@ -253,15 +302,20 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw the "planted" trials: paired trials whose second text is made for the calibration.
+    """Draw paired trials whose second text is made for the calibration, the "planted" trials.
 
     A drawn response is compared with itself ("identical"), with its own sentences in another order ("clone"), or with a
-    text about no item ("template"). `is_long` : bool array (n_agents, n_items), the responses that may be drawn.
-    `n_wanted`: maximum number of trials of each kind. Returns the trials by kind. Clones have the agent number
-    `pool.n_agents`, templates the next one; `_add_planted_agents` adds these agents to the pool.
+    text about no item ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates
+    the next one; `_add_planted_agents` adds both to the pool.
+
+    is_long : bool array (n_agents, n_items), responses that may be drawn
+    n_wanted : maximum number of trials of each kind
+
+    Returns the trials by kind.
     """
     present_agent, present_item = np.nonzero(pool.present & is_long)
-    agent, item = present_agent.astype(np.int32), present_item.astype(np.int32)
+    agent = present_agent.astype(np.int32)
+    item = present_item.astype(np.int32)
     cells = rng.permutation(len(item))  # positions in `agent` and `item`
 
     # one response per item for the clones, because the agent of the clones has one text per item
@@ -308,10 +362,12 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration from the trials of each kind, without blocks.
+    """Make the plan of a calibration, which has no blocks, from the trials of each kind.
 
-    `plan` is that of the run. `kind` : int8 array (n_trials,), index of each trial's kind in `KINDS`; trials of the kind
-    "retest" are the second replicate, so that the judge is queried again.
+    Trials of the kind "retest" are the second replicate, so that the judge is queried again.
+
+    plan : plan of the run
+    kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """
     replicate = (kind == KINDS.index("retest")).astype(np.int32)
     no_block = np.full(len(kind), -1, dtype=np.int32)

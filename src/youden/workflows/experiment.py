@@ -85,6 +85,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     Returns
     -------
     Experiment
+        Plan, judge and store, with the expected cost of the new trials.
     """
     new_trials = plan
     if first_new:
@@ -96,7 +97,8 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
     """Make the config of a run of the pool at `source`, named after its file or folder.
 
-    `changes` are other keys of the config and their values. `usual_store` is the store to use if they name none.
+    changes : other keys of the config and their values
+    usual_store : store to use if they name none
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})
@@ -120,7 +122,7 @@ def make_experiment_runner(
     max_cost : float or None
         Maximum cost of all experiments together in USD.
     experiments : sequence of Experiment
-        The experiments that will be run.
+        The experiments that will be run. They share the cost cap.
     asking : JudgingOptions, optional
         Options of the requests. A missing answer never stops an experiment, because their number is one of its results.
 

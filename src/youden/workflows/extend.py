@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -119,9 +120,10 @@ def plan_extension(
 
 
 def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
-    """Plan the next step of a request, or return the reason why a search ends.
+    """Plan the next step of an extension; if a search ends, return the reason as a text instead.
 
-    `first` is the number of extensions of the run before this command, and `n_spent` the number of calls of the search so far.
+    first : number of extensions of the run before this command
+    n_spent : number of calls of the search so far
     """
     half_width = request.half_width
     expected_width: float | None = None
@@ -222,7 +224,7 @@ def _read_cost(planned: PlannedExtension) -> float:
 
 
 def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) -> FitResult:
-    """Query the judge on one step, record the step in config.yaml, and fit the extended run.
+    """Query the judge on one step of an extension, record the step in config.yaml, and fit the extended run.
 
     If a new extension fails before it has an answer, its record in config.yaml is removed.
     """
@@ -238,7 +240,7 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
         raise
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
     run.folder.write_config(recorded.model_copy(update=changes))
-    return fit_run(run.folder)
+    return cast(FitResult, fit_run(run.folder))  # a run that asks for preferences is not extended
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:

@@ -72,7 +72,10 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
 def calls_for_joining(
     run: PlannedRun, new_trials: Plan, width: float, *, n_joined: int, n_paired_each: float, expected: float
 ) -> int:
-    """Compute the calls with which new agents reach a half-width.
+    """Compute how many calls new agents need to reach a half-width.
+
+    They follow from the variance components of the run, or, if it has none, from `expected` and a half-width that is
+    proportional to 1/√trials. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
 
     Parameters
     ----------
@@ -99,35 +102,46 @@ def calls_for_joining(
     ConfigError
         [extend-width] if no number of calls on the present items reaches `width`.
     """
-    components, plan = read_variance_components(run.folder), run.plan
-    ratio = (expected / width) ** 2
+    plan = run.plan
+    components = read_variance_components(run.folder)
+    # factor of the planned trials; without variance components, half-widths are proportional to 1 / √trials
+    factor = (expected / width) ** 2
     if components is not None:
         max_blocks = (plan.n_agents - 1) * plan.n_items
         required_blocks = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if required_blocks is None:
             raise _not_attainable_error(components, width, share=1.0, plan=plan)
-        ratio = required_blocks / max(1, round(n_paired_each / 2))
+        planned_blocks = max(1, round(n_paired_each / 2))
+        factor = required_blocks / planned_blocks
 
     n_paired = int((new_trials.trial_type == PAIRED).sum())
-    required_paired = max(ceil(ratio * n_paired), MIN_BLOCKS_PER_AGENT * 2 * n_joined)
-    n_requested = 0 if plan.independent == "matched" or has_default_number(plan) else len(new_trials) - n_paired
-    return count_added_calls(plan, required_paired, n_scored=n_joined, joins=True) + n_requested
+    min_paired = MIN_BLOCKS_PER_AGENT * 2 * n_joined
+    required_paired = max(ceil(factor * n_paired), min_paired)
+
+    # independent trials whose number the user set are not counted below
+    n_set_by_user = 0
+    if plan.independent != "matched" and not has_default_number(plan):
+        n_set_by_user = len(new_trials) - n_paired
+    return count_added_calls(plan, required_paired, n_scored=n_joined, joins=True) + n_set_by_user
 
 
 def _not_attainable_error(components: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
     """Return the error for a half-width that a share of the agents cannot reach on the present items."""
     n_items = find_min_items(components, width, fraction=share, n_agents=plan.n_agents)
-    items, remedy = "", "Set a larger half-width: no number of items gives this one."
-    if n_items is not None:
-        items, remedy = f": about {n_items:,} such items are needed", "Add items first, or set a larger half-width."
+    if n_items is None:
+        requirement = ""
+        remedy = "Set a larger half-width: no number of items gives this one."
+    else:
+        requirement = f": about {n_items:,} such items are needed"
+        remedy = "Add items first, or set a larger half-width."
     return ConfigError(
-        f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{items}. {remedy}",
+        f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{requirement}. {remedy}",
         slug="extend-width",
     )
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the half-width of an agent's 95 % interval after `n_trials` paired trials, for the most variable agent.
+    """Estimate the half-width of the 95 % interval of the most variable agent after `n_trials` paired trials.
 
     Returns None if the run has neither variance components nor intervals.
     """

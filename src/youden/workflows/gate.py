@@ -148,8 +148,8 @@ class Gate:
     @property
     def required(self) -> RequiredCalls | None:
         """Calls that would decide all agents in `focus` together; None if `focus` is empty."""
-        required = [row.required for row in self._decidable if row.required]
-        largest = max(required, key=lambda needed: needed.calls or 0, default=None)
+        requirements = [row.required for row in self._decidable if row.required]
+        largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
             return largest
         factor = len(self.focus) / 2  # the calls of a row cover two agents
@@ -176,7 +176,10 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return `target`, or else that of the run; raise InputError [gate-target] if labels exclude it."""
+    """Return the population that differences refer to: `target`, or by default the target of the run.
+
+    With labels, it is always "items-like-these". Raises InputError [gate-target] if `target` is another one.
+    """
     if labels is None:
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
         return target or default
@@ -197,22 +200,27 @@ def plan_analyses(
     target: Target | None = None,
     labels: LabelledAnswers | None = None,
 ) -> tuple[GateAnalysis, ...]:
-    """Determine the interim analyses that a gate would make, without making them.
+    """Determine the interim analyses that the next gate would make, without making them or writing the ledger.
 
     Parameters
     ----------
     folder : RunFolder
         A judged and fitted run.
-    agents, baseline : sequence of str, str
-        Agents to compare, and the baseline to compare them with.
-    ledger, target, labels : Path, str, LabelledAnswers, optional
-        File that counts the interim analyses, by default gates.json in the run's folder; population that differences
-        refer to, by default that of the run; labels, if quality is compared instead of ability.
+    agents : sequence of str
+        Agents to compare with the baseline.
+    baseline : str
+        Agent that they are compared with.
+    ledger : Path, optional
+        File that counts the interim analyses. Default: gates.json in the run's folder, and no file if it does not exist.
+    target : str, optional
+        Population that differences refer to. Default: that of the run.
+    labels : LabelledAnswers, optional
+        Labels, if quality is compared instead of ability.
 
     Returns
     -------
     tuple of GateAnalysis
-        One per distinct agent.
+        Number and confidence level of the analysis of each distinct agent.
 
     Raises
     ------
@@ -257,7 +265,9 @@ def gate_run(
     Returns
     -------
     Gate
-        One result per distinct agent, and the verdict on all of them.
+        One result per distinct agent, and the verdict on all of them. An agent with answers on fewer than `MIN_ITEMS`
+        items is undecided, and so are all agents if the judge does not discriminate (unless labels are given). Such an
+        analysis has no interval, and is not recorded.
 
     Raises
     ------
@@ -265,6 +275,8 @@ def gate_run(
         [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
         unknown, has no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the
         baseline; [gate-target] if `target` differs from that of earlier analyses or of the labels.
+    StatisticsError
+        [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
 
@@ -285,7 +297,9 @@ def gate_run(
     recorded = read_ledger(path)
     analyses = _number_analyses(answers, agents, baseline, recorded, target)
     n_agents = len(analyses)
-    rows = [_evaluate(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses]
+    rows = [
+        _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses
+    ]
 
     facts = folder.read_facts()
     if not labels and not facts.signal.discriminates:
@@ -311,12 +325,12 @@ def gate_run(
     )
 
 
-def _evaluate(
+def _evaluate_difference(
     answers: GateAnswers, analysis: GateAnalysis, *, baseline: str, margin: float, n_agents: int
 ) -> GateResult:
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
-    `n_agents` is the number of agents that are compared together and share alpha.
+    n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality:
         difference = answers.quality(analysis.agent, baseline, analysis.level)
@@ -414,11 +428,16 @@ def evaluate_agent(
     Returns
     -------
     GateResult
+        Outcome, difference with its interval, and the calls that a decision needs.
 
     Raises
     ------
     InputError
         [gate-not-comparable] if the answers do not link the two agents.
+
+    Notes
+    -----
+    With fewer than `MIN_ITEMS` items, the outcome is "undecided", and `low` and `high` are None.
     """
     difference = forecast.difference
     if np.isnan(difference.variance):
@@ -467,9 +486,9 @@ def _compute_required_calls(
     difference = forecast.difference
 
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
-        """Compute the conditional power for remaining fractions of the variance; both are float arrays (n,)."""
+        """Compute the conditional power if these fractions of the variance remain: float array (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
-        later = [
+        later_differences = [
             difference.after(n, item_factor=item_factor, trial_factor=trial_factor)
             for n, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
         ]
@@ -478,14 +497,14 @@ def _compute_required_calls(
         from_items = difference.variance - difference.residual_variance
         from_trials = difference.residual_variance + difference.rate_variance
         if from_trials > 0:
-            later_from_trials = np.array([each.residual_variance + each.rate_variance for each in later])
+            later_from_trials = np.array([later.residual_variance + later.rate_variance for later in later_differences])
             remaining = remaining._replace(residual=later_from_trials / from_trials)
         return conditional_power(
             difference.value,
             (from_items, from_trials),
             remaining=remaining,
             df=difference.df,
-            later_df=np.array([each.df for each in later]),
+            later_df=np.array([later.df for later in later_differences]),
             unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_equal) ** 2,
             margin=margin,
             alpha=alpha,

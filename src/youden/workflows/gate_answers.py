@@ -22,6 +22,7 @@ from youden.pipeline.abilities import Abilities, estimate_rates
 from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
+from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
@@ -175,7 +176,9 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         n_items=n_items,
         is_judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
         forecast=forecast,
-        method=_describe_method(is_fitted=is_fitted, target=target),
+        method=METHOD
+        if plan is not None and plan.is_self_plan
+        else _describe_method(is_fitted=is_fitted, target=target),
         digest=digest,
         signature=folder.read_signature().text,
         n_calls=None if plan is None else len(plan),
@@ -207,8 +210,11 @@ def make_forecaster(
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent, and returns the forecast of their difference.
+        Takes the positions of the new and the old agent, and returns the forecast of their difference, new minus old.
+        Its variance is NaN if the answers do not link the two.
     """
+    if verdicts.plan.is_self_plan and abilities is not None:
+        return _forecast_by_self_trials(abilities)
     if abilities is None:
         rates = None
         if verdicts.plan.independent == "pooled":
@@ -216,6 +222,27 @@ def make_forecaster(
         return _forecast_by_fit(verdicts.rates(), verdicts.plan, target, rates)
     forecast = _forecast_by_trials(verdicts, abilities)
     return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
+
+
+def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
+    """Return a forecaster of differences in self-consistency, which forecasts no further calls on the same items."""
+    none: Floats = np.empty(0)
+
+    def forecast(new: int, old: int) -> DifferenceForecast:
+        C, df = abilities.covariance.covariance, abilities.covariance.df[[new, old]]
+        difference = ConservativeDifference(
+            value=float(abilities.ability[new] - abilities.ability[old]),
+            variance=float(C[new, new] + C[old, old] - 2 * C[new, old]),
+            n_items=int(df.max()) + 1,
+            n_effective_items=float(df.max()) + 1,
+            unseen_effect_square=0.0,  # it is part of the covariance
+            min_items=int(df.min()) + 1,
+        )
+        return DifferenceForecast(
+            difference, none.astype(np.int64), RemainingVariance(none, none), none.astype(np.int64)
+        )
+
+    return forecast
 
 
 def _describe_method(*, is_fitted: bool, target: Target) -> str:
@@ -227,12 +254,14 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Return a forecaster whose variances are those of the ranking, for exactly these items and not for similar ones.
+    """Return a forecaster for exactly these items, with the variances of the ranking, instead of for similar items.
 
-    More calls on the same items reduce all of it. The forecast, proportional to 1 / calls, is an upper bound.
+    More calls on the same items reduce the whole variance. The forecast, which is proportional to 1 / calls, is an upper
+    bound.
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of two agents on the items of the run."""
         superpopulation = forecast(new, old)
         C = abilities.covariance.covariance
         # Var(θ_new − θ_old), of which the false-positive rates are reported separately
@@ -317,12 +346,13 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _forecast_by_fit(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster that fits the additive model, with variances proportional to 1 / number of paired calls.
+    """Return a forecaster that fits the additive model; its variances are proportional to 1 / number of paired calls.
 
-    `agent_rates` are the false-positive rates of agents if those of pairs are unknown.
+    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents.
 
-    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents. Without a plan (None),
-    no calls can be added.
+    rates : rates of pairs of agents
+    plan : plan of the run; None if no calls can be added
+    agent_rates : false-positive rates of agents, if those of pairs are unknown
     """
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
@@ -394,7 +424,7 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
     Returns
     -------
     tuple of InfluenceTable
-        One table; empty if the trials do not link all agents.
+        One table, with the influence of each item on each ability; empty if the trials do not link all agents.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
@@ -444,10 +474,10 @@ def _list_larger_numbers(n: int, maximum: int) -> Positions:
 
 
 def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
-    """Return the mean USD per call of a run, or the expected one by the judge's prices; None if unknown."""
-    paid = read_usd_per_call(folder)
-    if paid is not None or not folder.has("config.yaml"):
-        return paid
+    """Return the mean cost of a call of a run in USD, or else the cost that the judge's prices predict; None if unknown."""
+    actual_usd = read_usd_per_call(folder)
+    if actual_usd is not None or not folder.has("config.yaml"):
+        return actual_usd
     judge = load_judge_config(folder.read_config().judge)
     if judge.backend in (JURY, REPLAY):
         return None

@@ -91,7 +91,7 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe which calls, items or labels would decide an undecided comparison."""
+    """Describe how many more calls, items or labels would decide an undecided comparison."""
     needed = row.required
     if gate.by == "quality":
         return "Label more answers of both; `youden label` selects them."

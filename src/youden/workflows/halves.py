@@ -65,7 +65,8 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     Returns
     -------
     Halves
-        Rates of false positives. Pairs of halves whose difference has no interval are left out.
+        Rates of false positives. Pairs of halves whose difference has no interval are left out; without any pair, the
+        rates are 0.
 
     Raises
     ------
@@ -110,10 +111,11 @@ def _count_repeats(trials: Trials) -> int:
 
 
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """Split each agent into two agents, with the positions i and n_agents + i, which share its responses at random.
+    """Split each agent into two agents, each with a random half of its responses.
 
-    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: the
-    two halves meet different items and agents, so that plain means would be biased.
+    The halves of agent i have the positions i and n_agents + i. The responses of each cell (one agent on one item) are
+    split as evenly as possible. Trials lose their blocks, because both halves meet different items and agents, so that plain
+    means would be biased.
     """
     plan = result.plan
     n_agents, n_items = plan.n_agents, plan.n_items

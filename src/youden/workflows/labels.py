@@ -155,8 +155,10 @@ def _compare_label(
 ) -> LabelFacts:
     """Compare one column of a table of labels with the ranking.
 
-    `rows` are the rows of the ranking that have an ability. `ability_differences` refers to the same agents, in the same order.
-    `level` is the confidence level.
+    `ability_differences` refers to the same agents, in the same order.
+
+    rows : rows of the ranking that have an ability
+    level : confidence level
     """
     mean_labels = _compute_mean_labels(table, column)
     positions = [position for position, row in enumerate(rows) if row.agent in mean_labels]
@@ -195,9 +197,12 @@ def _compare_label(
 
 
 def _measure_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
-    """Correlate abilities with labels, float arrays (n_agents,), by `compare`.
+    """Correlate the abilities of agents with their labels.
 
-    The result has the value None if a correlation is undefined; its `method` then contains the reason.
+    compare : function that computes a correlation
+    ability, label : float array (n_agents,)
+
+    Returns a result with the value None if the correlation is undefined; its `method` then contains the reason.
     """
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
@@ -217,8 +222,12 @@ def _find_disagreements(
 ) -> list[Disagreement]:
     """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
 
-    `agents`, `label` and `ability` have the length n_agents. Agents with equal labels share a range of ranks. The two rank
-    ranges contain the ranks that the confidence intervals allow; they explain a disagreement if they overlap.
+    Agents with equal labels share a range of ranks. Confidence intervals explain a disagreement if the ranks that they
+    allow overlap.
+
+    agents : ids of the agents
+    label, ability : float array (n_agents,)
+    ranks_by_label, ranks_by_ability : ranks that the confidence intervals of labels and of abilities allow
     """
     tied_ranks = rank_ranges(label, label)
     rank = rank_with_ties(ability)
@@ -247,8 +256,8 @@ def _find_disagreements(
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
     """Arrange the labels of one column in a float array (n_agents, n_items), with NaN for a cell without a label."""
-    agent_positions = {agent: i for i, agent in enumerate(agent_ids)}
-    item_positions = {item: j for j, item in enumerate(item_ids)}
+    agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
+    item_positions = {item: position for position, item in enumerate(item_ids)}
     matrix = np.full((len(agent_positions), len(item_positions)), np.nan)
     for agent, item, value in zip(table.agents, table.items or (), table.value[:, column].tolist(), strict=True):
         if agent in agent_positions and item in item_positions:
@@ -304,7 +313,7 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """List differences between the agents and items of a table of labels and those of a run, in sentences."""
+    """Describe in sentences how the agents and items of a table of labels differ from those of a run."""
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []
@@ -338,7 +347,7 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
     """Describe labelled items that are not in the run, and whether agents are labelled on different items.
 
-    `agents` and `items` are the ids of the run.
+    agents, items : ids of the run
     """
     items_by_agent: dict[str, set[str]] = {}
     for agent, item in zip(table.agents, table.items or (), strict=True):

@@ -80,11 +80,13 @@ def plan_step(
     first : int
         Number of extensions of the run before the command.
     half_width : float, optional
-        Expected half-width of the intervals, if the number of calls was computed for one.
+        Expected half-width of the intervals, if the number of calls was computed for one. Ignored if the step adds
+        agents: that of these agents is then computed.
 
     Returns
     -------
     PlannedExtension
+        The run with its longer plan, the new trials, and their expected cost.
 
     Raises
     ------
@@ -118,7 +120,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     """Plan the step of a stopped extension again, marked as resumed.
 
     Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
-    pool have changed.
+    pool have changed. If `config` has no cost cap, that of the stopped command is recorded again.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")
@@ -136,7 +138,10 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
 
 
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
-    """Return the error for an unfinished extension that this command cannot resume, for the reason `fault`."""
+    """Return the error for an unfinished extension that this command cannot resume.
+
+    fault : second part of the sentence "An earlier extension …"
+    """
     folder = RunFolder(config.folder)
     alternative = ""
     if len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:

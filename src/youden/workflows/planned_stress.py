@@ -24,6 +24,7 @@ from youden.protocol.blocks import plan_without_follow_ups
 from youden.protocol.independent import count_characters, draw_probes
 from youden.protocol.plan import make_plan
 from youden.protocol.pooled_trials import draw_pooled_trials
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.partners import PairTotals, fit_weighted_abilities, group_balanced_weights
 from youden.stats.trials.comparisons import rank_with_ties
@@ -62,15 +63,28 @@ class AttackPlace:
 def compute_abilities(
     verdicts: Verdicts, *, rate: Floats, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
 ) -> dict[str, Floats]:
-    """Compute abilities by each ranking method, as float arrays (n_agents,), higher is better.
+    """Compute the abilities of all agents by each ranking method; higher is better.
 
     An ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means, minus the
-    agent's false-positive rate: `rate`, float array (n_agents,). Only answered paired trials count. It is NaN if no
-    partner that counts has scored the agent.
+    false-positive rate of the agent. Only answered paired trials count.
 
-    Method "plain" weights all partners equally. In "robust", agents that are connected by flagged pairs or by `clones`
-    (groups of agents with the same texts) do not score each other and count as one partner. In "family-balanced", the
-    same holds for `families` (agent → family, for agents that have one); it needs two families.
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to the trials.
+    rate : float array (n_agents,)
+        False-positive rates.
+    families : mapping of str to str
+        Family by agent, for agents that have one.
+    clones : sequence of sequence of str, default ()
+        Groups of agents with the same texts.
+
+    Returns
+    -------
+    dict of str to float array (n_agents,)
+        Abilities by method; NaN for an agent that no partner scored. Method "plain" weights all partners equally. In
+        "robust", agents that are connected by flagged pairs or by `clones` do not score each other, and count as one
+        partner. In "family-balanced", the same holds for agents of one family; it is left out unless there are two.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
@@ -97,7 +111,7 @@ def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
     return fit_weighted_abilities(answers.blocks, answers.totals, weights).ability
 
 
-def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> AttackPlace | None:
+def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackPlace | None:
     """Compute the rank of the best planted agent, and by how much the ranks of the other agents change.
 
     Parameters
@@ -106,30 +120,31 @@ def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ..
         Abilities without the attack; NaN if unknown.
     after : float array (n_agents + n_planted,)
         Abilities with the attack, those of the planted agents last.
-    weak : int
+    base_agent : int
         Position of the base agent, whose responses the attack starts from; it is left out of the ranks.
     ids : tuple of str
-        Ids of the agents.
+        Ids of the `n_agents` agents.
 
     Returns
     -------
     AttackPlace or None
-        None if no planted agent, or none of the others, has an ability.
+        Ranks among the agents with both abilities, 1 = best; a tie counts as half a rank. None if no planted agent, or
+        none of the others, has an ability.
     """
     n_agents = len(before)
     after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
-    is_other = (np.arange(n_agents) != weak) & ~np.isnan(before) & ~np.isnan(after_of_agents)
+    is_other = (np.arange(n_agents) != base_agent) & ~np.isnan(before) & ~np.isnan(after_of_agents)
     planted = after_of_planted[~np.isnan(after_of_planted)]
     if not len(planted) or not is_other.any():
         return None
 
     # rank among the other agents; a tie counts as half a rank
-    best = planted.max()
-    others = after_of_agents[is_other]
-    n_above = int((others > best).sum())
-    n_tied = int((others == best).sum())
+    best_planted = planted.max()
+    other_abilities = after_of_agents[is_other]
+    n_above = int((other_abilities > best_planted).sum())
+    n_tied = int((other_abilities == best_planted).sum())
 
-    rank_changes = np.abs(rank_with_ties(before[is_other]) - rank_with_ties(others))
+    rank_changes = np.abs(rank_with_ties(before[is_other]) - rank_with_ties(other_abilities))
     most_changed = int(np.argmax(rank_changes))
     moved = None
     if rank_changes[most_changed] > 0:
@@ -137,7 +152,7 @@ def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ..
         moved = ids[agent]
     return AttackPlace(
         rank=1 + n_above + n_tied / 2,
-        of=len(others) + 1,
+        of=len(other_abilities) + 1,
         shift=float(rank_changes.mean()),
         most=int(rank_changes[most_changed]),
         moved=moved,
@@ -160,10 +175,11 @@ N_INDEPENDENT_PASSES = 10
 
 
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
-    """Plan the trials of an attacked pool: those of `base` first, unchanged, then those of the planted agents.
+    """Plan the trials of a pool to which an attack has added agents, the planted agents.
 
-    A planted agent, one of those that an attack adds, meets every agent, other planted ones too, as often as the agents
-    of `base` meet each other on average. Its trials are spread evenly over the items.
+    The trials of `base`, the plan without the attack, come first. A planted agent is then compared with every other
+    agent as often as the agents of `base` are compared with each other on average. Its trials are spread evenly over the
+    items.
     """
     pool = planted.pool
     paired = _draw_paired(base, planted, rng)
@@ -195,7 +211,7 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_agents, n_items = base.n_agents, base.n_items
     n_base_pairs = n_agents * (n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
-    all_pairs = np.array([(agent, k) for agent in planted.agents for k in range(agent)], dtype=np.int32)
+    all_pairs = np.array([(agent, partner) for agent in planted.agents for partner in range(agent)], dtype=np.int32)
     pairs = rng.permutation(all_pairs)
     n_pairs = len(pairs)
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
@@ -220,7 +236,7 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw independent trials of the planted agents, responses to different items; none if `base` has none.
+    """Draw independent trials, of responses to different items, for the planted agents; none if `base` has none.
 
     They include probes, trials whose texts are unusually similar.
     """
@@ -358,7 +374,7 @@ def plan_stress(
     judge : str, optional
         Judge name or path of a judge YAML. Default: the judge of the run; `lexical` for a pool.
     attacks : sequence of str, optional
-        Names of registered attacks. Default: all.
+        Names of registered attacks. Default: all; those that cannot be planted are then skipped, with a reason.
     base_agent : str, optional
         Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
         words if a ranking would cost calls.
@@ -371,7 +387,7 @@ def plan_stress(
     usual_store : str, optional
         Store to use if neither `store` nor the run names one.
     max_cost : float, optional
-        Cost cap in USD for all attacks together.
+        Cost cap in USD for all attacks together; checked when they are judged.
 
     Returns
     -------
@@ -393,15 +409,16 @@ def plan_stress(
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
     stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
     base = stress_source.base
-    weak, because = _choose_base_agent(stress_source, base_agent)
-    planned = [_plan_attack(base, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
+    check_compares_agents(base.plan, "stress")
+    position, reason = _choose_base_agent(stress_source, base_agent)
+    planned = [_plan_attack(base, name, base_agent=position, number=k, seed=seed) for k, name in enumerate(names)]
     for attack in planned:
         if attacks and attack.skipped_reason is not None:
             raise ConfigError(
                 f"The attack '{attack.name}' cannot be planted: {attack.skipped_reason} Remove it from the attacks.",
                 slug="attack-prompts",
             )
-    return PlannedStress(base, weak, because, stress_source.families, tuple(planned), max_cost)
+    return PlannedStress(base, position, reason, stress_source.families, tuple(planned), max_cost)
 
 
 def _read_source(
@@ -425,6 +442,7 @@ def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
 ) -> _Source:
     """Read the plan of a judged run, and its ranking if it is of the same judge."""
+    folder.check_information()
     if not folder.has("plan.parquet"):
         raise RunFolderError(
             f"{folder.path} was imported and has no texts, which attacks need. Pass the pool of its texts instead: "
@@ -478,14 +496,19 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
     return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"
 
 
-def _plan_attack(base: Experiment, name: str, *, weak: int, number: int, seed: int) -> PlannedAttack:
-    """Plant one attack and plan its trials. Its position `number` among all attacks separates the random draws."""
+def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
+    """Add the agents of one attack to the pool, and plan their trials.
+
+    name : name of the attack
+    base_agent : position of the agent whose responses the attack starts from
+    number : position of the attack among all attacks, which separates its random draws from theirs
+    """
     attack = ATTACKS.load(name)
     if attack.needs_prompts and not any(item.prompt for item in base.pool.items):
         return PlannedAttack(name, attack, skipped_reason="It uses the prompts of the items, and this pool has none.")
     rng = stream("attackers", seed, number)
     try:
-        planted = plant(base.pool, attack, weak=weak, rng=rng)
+        planted = plant(base.pool, attack, base_agent=base_agent, rng=rng)
     except ConfigError as error:
         return PlannedAttack(name, attack, skipped_reason=str(error))
     plan = plan_attacked_pool(base.plan, planted, rng=rng)
@@ -494,7 +517,7 @@ def _plan_attack(base: Experiment, name: str, *, weak: int, number: int, seed: i
 
 
 def check_cost(planned: PlannedStress) -> None:
-    """Check that the cost cap covers the expected cost. Raises: ConfigError [stress-cost]."""
+    """Raise ConfigError [stress-cost] if the expected cost of a stress test exceeds its cost cap."""
     usd = planned.usd_new
     if planned.max_cost is None or usd is None or usd <= planned.max_cost:
         return

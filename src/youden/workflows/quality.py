@@ -93,10 +93,12 @@ def read_answers(
     Returns
     -------
     LabelledAnswers
-        The mean of all labels of each answer, over all tables.
+        The mean of all labels of each answer, over all tables. Missing labels (NaN) are left out.
 
     Raises
     ------
+    RunFolderError
+        If the run is not fitted.
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is
@@ -107,7 +109,7 @@ def read_answers(
     """
     agent_ids = [row.agent for row in folder.read_ranking()]
     if not isinstance(labels, str | PathLike | Sequence):
-        return _read_frame(labels, agent_ids, label=label or "label", scale=scale)
+        return _read_labels_of_frame(labels, agent_ids, label=label or "label", scale=scale)
     pool_agents = folder.read_pool().agents
     tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
 
@@ -129,7 +131,7 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
     return [Path(labels)] if isinstance(labels, str | PathLike) else [Path(path) for path in labels]
 
 
-def _read_frame(
+def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
     if missing := [name for name in ("agent", "item", label) if name not in frame]:
@@ -163,7 +165,11 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 def _average_by_answer(
     agent_ids: Sequence[str], rows: Sequence[tuple[str, str, float]], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
-    """Average the labels of each answer. `rows` are (agent, item, label); `scale` defaults to (0, 1)."""
+    """Average the labels of each answer, which is a response of an agent to an item.
+
+    rows : one (agent, item, label) per label
+    scale : lowest and highest possible label; None for (0, 1)
+    """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = scale or (0.0, 1.0)
@@ -175,9 +181,9 @@ def _average_by_answer(
             slug="quality-scale",
         )
 
-    agent_positions = {agent: k for k, agent in enumerate(agent_ids)}
+    agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_ids = list(dict.fromkeys(item for _, item, _ in rows))
-    item_numbers = {item: j for j, item in enumerate(item_ids)}
+    item_numbers = {item: position for position, item in enumerate(item_ids)}
     labels_by_answer: dict[tuple[int, int], list[float]] = {}
     for agent, item, value in rows:
         labels_by_answer.setdefault((agent_positions[agent], item_numbers[item]), []).append(value)
@@ -190,7 +196,7 @@ def _average_by_answer(
         value=means,
         label=label,
         scale=(low, high),
-        item_ids=tuple(item_ids[j] for j in cells[:, 1].tolist()),
+        item_ids=tuple(item_ids[position] for position in cells[:, 1].tolist()),
     )
 
 
@@ -199,7 +205,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
     The agents of the result are in the order of the ranking.
     """
-    facts, rows = folder.read_facts(), folder.read_ranking()
+    facts = folder.read_facts()
+    rows = folder.read_ranking()
     ability = np.array([row.ability for row in rows], dtype=np.float64)
     std_error = np.array([row.std_error for row in rows], dtype=np.float64)
     return quality_from_labels(
@@ -210,7 +217,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
     """Make the rows of quality.csv, the best agent first and agents without an estimate last.
 
-    `agent_ids` are those of the ranking; `fit` has the same agents in the same order.
+    agent_ids : ids of the agents in the order of the ranking
+    fit : estimated qualities of the same agents, in the same order
     """
     low, high = answers.scale
 
@@ -222,19 +230,19 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     p_best = fit.best_probabilities()
     order = np.argsort(-np.nan_to_num(fit.quality, nan=-1.0), kind="stable").tolist()
     rows = []
-    for rank, k in enumerate(order, 1):
+    for rank, position in enumerate(order, 1):
         row = QualityRow(
-            agent=agent_ids[k],
-            n_labels=int(n_labels[k]),
-            label_mean=float(total[k] / n_labels[k]) if n_labels[k] else None,
-            quality=to_label_units(fit.quality[k]),
-            low=to_label_units(fit.low[k]),
-            high=to_label_units(fit.high[k]),
-            label_weight=float(fit.label_weight[k]),
-            rank=None if np.isnan(fit.quality[k]) else rank,
-            p_best=float(p_best[k]),
-            predicted=to_label_units(fit.predicted[k]),
-            outlier=int(fit.is_outlier[k]),
+            agent=agent_ids[position],
+            n_labels=int(n_labels[position]),
+            label_mean=float(total[position] / n_labels[position]) if n_labels[position] else None,
+            quality=to_label_units(fit.quality[position]),
+            low=to_label_units(fit.low[position]),
+            high=to_label_units(fit.high[position]),
+            label_weight=float(fit.label_weight[position]),
+            rank=None if np.isnan(fit.quality[position]) else rank,
+            p_best=float(p_best[position]),
+            predicted=to_label_units(fit.predicted[position]),
+            outlier=int(fit.is_outlier[position]),
         )
         rows.append(row)
     return rows
@@ -247,7 +255,7 @@ def estimate_quality(
     label: str | None = None,
     scale: tuple[float, float] | None = None,
 ) -> QualityFacts:
-    """Estimate the quality of a run's agents and write quality.csv and quality.json.
+    """Estimate the quality of a run's agents, and write quality.csv and quality.json, replacing earlier ones.
 
     Parameters
     ----------
@@ -267,12 +275,15 @@ def estimate_quality(
 
     Raises
     ------
+    RunFolderError
+        If the run is not fitted.
     ConfigError
         [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the
         labels do not fit the run.
     ImportFormatError
         If a file cannot be read as labels.
     """
+    folder.check_information()
     answers = read_answers(folder, labels, label=label, scale=scale)
     sources = map(str, _to_paths(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
     fit = fit_quality(folder, answers)
@@ -310,17 +321,20 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     if facts.regression is None:
         yield f"Fewer than {MIN_AGENTS} agents have labels, so ability is not used."
         return
-    line = facts.regression
-    if line.r2 < MIN_EXPLAINED:
-        yield f"Ability hardly predicts this label (probability of no relation: {line.p_zero_slope:.0%})."
+    regression = facts.regression
+    if regression.r2 < MIN_EXPLAINED:
+        yield f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
     else:
         yield (
-            f"Ability explains {line.r2:.0%} of the differences in quality, with a slope of "
-            f"{format_with_interval(line.slope, line.low, line.high)} logits per SD (probability of no relation: "
-            f"{line.p_zero_slope:.0%})."
+            f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
+            f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
+            f"relation: {regression.p_zero_slope:.0%})."
         )
-    if line.equivalent_labels > facts.n_labels:
-        yield f"Without ability, about {line.equivalent_labels:,} labels would be needed for the precision of {facts.n_labels:,}."
+    if regression.equivalent_labels > facts.n_labels:
+        yield (
+            f"Without ability, about {regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"{facts.n_labels:,}."
+        )
     outliers = [
         f"{row.agent} (predicted {row.predicted:.2f}, labels {row.label_mean:.2f})"
         for row in facts.agents
@@ -368,6 +382,7 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 
     fit : qualities in [0, 1]
     a, b : positions of the agents in `fit`
+    level : probability that the interval contains the difference, in (0, 1)
 
     Returns (difference, low, high). Raises: StatisticsError [quality-unknown] if one of the qualities is unknown.
     """
@@ -389,13 +404,14 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 
 
 def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
-    """Return the answers of a gate with a comparison of quality by these labels; unchanged if `answers` is None.
+    """Return the answers of a gate so that it compares qualities by labels; unchanged if there are no labels (None).
 
     The digest of the answers covers the labels too, so that new labels count as new answers.
     """
     if answers is None:
         return gate_answers
-    fit, agent_ids = fit_quality(folder, answers), [row.agent for row in folder.read_ranking()]
+    fit = fit_quality(folder, answers)
+    agent_ids = [row.agent for row in folder.read_ranking()]
     n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
     scale_width = answers.scale[1] - answers.scale[0]
 

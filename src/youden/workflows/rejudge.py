@@ -17,6 +17,7 @@ from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.pipeline.judged_run import PlannedRun, plan_run
 from youden.pipeline.planned_run import is_part_of
+from youden.protocol.self_trials import check_compares_agents
 from youden.protocol.subsample import count_calls
 from youden.study.agreement import JudgesStudy
 from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
@@ -110,6 +111,7 @@ def plan_rejudge(
             slug="rejudge-import",
         )
     run.check_judged()
+    check_compares_agents(run.read_plan_without_trials(), "rejudge")
     second_judge = load_judge_config(judge)
 
     # name and folder of the new run, without characters that a name must not have

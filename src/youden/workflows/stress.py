@@ -206,9 +206,13 @@ def _evaluate_attack(
     *,
     baseline: _Baseline,
 ) -> AttackResult:
-    """Compare ranks and findings under an attack with those of the pool without an attack.
+    """Compare the ranks and findings of an attacked pool with those of the pool without the attack.
 
     The attack adds independent trials of the planted agents only, so the rates of the other agents do not change.
+
+    planted : attacked pool and the agents that the attack added
+    verdicts : answers to its trials
+    baseline : results without the attack
     """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     n_base = len(planned.base.plan)
@@ -219,18 +223,21 @@ def _evaluate_attack(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
     )
 
+    # planted agents that a finding names, by slug
     detected: dict[str, tuple[str, ...]] = {}
     for finding in findings:
-        if caught := [agent for agent in finding.agents if agent in planted.ids]:
-            detected[finding.slug] = (*detected.get(finding.slug, ()), *caught)
+        detected_agents = [agent for agent in finding.agents if agent in planted.ids]
+        if detected_agents:
+            detected[finding.slug] = (*detected.get(finding.slug, ()), *detected_agents)
+    # other agents that a finding names only under the attack
     newly_flagged = {agent for _, agent in _slug_agent_pairs(findings) - baseline.flagged}
     newly_flagged -= {*planted.ids, ids[planned.base_agent]}
 
-    landings = {}
+    ranks_after = {}
     for method, before in baseline.abilities.items():
-        ranks = attack_ranks(before, abilities_after[method], weak=planned.base_agent, ids=ids)
+        ranks = attack_ranks(before, abilities_after[method], base_agent=planned.base_agent, ids=ids)
         if ranks is not None:
-            landings[method] = ranks
+            ranks_after[method] = ranks
     alarmed = {k for alarm in trials.yes_counts.find_alarms() for k in alarm.agents}
     return AttackResult(
         attack=attack.name,
@@ -238,7 +245,7 @@ def _evaluate_attack(
         agents=planted.ids,
         n_new=len(verdicts) - n_base,
         n_missing=int((~verdicts.answered[n_base:]).sum()),
-        ranks_after=landings,
+        ranks_after=ranks_after,
         check_findings=detected,
         newly_flagged=tuple(agent for agent in ids if agent in newly_flagged),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
@@ -276,11 +283,13 @@ def describe_requests(planned: PlannedStress) -> str:
     """
     left_out = [attack.name for attack in planned.attacks if attack.experiment is None]
     pool = planned.base.pool
-    attacks = (
+    text = (
         f"{len(planned.attacks) - len(left_out)} attacks on {pool.n_agents} agents × {pool.n_items} items; "
         f"the base agent is {pool.agents[planned.base_agent].id} ({planned.base_agent_reason})"
     )
-    return attacks + (f"; left out: {', '.join(left_out)}" if left_out else "")
+    if left_out:
+        text += f"; left out: {', '.join(left_out)}"
+    return text
 
 
 def conclusion(result: Stress) -> tuple[str, ...]:
@@ -354,6 +363,7 @@ def attacks_table(result: Stress) -> Table:
 
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
+    """Yield one table row per attack with its ranks, moves, findings, alarms and number of new answers."""
     for attack in result.attacks:
         if not attack.ranks_after:
             continue

@@ -85,7 +85,7 @@ def choose_to_label(
     folder : RunFolder
         A fitted run.
     n : int
-        Number of answers to choose; fewer are written if fewer have no label yet.
+        Number of answers to choose, at least 1; fewer are written if fewer have no label yet.
     out : Path
         CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label.
         Texts that a spreadsheet would run as a formula begin with an apostrophe.
@@ -174,34 +174,35 @@ def choose_to_label(
 
 
 def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
-    """Return which responses have a text and no label yet, bool array (n_agents, n_items).
+    """Return which responses have a text and no label yet: bool array (n_agents, n_items).
 
-    `texts`, object array (n_agents, n_items), has the agents in the order of the ranking, to which the agents of
-    `answers` refer.
+    texts : object array (n_agents, n_items), with the agents in the order of the ranking
+    answers : labelled answers, whose agents are positions in the ranking
     """
     is_unlabelled = np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
-    item_positions = {item.id: j for j, item in enumerate(pool.items)}
-    for k, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
+    item_positions = {item.id: position for position, item in enumerate(pool.items)}
+    for agent, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
         if item in item_positions:
-            is_unlabelled[k, item_positions[item]] = False
+            is_unlabelled[agent, item_positions[item]] = False
     return is_unlabelled
 
 
 def _draw_answers(
     is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[_ChosenAnswer]:
-    """Draw `n_chosen` unlabelled answers of each agent, and return them in random order under random ids.
+    """Draw unlabelled answers of each agent, and return them in random order under random ids.
 
-    `is_unlabelled` is a bool array (n_agents, n_items) and `n_chosen` an int array (n_agents,). With `is_shared_order`,
-    all agents share one random order of items.
+    is_unlabelled : bool array (n_agents, n_items)
+    n_chosen : int array (n_agents,), number of answers to draw of each agent
+    is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
     cells = []
-    for k, count in enumerate(n_chosen.tolist()):
+    for agent, count in enumerate(n_chosen.tolist()):
         order = shared_order if is_shared_order else rng.permutation(n_items)
-        items = order[is_unlabelled[k, order]][:count].tolist()
-        cells += [(k, j) for j in items]
+        items = order[is_unlabelled[agent, order]][:count].tolist()
+        cells += [(agent, item) for item in items]
 
     ids = rng.permutation(max(_MIN_ID_RANGE, len(cells)))[: len(cells)] + _FIRST_ID
     shuffled = rng.permutation(len(cells)).tolist()

@@ -120,6 +120,7 @@ def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
         [export-source]: if the source is a pool.
     """
     if isinstance(source, RunFolder):
+        source.check_information()
         return source
     raise ConfigError(
         f"The format {name} contains a ranking, and the pool '{source.name}' has none. Pass the folder of a fitted run.",
@@ -138,13 +139,14 @@ def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[s
     metadata : mapping of str to JSON value
         Metadata that the Hub reads; they become the YAML front matter.
     title : str
-        Heading, as plain text.
+        Heading, as plain text; characters that Markdown would interpret are escaped.
     paragraphs : sequence of str
         Paragraphs in Markdown.
 
     Returns
     -------
     str
+        Front matter, heading and paragraphs, separated by blank lines.
     """
     yaml_text = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=True, width=1000)
     blocks = [f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]

@@ -76,6 +76,8 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOp
     RunFolderError
         If the run is not fitted.
     """
+    if isinstance(source, RunFolder):
+        source.check_information()
     with create_export_folder(out) as folder:
         rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
     return Exported((out,), rows)
@@ -252,6 +254,9 @@ def check_push(format_name: str) -> None:
 
 def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
+
+    A repository that does not exist is created. In an existing one, files of the same path are replaced, and others
+    stay. The token is that of HF_TOKEN or `hf auth login`.
 
     Parameters
     ----------

@@ -74,10 +74,10 @@ def pool_to_table(pool: Pool) -> pa.Table:
         Rows by agent, then by item, then by repeat. The columns are agent, item, text, prompt, group and, if agents
         have several responses to an item, repeat.
     """
-    rows = [
-        (agent.id, item.id, text, item.prompt, agent.group, repeat)
-        for agent, item, repeat, text in iter_responses(pool)
-    ]
+    rows = []
+    for agent, item, repeat, text in iter_responses(pool):
+        rows.append((agent.id, item.id, text, item.prompt, agent.group, repeat))
+
     types = {
         "agent": pa.string(),
         "item": pa.string(),
@@ -87,7 +87,9 @@ def pool_to_table(pool: Pool) -> pa.Table:
         "repeat": pa.int32(),
     }
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
-    arrays = {name: pa.array(column, types[name]) for name, column in zip(types, columns, strict=True)}
+    arrays = {}
+    for (name, type_), column in zip(types.items(), columns, strict=True):
+        arrays[name] = pa.array(column, type_)
     if pool.repeat_texts is None:
         del arrays["repeat"]
     return pa.table(arrays)
@@ -155,7 +157,7 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
 
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
-    """Write tables to the files that `table_paths` returns.
+    """Write tables to the files that `table_paths` returns, and replace existing ones.
 
     Parameters
     ----------
@@ -169,7 +171,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     Returns
     -------
     tuple of Path
-        The files.
+        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
 
     Raises
     ------
@@ -190,9 +192,9 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 
 
 def _guard_formulas(table: pa.Table) -> pa.Table:
-    """Change texts that a spreadsheet would run as formulas so that it does not run them.
+    """Change the texts that a spreadsheet would run as formulas, so that it shows them as texts.
 
-    If there are any, a column `guarded` lists the changed columns of each row.
+    If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
     """
     guarded_columns: list[list[str]] = [[] for _ in range(len(table))]
     for position, name in enumerate(table.column_names):

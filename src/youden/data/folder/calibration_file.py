@@ -74,11 +74,11 @@ class CalibrationRecord(StrictFile):
         -------
         str
         """
-        j = "J unknown"
+        youdens_j = "J unknown"
         if self.j is not None:
-            j = f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
+            youdens_j = f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
         pool_note = "" if pool == self.pool else ", on another pool"
-        return f"calibrate: {self.outcome.upper()} on {self.date}, {j}{pool_note}"
+        return f"calibrate: {self.outcome.upper()} on {self.date}, {youdens_j}{pool_note}"
 
 
 class CalibrationFile(StrictFile):

@@ -13,8 +13,9 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    `value` is a path relative to the current directory, or absolute. Paths of pools and judges that are shipped with
-    youden, and values of keys that hold no path, stay unchanged.
+    Paths of pools and judges that are shipped with youden, and values of keys that hold no path, stay unchanged.
+
+    value : path relative to the current directory, or absolute
     """
     if not _is_local_path(key, value, Path()):
         return value
@@ -36,7 +37,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy, or the value itself if it contains no path of the user.
+        A converted copy, or the value itself if it contains no path of the user: for example the name of a judge, the
+        URL of a store, or a shipped pool such as datasets/field-notes.
     """
     if key == "extensions" and isinstance(value, list):
         return [resolve_paths("step", step, folder) for step in value]

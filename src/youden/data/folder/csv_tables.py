@@ -96,7 +96,7 @@ class RankingFile(StrictFile):
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the content of the file.
+        """Make the content of the file; agents without a probability of being the best have None as `p_best`.
 
         run : name of the run
         rows : ranking, best agent first
@@ -137,12 +137,14 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Read scores.
+    """Read scores from a CSV file with a column `agent` and a column per item; an empty cell is NaN.
 
-    The file contains neither the kind and the role of the scores, which are arguments, nor numbers of trials. So the
-    `weight` of each observed cell is 1.
+    The file contains no numbers of trials: the `weight` is 1 for each observed cell and 0 for others.
 
     Raises: RunFolderError if the file is missing or damaged.
+
+    kind : kind of the scores, which the file does not contain
+    role : role of the trials behind the scores, which the file does not contain
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:
@@ -337,7 +339,7 @@ def _open_csv(path: Path) -> Iterator[TextIO]:
 def _format_numbers(values: Floats) -> list[str]:
     """Format numbers with `repr`, once per distinct value.
 
-    values : float array (n,).
+    values : float array (n,)
     """
     bits, index = np.unique(values.view(np.int64), return_inverse=True)
     distinct = np.array([repr(value) for value in bits.view(np.float64).tolist()], dtype=object)

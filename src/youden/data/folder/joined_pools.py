@@ -88,15 +88,15 @@ def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest
     agents, items : sequence of str
         Ids of the agents and items of the part, in its order.
     digest : str
-        Digest of the part.
+        `Pool.digest` of the part.
 
     Returns
     -------
     Pool or None
         These agents and items, with all their repeats or only the first few; None if no such part has the digest.
     """
-    rows_by_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
-    columns_by_item = {item.id: j for j, item in enumerate(pool.items)}
+    rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
+    columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
     has_all_agents = set(agents) <= rows_by_agent.keys()
     has_all_items = set(items) <= columns_by_item.keys()
     if not has_all_agents or not has_all_items:
@@ -104,12 +104,12 @@ def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest
     rows = [rows_by_agent[agent_id] for agent_id in agents]
     columns = [columns_by_item[item_id] for item_id in items]
 
-    texts_by_repeat = [texts[np.ix_(rows, columns)] for texts in pool.texts_by_repeat]
+    texts_by_repeat = [pool_texts[np.ix_(rows, columns)] for pool_texts in pool.texts_by_repeat]
     while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
         texts_by_repeat.pop()
 
-    part_agents = tuple(pool.agents[k] for k in rows)
-    part_items = tuple(pool.items[j] for j in columns)
+    part_agents = tuple(pool.agents[row] for row in rows)
+    part_items = tuple(pool.items[column] for column in columns)
     for n_repeats in range(len(texts_by_repeat), 0, -1):
         part = Pool.from_repeats(part_agents, part_items, texts_by_repeat[:n_repeats], pool.name)
         if part.digest == digest:
@@ -138,14 +138,14 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 
 def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a pool with the agents, or the items, that only another pool has.
+    """Return a pool with the agents, or the items, of another pool added to its own.
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
         differs; [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks
         a response to a new item although no response was missing before.
     """
-    existing_ids = {member.id for member in getattr(pool, kind)}
-    new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
+    existing_ids = {agent_or_item.id for agent_or_item in getattr(pool, kind)}
+    new_members = [agent_or_item for agent_or_item in getattr(new_pool, kind) if agent_or_item.id not in existing_ids]
     if not new_members:
         raise _make_nothing_new_error(kind, new_pool)
     agents = new_members if kind == "agents" else pool.agents
@@ -248,12 +248,15 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item. If False,
-        those of `new_pool` replace them, and prompts and metadata of items also come from `new_pool`.
+        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item; an old
+        agent's first response to an old item is then left out, too. If False, those of `new_pool` replace them, and
+        prompts and metadata of items also come from `new_pool`. In any case, responses are appended as repeats if
+        `new_pool` has all old responses of a cell and others, and groups of agents come from `new_pool`.
 
     Returns
     -------
     MergedPool
+        The pool, with the old agents and items first, and what changed.
     """
     new_agents = {agent.id: agent for agent in new_pool.agents}
     new_items = {item.id: item for item in new_pool.items}
@@ -334,8 +337,8 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
 
     Returns one object array (len(agents), len(items)) per repeat, with None where the pool has no response.
     """
-    rows_by_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
-    columns_by_item = {item.id: j for j, item in enumerate(pool.items)}
+    rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
+    columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
 
     target_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
@@ -390,11 +393,11 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 def _check_gaps(agent: str, items: Sequence[str]) -> None:
     """Raise PoolError [join-gaps] if there are items that an agent must respond to and has not responded to."""
     if items:
-        listed = ", ".join(items[:_MAX_DISPLAYED])
+        item_list = ", ".join(items[:_MAX_DISPLAYED])
         if len(items) > _MAX_DISPLAYED:
-            listed += " …"
+            item_list += " …"
         raise PoolError(
-            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {listed}. Add these "
+            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {item_list}. Add these "
             "responses (an empty text is a response), or remove the agent.",
             slug="join-gaps",
         )

@@ -55,13 +55,15 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
         Columns of the table.
     values : mapping of str to array (n_rows,) or None
         Values by name of a column; None for a column of nulls. A text is given by its position in the column's `words`
-        or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers.
+        or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least one column
+        has an array, which sets the number of rows.
     names : mapping of str to sequence of str
         Ids by kind: "agents", "items" or "models".
 
     Returns
     -------
     pyarrow.Table
+        One column per entry of `columns`, in their order.
     """
     n_rows = next(len(array) for array in values.values() if array is not None)
     arrays = {}
@@ -71,7 +73,10 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
 
 
 def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
-    """Convert an array (n_rows,), or None for nulls, to an Arrow array of the type that the column has in the file."""
+    """Convert the values of a column to an Arrow array of the type that the column has in the file.
+
+    values : array (n_rows,); None if all values are null
+    """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
     match column.kind:
@@ -192,6 +197,12 @@ class ParquetTable(Generic[M]):
             Name of a column → array (n_rows,). Its type is int32 for ids and whole numbers, int8 for positions in
             the column's `words`, S64 for hashes, and float64 otherwise. Null is −1 in texts and whole numbers,
             NaN in other numbers.
+
+        Raises
+        ------
+        RunFolderError
+            [run-file-damaged]: if a column is missing or of another type, has nulls that are not allowed, or contains a
+            text that is not in `names` or in the column's `words`.
         """
         return {column.name: self._read_values(column, names) for column in columns}
 
@@ -211,7 +222,7 @@ class ParquetTable(Generic[M]):
         return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
     def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
-        """Read a column of texts as positions in `names`: int32 (n_rows,), −1 for null."""
+        """Read a column of texts as positions in `names`: int32 array (n_rows,), −1 for null."""
         texts = self._read_column(column.name, None, nulls=column.null)
         if not pa.types.is_dictionary(texts.type):
             texts = texts.cast(pa.string()).dictionary_encode()
@@ -237,7 +248,7 @@ class ParquetTable(Generic[M]):
     def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
         """Read a column of hexadecimal digests as an S64 array.
 
-        rows : int array (n,), rows to read; by default all.
+        rows : int array (n,), rows to read; by default all
         """
         column = self._read_column(name, pa.binary(), nulls=False)
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")

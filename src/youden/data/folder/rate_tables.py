@@ -47,7 +47,8 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     path : Path
         File to write; an existing one is replaced.
     chunks : iterable of (int, Rates)
-        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0.
+        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0 in
+        each chunk. At least one; only one chunk is held in memory.
     template : Plan or Rates
         Object with the agents, the items and the split of all chunks.
     """
@@ -135,15 +136,18 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
         SHA-256 (hex) of the file ranking.csv of the same fit.
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
+    abilities = [None if np.isnan(ability) else ability for ability in pairs.ability.tolist()]
     metadata = PairsMetadata(
         agents=agents,
-        ability=tuple(None if np.isnan(value) else value for value in pairs.ability.tolist()),
+        ability=tuple(abilities),
         partners_seen=pairs.partners_seen,
         own_rates=pairs.own_rates,
         ranking_digest=ranking_digest,
     )
-    measures = {column.name: getattr(pairs, column.name)[first, second] for column in _PAIR_MEASURES}
-    table = encode_table(PAIRS, {"first": first, "second": second} | measures, {"agents": agents})
+    values = {"first": first, "second": second}
+    for column in _PAIR_MEASURES:
+        values[column.name] = getattr(pairs, column.name)[first, second]
+    table = encode_table(PAIRS, values, {"agents": agents})
     write_table(path, table, metadata)
 
 

@@ -70,6 +70,13 @@ _DESIGN_KEYS = ("design", "half_width", "top", "max_regret", "options", "indepen
 """Keys that cannot be combined with `trials_from`."""
 
 
+_NOT_FOR_PREFERENCES = (
+    *("half_width", "top", "max_regret", "independent", "holdout", "trials_from"),
+    *("robust", "trusted", "follow_up_fraction", "extensions"),
+)
+"""Keys that cannot be combined with `question: preference`."""
+
+
 class DrawnAs(BaseModel):
     """Resolved defaults of a plan.
 
@@ -181,7 +188,19 @@ class RunConfig(RunKeys, BaseModel):
             raise ValueError("robust and trusted would both determine the ranking; set only one of them")
         if self.trials_from is not None:
             self._check_trials_from()
+        if self.question == "preference":
+            self._check_preference()
         return self
+
+    def _check_preference(self) -> None:
+        """Raise ValueError if keys are set that do not exist for preferences."""
+        conflicts = [name for name in _NOT_FOR_PREFERENCES if getattr(self, name)]
+        if self.design not in ("cyclic", "dense") or self.target != "items-like-these" or conflicts:
+            settings = f"design {self.design}, target {self.target}"
+            raise ValueError(
+                "question: preference has the designs cyclic and dense, the target items-like-these, and none of "
+                f"{', '.join(_NOT_FOR_PREFERENCES)}: got {', '.join([settings, *conflicts])}"
+            )
 
     def _check_rounds(self) -> None:
         """Raise ValueError if keys that sample trials in rounds do not fit the design, its options or each other."""
@@ -235,7 +254,7 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def terms(self) -> FitTerms:
-        """Settings of the fit."""
+        """Settings of the fit: how abilities and intervals are computed from the answers."""
         from youden.types.facts import PartnerRules, RankedBy
 
         ranked_by: RankedBy = "plain"
@@ -506,7 +525,8 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     unfinished = data.get("unfinished", {})
     for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
-        step |= {key: make_relative("pool", step[key], folder) for key in step.keys() & POOLS}
+        for key in step.keys() & POOLS:
+            step[key] = make_relative("pool", step[key], folder)
         if not step.get("focus", True):
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:
@@ -516,6 +536,8 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
             del data[key]
     if config.ray == RayWorkers():
         del data["ray"]
+    if config.question == "information":
+        del data["question"]
     if config.store is not None:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

@@ -243,6 +243,7 @@ class PoolSummary(ReadOnly):
         Returns
         -------
         PoolSummary
+            Ids, digest, number of cells without a response, and mean length of each agent's responses in words.
         """
         item_ids = tuple(item.id for item in pool.items)
         return cls(
@@ -263,6 +264,7 @@ class PoolSummary(ReadOnly):
         Returns
         -------
         PoolSummary
+            With None as `digest`, `n_missing` and `mean_length`, which are unknown.
         """
         return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
 
@@ -366,7 +368,8 @@ class GateLedger(StrictFile):
         Returns
         -------
         int
-            Number from 1: that of the earlier analysis of the same answers; else the next number.
+            Number from 1: that of the earlier analysis of the same answers; else the next number. The ledger is not
+            changed; see `with_analysis`.
 
         Raises
         ------
@@ -399,12 +402,13 @@ class GateLedger(StrictFile):
         answers : str
             Digest of the analyzed answers.
         target : Target
-            What the intervals describe; recorded with the first analysis of this agent against this baseline.
+            What the intervals describe; recorded with the first analysis of this agent against this baseline, and
+            ignored after it.
 
         Returns
         -------
         GateLedger
-            This ledger if it already contains the analysis.
+            A new ledger, or this one if it already contains the analysis.
         """
         pair = self._find(agent, baseline)
         if pair is None:
@@ -417,7 +421,7 @@ class GateLedger(StrictFile):
 
 
 def read_ledger(path: Path) -> GateLedger:
-    """Read a ledger.
+    """Read the ledger of a gate: the file that lists its analyses so far.
 
     Parameters
     ----------

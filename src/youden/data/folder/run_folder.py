@@ -96,7 +96,8 @@ class RunFolder:
         """Return the command line that makes this run again."""
         if self.has("config.yaml"):
             return format_command(["youden", "run", str(self.file("config.yaml"))])
-        return format_command(["youden", "import", "peer-prediction", self.read_pool().source, "--out", str(self.path)])
+        kind = "battles" if self.has("plan.parquet") else "peer-prediction"
+        return format_command(["youden", "import", kind, self.read_pool().source, "--out", str(self.path)])
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file of the run in UTF-8."""
@@ -170,7 +171,12 @@ class RunFolder:
         return self.has("verdicts.parquet") and not self._read_verdicts_metadata().n_pending
 
     def check_judged(self) -> None:
-        """Raise RunFolderError [run-unjudged] if the run has no answers yet, [run-partial] if it is unfinished."""
+        """Raise RunFolderError [run-unjudged] if the run has no answers yet, [run-partial] if it is unfinished.
+
+        Raise RunFolderError [run-preference] if the run asks which of two responses is better, because its answers are no
+        true- and false-positive rates.
+        """
+        self.check_information()
         if not self.has("verdicts.parquet"):
             raise self.make_unjudged_error()
         n_pending = self._read_verdicts_metadata().n_pending
@@ -179,6 +185,21 @@ class RunFolder:
                 f"{self.path} is unfinished: {n_pending:,} of its calls have no outcome yet. Run `{self.format_command()}` to "
                 "finish it first.",
                 slug="run-partial",
+            )
+
+    @property
+    def asks_preference(self) -> bool:
+        """Whether the run asks which of two responses is better; False without a plan."""
+        return self.has("plan.parquet") and self.read_plan_without_trials().question == "preference"
+
+    def check_information(self) -> None:
+        """Raise RunFolderError [run-preference] if the run asks which of two responses is better."""
+        if self.asks_preference:
+            raise RunFolderError(
+                f"{self.path} asks which response is better (question: preference). It has a ranking and a report, and can be "
+                "compared with a run that asks for information, but nothing that needs true- and false-positive rates. Use a run "
+                "with `question: information` here.",
+                slug="run-preference",
             )
 
     def make_unjudged_error(self, reason: str = "") -> RunFolderError:
@@ -263,7 +284,8 @@ class RunFolder:
         Parameters
         ----------
         chunks : iterable of (int, Rates)
-            Position of the chunk's first item, and the rates of its items, which are numbered from 0.
+            Position of the chunk's first item, and the rates of its items, which are numbered from 0 in each chunk. At
+            least one; only one chunk is held in memory.
         template : Plan or Rates
             Object with the agents, items and split of the whole.
         """
@@ -279,6 +301,7 @@ class RunFolder:
 
     def read_scores(self, kind: ScoreKind) -> Scores:
         """Read the training scores of one kind; every observed cell has weight 1."""
+        self.check_information()
         return csv_tables.read_scores(self.file(_SCORE_FILES[kind]), kind=kind, role="train")
 
     def write_holdout(self, scores: Scores) -> None:

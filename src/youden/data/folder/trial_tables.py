@@ -75,6 +75,7 @@ class SplitFields(StrictFile):
         Returns
         -------
         Split
+            Training and held-out cells, bool arrays of this shape, with rule, fraction and seed.
 
         Raises
         ------
@@ -181,8 +182,12 @@ def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
 
 
 def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
-    """Make a plan from its metadata and its trials; `path` is the file, for errors."""
-    n_agents, n_items = len(metadata.agents), len(metadata.items)
+    """Make a plan from its metadata and its trials.
+
+    path : file of the plan, for error messages
+    """
+    n_agents = len(metadata.agents)
+    n_items = len(metadata.items)
     rounds = None
     if metadata.rounds is not None:
         starts = [(turn.start, turn.agents) for turn in metadata.rounds.turns]
@@ -363,7 +368,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
         """Read the request hashes (SHA-256, 64 hexadecimal digits) of some rows.
 
-        rows : int array (n,), positions in the chunk.
+        rows : int array (n,), positions in the chunk
         """
         hashes: list[bytes] = self._table.read_ascii("request_hash", rows).tolist()
         return hashes

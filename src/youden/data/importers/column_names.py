@@ -192,9 +192,10 @@ def _infer_role_of_name(name: str) -> str | None:
 def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
     """Infer the role of a name, for example `prompt_id`, from the role of what it refers to, and from its last word.
 
-    The id of a prompt identifies an item, but the id of a response is only information ("about"). `referent_role` is
-    the role of the word before, here "prompt"; None if that has none. It is returned unless the last word is "id" or
-    "name".
+    The id of a prompt identifies an item, but the id of a response is only information ("about"). A name with another last
+    word than "id" or "name" has the role of what it refers to.
+
+    referent_role : role of the word before, here "prompt"; None if that has none
     """
     if last_word not in ("id", "name"):
         return referent_role

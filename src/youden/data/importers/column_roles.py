@@ -97,6 +97,7 @@ def find_roles(
     Returns
     -------
     Roles
+        Columns by role, and those without a role.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -194,10 +195,11 @@ class _RoleSearch:
         return roles
 
     def may_replace(self, text: str, name: str) -> bool:
-        """Return whether a column may hold the responses as well as the column `text`, by their names and values.
+        """Return whether the column `name` may hold the responses as well as the column `text`.
 
-        A usual name, such as "response", takes precedence over longer ones, such as "raw_response". A reasoning, a raw
-        form and a parsed form belong to the response of another column.
+        It may not if the name of `text` is a usual one, such as "response"; if `name` is that of a reasoning, a raw
+        form or a parsed form, which belong to the response of another column; if it has no prose; or if both columns
+        are equal in every row.
         """
         has_usual_name = normalize_name(text) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
@@ -206,18 +208,23 @@ class _RoleSearch:
         return any(key != other_key for key, other_key in pairs)
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row holds two responses, whose models are in columns like `model_a`."""
-        paired = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
-        if len(paired) < 2 or self.given:
+        """Raise UnclearColumnsError if each row compares two models, named in columns like `model_a` and `model_b`.
+
+        There is no error if one of these columns holds responses: then each column is an agent.
+        """
+        model_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
+        if len(model_columns) < 2 or self.given:
             return
 
-        others = [name for name in self.table.names if name not in paired and infer_role(name) != "about"]
-        suffixes = tuple(name[-1] for name in paired)
-        has_response_columns = any(name.endswith(suffixes) for name in others)
-        for name in paired:
+        letters = tuple(name[-1] for name in model_columns)  # the "a" of `model_a`
+        has_response_columns = any(
+            name.endswith(letters) and name not in model_columns and infer_role(name) != "about"
+            for name in self.table.names
+        )
+        for name in model_columns:
             column = self.table[name]
-            holds_responses = column.is_prose or not (has_response_columns or column.is_repetitive)
-            if holds_responses:
+            names_models = column.is_repetitive or has_response_columns
+            if column.is_prose or not names_models:
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
@@ -242,52 +249,64 @@ class _RoleSearch:
         return not any(is_agent_name(name) and len(set(self.table[name].keys)) > 1 for name in agent_candidates)
 
     def find_agents(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Return the columns that name agents, and whether it is unclear if folders or files are the agents.
+        """Find the columns that name agents.
 
-        The columns are None if no column names agents whose responses share items.
+        Parameters
+        ----------
+        candidates : sequence of str
+            Columns whose names and values suggest agents.
 
-        candidates : columns whose names and values suggest agents
+        Returns
+        -------
+        columns : tuple of str or None
+            The columns; None if no column names agents that responded to the same items.
+        is_ambiguous : bool
+            Whether the folders and the files could both be the agents.
         """
         if "agent" in self.given:
             return (self.given["agent"],), False
 
-        items, locations = self.item_columns, self.location_columns
-        items_by_location = list(items)
-        if locations and "item" not in self.given:  # ids may restart in each folder or file
-            for name in self.get_candidates("item"):
-                items_by_location += [join_names((column, name)) for column in locations]
-
-        others = [name for name in self.unnamed_columns if self.can_name_agents(name)]
-        others = [name for name in others if self.table[name].is_text and self.table[name].question_fraction < 0.5]
-        others.sort(key=lambda name: self.table[name].mean_words >= _MIN_WORDS)
-
+        locations = self.location_columns
         likely_agents = [*candidates, *locations]
-        attempts = [(likely_agents, items_by_location), ([*self.get_candidates("group"), *others], items)]
         if len(locations) > 1:  # prompts show whether folders or files are the agents; ids may restart in each
-            prompts = [name for name in self.prompt_columns if name in items]
-            attempts.insert(0, (likely_agents, prompts))
+            prompts = [name for name in self.prompt_columns if name in self.item_columns]
+            columns = self.find_best_agents(likely_agents, prompts)
+            if columns is not None:
+                return columns, False
 
-        is_ambiguous = False
-        for agents, ids in attempts:
-            if ids is items_by_location and self.has_ambiguous_locations(candidates, ids):
-                is_ambiguous = True
-            best = self.find_best_agents(agents, ids)
-            if best is not None:
-                return best, is_ambiguous
-        return None, is_ambiguous
+        items_by_location = list(self.item_columns)
+        if locations and "item" not in self.given:  # ids may restart in each folder or file
+            for item in self.get_candidates("item"):
+                items_by_location += [join_names((location, item)) for location in locations]
+        is_ambiguous = self.has_ambiguous_locations(candidates, items_by_location)
+        columns = self.find_best_agents(likely_agents, items_by_location)
+        if columns is not None:
+            return columns, is_ambiguous
+
+        unnamed = [name for name in self.unnamed_columns if self.can_name_agents(name)]
+        unnamed = [name for name in unnamed if self.table[name].is_text and self.table[name].question_fraction < 0.5]
+        unnamed.sort(key=lambda name: self.table[name].mean_words >= _MIN_WORDS)
+        unlikely_agents = [*self.get_candidates("group"), *unnamed]
+        return self.find_best_agents(unlikely_agents, self.item_columns), is_ambiguous
 
     def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        Pairs are formed from the first four columns of `agents`. Columns of `items` hold ids or prompts.
+        `agents` are columns that may name agents, and `items` columns of ids or prompts. The items in common are
+        counted by `max_shared_cells`; of equal choices, the first is returned, and single columns precede pairs. Pairs
+        are formed from the first four columns of `agents`.
         """
-        choices = [(name,) for name in agents[:_MAX_CANDIDATES]] + list(combinations(agents[:4], 2))
-        best, best_score = None, 0
-        for names in choices:
-            score = self.max_shared_cells(names, [item for item in items[:_MAX_CANDIDATES] if item not in names])
-            if score > best_score:
-                best, best_score = names, score
-        return best
+        single_columns = [(name,) for name in agents[:_MAX_CANDIDATES]]
+        pairs_of_columns = combinations(agents[:4], 2)
+        best_columns = None
+        max_shared = 0
+        for columns in (*single_columns, *pairs_of_columns):
+            other_columns = [item for item in items[:_MAX_CANDIDATES] if item not in columns]
+            n_shared = self.max_shared_cells(columns, other_columns)
+            if n_shared > max_shared:
+                best_columns = columns
+                max_shared = n_shared
+        return best_columns
 
     def max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
         """Return the largest number of shared cells for one of the columns `items`; 0 if there is no column.
@@ -319,7 +338,8 @@ class _RoleSearch:
             return ()
 
         candidates = [name for name in table.names if self.may_hold_responses(name)]
-        prose, unclear = [], []
+        prose = []
+        unclear = []
         for name in candidates:
             column = table[name]
             has_digits = any(re.search(r"\d", text) for text in column.texts)
@@ -424,7 +444,7 @@ class _RoleSearch:
         name : str
             Column to be tested.
         prose : sequence of str
-            All columns of texts, including `name`.
+            All columns of texts, including `name`; at least two.
 
         Returns
         -------
@@ -442,12 +462,16 @@ class _RoleSearch:
             return True
 
         overlaps = [mean_overlap(column, other_column) for other_column in other_columns]
-        mutual_overlaps = [mean_overlap(a, b) for a, b in combinations(other_columns, 2)]
+        mutual_overlaps = [mean_overlap(first, second) for first, second in combinations(other_columns, 2)]
         return sum(overlaps) / len(overlaps) < 0.9 * sum(mutual_overlaps) / len(mutual_overlaps)
 
     def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses, too.
 
+        It may if it is unused and unshared, is not inside a nested value, and its texts do not repeat. Nothing is
+        raised if the user named the column of texts, or if the table has several files.
+
+        roles : the roles so far; the column of texts is one of them
         unshared : columns in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:
@@ -512,11 +536,13 @@ class _RoleSearch:
     def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column with the largest number of shared cells (see `max_shared_cells`). If several columns have
-        that number, it is the first of them. But if its ids restart for each agent, a column of prompts among the others
-        is taken. If no cell is shared, it is the first column that has at least 90 % of the largest number of distinct
-        values. `agents` are the columns that together name an agent, or () if each agent has a column of its own; no cell
-        is then shared.
+        This is the column with the largest number of values that several agents share. If several columns have that
+        number, it is the first of them. But if the ids in that one begin again for each agent, a column of prompts among
+        the others is taken. If no value is shared, it is the first column that has at least 90 % of the largest number of
+        distinct values.
+
+        agents : columns that together name an agent; () if each agent has a column of its own, and no value is shared
+        candidates : columns to choose from
         """
         table = self.table
         candidates = [name for name in candidates if name not in agents]
@@ -526,8 +552,9 @@ class _RoleSearch:
         scores = [table.count_shared_cells(agents, name) if agents else 0 for name in candidates]
         max_score = max(scores)
         if max_score > 0:
-            item, *others = (name for name, score in zip(candidates, scores, strict=True) if score == max_score)
-            for name in others:
+            best = [name for name, score in zip(candidates, scores, strict=True) if score == max_score]
+            item = best[0]
+            for name in best[1:]:
                 is_prompt = infer_role(name) == "prompt" and table[name].is_text
                 if is_prompt and self.has_restarting_ids(item, name):
                     return name

@@ -143,14 +143,23 @@ class TableColumns(dict[str, ColumnValues]):
         return column
 
     def get_keys(self, names: Sequence[str]) -> list[str | None]:
-        """Return one text per row that joins the values of several columns; None if one of the values is missing."""
+        """Return one text per row that joins the values of several columns, such as "gpt / v2".
+
+        The text is None if one of the values is missing, and empty if there are no columns.
+        """
         if len(names) == 1:
             return self[names[0]].keys
         if not names:
             return [""] * self.n_rows
+
         columns = [self[name].keys for name in names]
-        rows = zip(*columns, strict=True)
-        return [None if None in row else " / ".join(map(str, row)) for row in rows]
+        keys: list[str | None] = []
+        for values in zip(*columns, strict=True):
+            if None in values:
+                keys.append(None)
+            else:
+                keys.append(" / ".join(map(str, values)))
+        return keys
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the responses that could be compared with another agent's if a column named the items.
@@ -165,8 +174,10 @@ class TableColumns(dict[str, ColumnValues]):
         Returns
         -------
         int
-            Number of distinct (agent, item) pairs on items to which at least two agents responded; 0 if the column
-            `item` seems to hold categories rather than items.
+            Number of distinct (agent, item) pairs on items to which at least two agents responded; rows without an
+            agent or an item do not count. 0 if the column `item` seems to hold categories rather than items. It
+            does if the number is less than the number of rows and the column has a single value, or if it is less than
+            half the number of rows and the name of the column suggests no role, or a subject.
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):
@@ -205,10 +216,10 @@ def get_value(row: Row, column: str) -> Json:
     return None if None in values else " / ".join(map(str, values))
 
 
-def mean_overlap(a: ColumnValues, b: ColumnValues) -> float:
+def mean_overlap(first: ColumnValues, second: ColumnValues) -> float:
     """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows."""
     similarities = []
-    for text_a, text_b in zip(a.keys[:200], b.keys[:200], strict=True):
+    for text_a, text_b in zip(first.keys[:200], second.keys[:200], strict=True):
         words_a = _split_words(text_a or "")
         words_b = _split_words(text_b or "")
         if words_a and words_b:

@@ -73,11 +73,13 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
         [import-not-found]: if a path does not exist or is a special file; [import-empty]: if a folder has no matching
         file.
     """
-    files: dict[Path, None] = {}
-    matches_any = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns)).fullmatch
+    files: dict[Path, None] = {}  # an ordered set
+    lower_patterns = [fnmatch.translate(pattern.lower()) for pattern in patterns]
+    any_pattern = re.compile("|".join(lower_patterns))
     for path in paths:
         if path.is_dir():
-            matches = sorted(file for file in path.rglob("*") if matches_any(file.name.lower()) and file.is_file())
+            matches = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower()) and file.is_file()]
+            matches.sort()
             if not matches:
                 raise import_error(
                     path,
@@ -182,7 +184,8 @@ def parse_json(
     location : Path or str
         File, or file and line, with which error messages start.
     replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
+        are replaced, but not counted.
     remedy : str, optional
         Sentence, without a full stop, with which error messages end.
 
@@ -313,9 +316,9 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Find short unique names for paths: for each one, the fewest last parts that no other path ends with.
+    """Shorten paths to unique names: each keeps only as many of its last parts as no other path ends with.
 
-    Last parts that are the same in all paths are removed first.
+    Last parts that all paths have in common are removed first.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
@@ -344,7 +347,7 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return, for each name that occurs more than once, a suffix of its path that is unique; else an empty string.
+    """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']

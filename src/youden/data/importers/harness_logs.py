@@ -224,9 +224,11 @@ def _format_transcript(sample: Mapping[str, Json]) -> str | None:
 
 
 def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
-    """Yield a line for each message and tool call after the input of a sample."""
-    input_ = sample.get("input")
-    input_messages: list[Json] = input_ if isinstance(input_, list) else [{"role": "user", "content": input_}]
+    """Yield one line of text for each message and each tool call that follows the input of a sample."""
+    sample_input = sample.get("input")
+    input_messages: list[Json] = [{"role": "user", "content": sample_input}]
+    if isinstance(sample_input, list):
+        input_messages = sample_input
     input_identities = {_get_identity(message) for message in input_messages}
     attachments = sample.get("attachments")
     messages = sample.get("messages")
@@ -301,10 +303,10 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
         [import-empty] if a folder has no such file, or no sample has a text; others if a file cannot be read.
     """
     files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
-    has_several_tasks = len({_parse_task(file) for file in files}) > 1
+    has_several_tasks = len({parse_lm_eval_task(file) for file in files}) > 1
     builder = PoolBuilder(paths[0].stem)
-    for file, agent in zip(files, _name_agents(files), strict=True):
-        task = _parse_task(file) if has_several_tasks else None
+    for file, agent in zip(files, name_lm_eval_agents(files), strict=True):
+        task = parse_lm_eval_task(file) if has_several_tasks else None
         first_filters: dict[str, Json] = {}
         for location, row in read_lines(file, builder.replaced):
             item = _make_item_id(row.get("doc_id"), task)
@@ -323,12 +325,12 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     return builder.build()
 
 
-def _name_agents(files: Sequence[Path]) -> list[str]:
-    """Name the agent of each file by its model, with folder or time if that name would not be unique."""
+def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
+    """Return the name of the agent of each file: its model, with folder or time if the model alone is not unique."""
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
-    n_files = Counter((file.parent, _parse_task(file)) for file in files)
-    rerun_folders = {folder for (folder, _), n in n_files.items() if n > 1}
+    n_files_by_task = Counter((file.parent, parse_lm_eval_task(file)) for file in files)
+    rerun_folders = {folder for (folder, _), n_files in n_files_by_task.items() if n_files > 1}
     suffixes = find_disambiguating_suffixes(models, folders)
     agents = []
     for model, file, suffix in zip(models, files, suffixes, strict=True):
@@ -338,7 +340,7 @@ def _name_agents(files: Sequence[Path]) -> list[str]:
     return agents
 
 
-def _parse_task(file: Path) -> str:
+def parse_lm_eval_task(file: Path) -> str:
     """Return the task in the name of a file samples_TASK_TIME.jsonl."""
     match = _SAMPLES_FILE.fullmatch(file.stem)
     return match["task"] if match else file.stem.removeprefix("samples_")
@@ -351,10 +353,14 @@ def _parse_time(file: Path) -> str:
 
 
 def _find_model(samples: Path) -> str:
-    """Return the model in the results of the same time, or in the latest results, or else the name of the folder."""
-    of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
+    """Find the model of a file of samples.
+
+    The model is read from the results file of the same time, or else from the latest one that names a model. If there
+    is none, the name of the folder is returned.
+    """
+    results_of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
     latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)
-    for file in filter(Path.is_file, [of_same_time, *latest_first]):
+    for file in filter(Path.is_file, [results_of_same_time, *latest_first]):
         results = require_object(read_json(file), file)
         for name in (results.get("model_name"), get_nested(results, "config", "model")):
             if isinstance(name, str) and name.strip():
@@ -406,7 +412,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
     states = [require_object(read_json(file, builder.replaced), file) for file in files]
-    scenarios = [_parse_scenario(file) for file in files]
+    scenarios = [parse_helm_scenario(file) for file in files]
     has_several_scenarios = len(set(scenarios)) > 1
     models = [get_nested(state, "adapter_spec", "model") for state in states]
     runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
@@ -433,7 +439,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     return builder.build()
 
 
-def _parse_scenario(file: Path) -> str:
+def parse_helm_scenario(file: Path) -> str:
     """Return the name of the run without its model, such as `mmlu:subject=law`."""
     return _MODEL.sub("", file.resolve().parent.name).rstrip(":,")
 

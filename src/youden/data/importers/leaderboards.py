@@ -64,8 +64,13 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     files = find_files(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
     builder = PoolBuilder(paths[0].stem)
     items = PromptItemIds()
-    rows_by_file = {file: list(_read_rows(file, builder.replaced)) for file in files}
-    generators = {file: {_get_generator(row) for _, row in rows} for file, rows in rows_by_file.items()}
+    rows_by_file = {}
+    generators = {}
+    for file in files:
+        rows = list(_read_rows(file, builder.replaced))
+        rows_by_file[file] = rows
+        generators[file] = {_get_generator(row) for _, row in rows}
+
     agents = _name_agents(generators)
     for file, rows in rows_by_file.items():
         for location, row in rows:
@@ -205,9 +210,9 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 
 
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses in an answer, one per turn.
+    """Return the responses in a row of model answers, one response per turn of the conversation.
 
-    `choice` is the position of the choice; it is ignored if the answer has messages instead of choices.
+    choice : position of one of several sampled answers; it is ignored if the row has a list of messages
     """
     messages = row.get("messages")
     if not isinstance(messages, list):
@@ -229,7 +234,10 @@ def _get_content(turn: Json) -> Json:
 
 
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    """Read files of questions; return the prompt of each turn by the id of its question and its number, from 1."""
+    """Read the prompts in files of questions.
+
+    Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
+    """
     prompts: dict[tuple[str, int], Json] = {}
     for file in files:
         for _, row in read_lines(file, replaced):
@@ -318,7 +326,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file.
 
-    `tests_by_variables` maps the encoded variables of tests without a number to their numbers; new ones are added.
+    tests_by_variables : number of each test whose row states none, by its encoded variables; new tests are added
     """
     is_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_lines else _read_result_list(file, replaced)
@@ -326,9 +334,9 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
         test = row.get("testIdx")
         variables = row.get("vars")
         description = get_nested(row, "testCase", "description")
-        key = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
+        encoded_variables = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
         if not isinstance(test, int):
-            test = tests_by_variables.setdefault(key, len(tests_by_variables))
+            test = tests_by_variables.setdefault(encoded_variables, len(tests_by_variables))
         yield _Result(
             location,
             provider=_get_provider_name(row.get("provider")),
@@ -337,7 +345,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
             output=get_nested(row, "response", "output"),
             failed=bool(row.get("error")),
             error=format_tool_error(row.get("error")),
-            variables=key if variables else None,
+            variables=encoded_variables if variables else None,
             prompt=get_nested(row, "prompt", "raw"),
         )
 

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from itertools import chain
 
 from youden.data.importers.column_names import LAST_ANSWER, NAMES, infer_role
 from youden.data.importers.foreign_files import get_nested
@@ -27,9 +28,13 @@ _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "part
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Turn a row with nested objects into a flat one, with a column for each path; conversations become their texts.
+    """Flatten a row with nested objects. Each value gets a column named by its path, and conversations become texts.
 
-    `prefix` is put before each path, and objects nested deeper than `depth` stay values.
+    A prompt that is a conversation and ends with a response becomes two columns: its last question, and the response, in
+    a column whose name ends in `LAST_ANSWER`.
+
+    prefix : text put before each path
+    depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
@@ -81,9 +86,9 @@ def _extract_last_question(conversation: Json) -> str | None:
 
 
 def resolve(value: Json) -> Json:
-    """Replace a conversation, the parts of a message, or a reply encoded as JSON by its text.
+    """Return the text of a conversation, of a message in parts, of a reply encoded as JSON, or of a list of one text.
 
-    A list of one text is replaced by the text. Other values are returned unchanged.
+    Other values are returned unchanged.
 
     >>> resolve('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}'), resolve(["a"]), resolve(3)
     ('So.', 'a', 3)
@@ -138,7 +143,10 @@ _PART_KEYS = frozenset(
 
 
 def _extract_text(value: Json) -> str | None:
-    """Return the text of a reply, of a message, or of the last message of a list; None if it has none."""
+    """Return the text of a reply or of a message; None if it has no text.
+
+    If the value is a list of messages, the text is that of the last one.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -160,7 +168,9 @@ def _extract_text(value: Json) -> str | None:
 
 
 def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
-    """Split a row into one flat row per object in the list of a column; a row without such a list stays as it is.
+    """Split a row whose column holds a list of objects into one flat row per object.
+
+    A row without such a list is returned unchanged, as the only row.
 
     >>> explode({"q": "Why?", "answers": [{"model": "a", "text": "So."}, {"model": "b", "text": "No."}]}, "answers")[1]
     {'q': 'Why?', 'answers[].model': 'b', 'answers[].text': 'No.'}
@@ -168,8 +178,8 @@ def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
     elements = row.get(column)
     if not isinstance(elements, list) or not is_list_of_objects(elements):
         return [dict(row)]
-    others = {name: value for name, value in row.items() if name != column}
-    return [others | flatten(element, f"{column}[].") for element in elements if isinstance(element, dict)]
+    other_columns = {name: value for name, value in row.items() if name != column}
+    return [other_columns | flatten(element, f"{column}[].") for element in elements if isinstance(element, dict)]
 
 
 def is_list_of_objects(value: Json) -> bool:
@@ -204,9 +214,8 @@ def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
         return _extract_from_objects(objects)
 
     tables = {key: extract_rows(element) for key, element in lists.items() if is_list_of_objects(element)}
-    if not tables:  # lists of values, which are columns
-        n_rows = max(map(len, lists.values()))
-        return [{key: values[n] for key, values in lists.items() if n < len(values)} for n in range(n_rows)]
+    if not tables:
+        return _extract_from_columns(lists)
 
     tables_with_text = {key: rows for key, rows in tables.items() if _has_text(rows[0])}
     tables = tables_with_text or tables
@@ -225,20 +234,30 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
     return [{"agent": name, **row} for name, rows in tables.items() for row in rows]
 
 
+def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, Json]]:
+    """Return the rows of columns, given as lists of values; a row lacks the columns that are too short for it."""
+    n_rows = max(len(values) for values in columns.values())
+    rows: list[dict[str, Json]] = [{} for _ in range(n_rows)]
+    for name, values in columns.items():
+        for row, value in zip(rows, values, strict=False):
+            row[name] = value
+    return rows
+
+
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Extract the rows from objects by name, which may be columns, records, texts by agent and item, or tables."""
+    """Extract the rows from an object of objects, which may be columns, records, texts by agent and item, or tables."""
     roles = [role for role in map(infer_role, objects) if role in NAMES]
     are_columns = "text" in roles or len(roles) > 1  # as pandas writes them
     if are_columns:
-        row_keys = dict.fromkeys(key for column in objects.values() for key in column)
+        row_keys = dict.fromkeys(chain.from_iterable(objects.values()))
         return [{name: column.get(key) for name, column in objects.items()} for key in row_keys]
 
     are_records = all(map(_has_text, objects.values()))
     if are_records:
         return [{"id": key, **record} for key, record in objects.items()]
 
-    values = [value for inner in objects.values() for value in inner.values()]
-    if all(isinstance(value, str | None) for value in values):
+    inner_values = chain.from_iterable(inner.values() for inner in objects.values())
+    if all(isinstance(value, str | None) for value in inner_values):
         return _extract_from_texts(objects)
 
     tables = {}
@@ -248,12 +267,12 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
             tables[name] = rows
     if len(tables) > 1:
         return _join_tables(tables)
-    return [dict(row) for rows in tables.values() for row in rows]
+    return [dict(row) for row in chain.from_iterable(tables.values())]
 
 
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract the rows from texts by agent and item, or by item and agent."""
-    inner_keys = {key for inner in texts.values() for key in inner}
+    inner_keys = set(chain.from_iterable(texts.values()))
     has_more_outer_keys = len(texts) > len(inner_keys)
     is_by_item = has_more_outer_keys and _are_numbered(texts.keys()) and not _are_numbered(inner_keys)
     outer_role, inner_role = ("item", "agent") if is_by_item else ("agent", "item")
@@ -278,7 +297,10 @@ def _has_text(row: Mapping[str, Json]) -> bool:
 
 
 def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows of a W&B table, in which `columns` are names and `data` has one list per row; else none."""
+    """Extract the rows of a table of Weights & Biases; none if the value is not such a table.
+
+    In such a table, `columns` is a list of names, and `data` has one list per row.
+    """
     names = value.get("columns")
     data = value.get("data")
     if not isinstance(names, list) or not isinstance(data, list):

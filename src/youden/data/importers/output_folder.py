@@ -14,16 +14,16 @@ from youden.types import Pool
 RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 
 
-def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
+def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last_file: str = RESPONSES) -> None:
     """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
 
     Parameters
     ----------
     out : Path
         Folder, which need not exist.
-    run : sequence of str
+    run_files : sequence of str
         Names of the files of a run. A folder that contains one of them is refused.
-    again : str
+    last_file : str
         Name of the file that an import writes last. A folder that contains it may be overwritten.
 
     Raises
@@ -31,13 +31,13 @@ def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str
     ImportFormatError
         [out-not-empty] if `out` is a file, contains a run, or contains files that no import wrote.
     """
-    if any((out / file).exists() for file in run):
+    if any((out / file).exists() for file in run_files):
         raise ImportFormatError(
             f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="out-not-empty"
         )
     remove_leftovers(out)
     has_foreign_files = False
-    if out.is_dir() and not (out / again).exists():
+    if out.is_dir() and not (out / last_file).exists():
         has_foreign_files = not {AGENTS, ITEMS}.issuperset(os.listdir(out))
     if out.is_file() or has_foreign_files:
         raise ImportFormatError(

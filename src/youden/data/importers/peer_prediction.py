@@ -60,7 +60,9 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     {}
     """
     for domain in _GROUPS:
-        groups = {name: group for group, names in domain.items() for name in names.split(", ")}
+        groups: dict[str, str] = {}
+        for group, names in domain.items():
+            groups |= dict.fromkeys(names.split(", "), group)
         if groups.keys() <= set(conditions):
             return groups
     return {}
@@ -452,17 +454,18 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
 def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
     """Describe the limitations of imported results: unknown rates, failed calls and items without rates.
 
-    `n_failed` is the number of failed calls of each item, `n_expected` the number of all calls of one item, and
-    `n_unjudged` the number of items without rates.
+    n_failed : number of failed calls of each item
+    n_expected : number of all calls of one item
+    n_unjudged : number of items without rates
     """
     n_items = len(item_ids)
     notes = [DIFFERENCE_ONLY]
-    failed_by_item = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
-    if failed_by_item:
-        worst = ", ".join(f"{name} {n}" for name, n in failed_by_item.most_common(5))
+    n_failed_by_item = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
+    if n_failed_by_item:
+        most_failures = ", ".join(f"{name} {n}" for name, n in n_failed_by_item.most_common(5))
         notes.append(
-            f"{failed_by_item.total()} of {n_expected * n_items} calls failed, on {len(failed_by_item)} of {n_items} items "
-            f"(most: {worst}). The files contain 0 for a failed call, so it is unknown which calls failed."
+            f"{n_failed_by_item.total()} of {n_expected * n_items} calls failed, on {len(n_failed_by_item)} of {n_items} items "
+            f"(most: {most_failures}). The files contain 0 for a failed call, so it is unknown which calls failed."
         )
     if n_unjudged:
         notes.append(f"{n_unjudged} of {n_items} items have no answer of one trial type, and no rates.")

@@ -143,8 +143,9 @@ class PoolBuilder:
         """Add one response, or a list of responses, which are repeats.
 
         A text of None is no response; it is only counted. A response is dropped and counted if its text is not a
-        string, if the id of the agent or the item is empty or invalid, or if the agent already has a response to the
-        item with the same `repeat`.
+        string, if the id of the agent or the item is empty or invalid, or if the agent already has another response to
+        the item with the same `repeat`; without a `repeat`, if it has any other. The same text again is left out and
+        counted.
 
         Parameters
         ----------
@@ -155,9 +156,9 @@ class PoolBuilder:
         location : str
             File and line, for messages.
         prompt : str, optional
-            Prompt of the item; ignored if another response to the item has one.
+            Prompt of the item; ignored if an earlier response to the item has one.
         group : str, optional
-            Group of the agent; ignored if another response of the agent has one.
+            Group of the agent; ignored if an earlier response of the agent has one.
         repeat : str or int, optional
             Number or label that distinguishes several responses of the agent to the item.
         """
@@ -288,18 +289,21 @@ class PoolBuilder:
         return tuple(notes)
 
     def _describe_lost_items(self) -> list[str]:
-        """Describe the items without a usable response in one sentence; empty if there are none."""
+        """Describe the items without a usable response: a list of one sentence, or an empty list if there are none."""
         lost = [item for item in self._items_refused if item not in self._item_prompts]
         if not lost:
             return []
-        listed = ", ".join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])
+        lost_names = ", ".join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])
         if len(lost) > MAX_LISTED:
-            listed += f" and {len(lost) - MAX_LISTED:,} more"
+            lost_names += f" and {len(lost) - MAX_LISTED:,} more"
         pronoun = "it" if len(lost) == 1 else "them"
-        return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {listed}"]
+        return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {lost_names}"]
 
     def _describe_prompt_conflicts(self) -> list[str]:
-        """Describe the responses whose prompt differs from the first one of the item; empty if there are none."""
+        """Describe the responses whose prompt differs from the first prompt of their item.
+
+        Returns a list of one sentence, or an empty list if there are none.
+        """
         if not self._prompt_conflicts:
             return []
         location, item = next(iter(self._prompt_conflicts.items()))
@@ -322,10 +326,10 @@ class PoolBuilder:
         reasons = sorted(self._dropped, key=lambda reason: -self._dropped[reason].total())
         for reason in reasons:
             n_by_agent = self._dropped[reason]
-            listed = ", ".join(f"{agent!r} {n:,}" for agent, n in n_by_agent.most_common(MAX_LISTED))
+            counts_by_agent = ", ".join(f"{agent!r} {count:,}" for agent, count in n_by_agent.most_common(MAX_LISTED))
             if len(n_by_agent) > MAX_LISTED:
-                listed += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
-            yield f"{n_by_agent.total():,} {reason} ({listed}; first: {self._first_locations[reason]})"
+                counts_by_agent += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
+            yield f"{n_by_agent.total():,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
         """Merge ids of agents, and of items, that differ only by spaces or case.
@@ -333,25 +337,29 @@ class PoolBuilder:
         Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
         an agent responded to two of them.
         """
-        for kind, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
-            for first, *variants in group_spelling_variants(ids):
-                partners = [cell[1 - side] for cell in self._responses if cell[side] in (first, *variants)]
+        for kind, position, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
+            for merged_id, *variants in group_spelling_variants(ids):
+                cells = [cell for cell in self._responses if cell[position] in (merged_id, *variants)]
+                partners = [cell[1 - position] for cell in cells]
                 if len(partners) > len(set(partners)):
                     continue
 
-                listed = ", ".join(map(repr, (first, *variants)))
-                self.add_note(f"{listed} are treated as one {kind}: they differ only by spaces or case")
-                for agent, item in list(self._responses):
-                    if (agent, item)[side] in variants:
-                        merged_cell = (first, item) if kind == "agent" else (agent, first)
+                spellings = ", ".join(map(repr, (merged_id, *variants)))
+                self.add_note(f"{spellings} are treated as one {kind}: they differ only by spaces or case")
+                for agent, item in cells:
+                    if (agent, item)[position] in variants:
+                        merged_cell = (merged_id, item) if kind == "agent" else (agent, merged_id)
                         self._responses[merged_cell] = self._responses.pop((agent, item))
-                for name in variants:
-                    del ids[name]
+                for variant in variants:
+                    del ids[variant]
 
     def _build_pool(self) -> Pool:
-        """Make the pool; repeats are ordered by their numbers or, if a label is not a number, as they were added."""
-        agent_positions = {name: k for k, name in enumerate(self._groups)}
-        item_positions = {name: j for j, name in enumerate(self._item_prompts)}
+        """Make the pool of all added responses.
+
+        The repeats of a cell are ordered by their numbers; if a label is not a number, they stay in the order added.
+        """
+        agent_positions = {name: position for position, name in enumerate(self._groups)}
+        item_positions = {name: position for position, name in enumerate(self._item_prompts)}
         max_repeats = max(map(len, self._responses.values()))
         texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
         for (agent, item), texts_by_label in self._responses.items():
@@ -359,8 +367,8 @@ class PoolBuilder:
             are_numbers = all(label is not None and label.isdecimal() for label in labels)
             if are_numbers:
                 labels.sort(key=lambda label: int(label or 0))
-            for nth, label in enumerate(labels):
-                texts[nth, agent_positions[agent], item_positions[item]] = texts_by_label[label]
+            for repeat, label in enumerate(labels):
+                texts[repeat, agent_positions[agent], item_positions[item]] = texts_by_label[label]
 
         agents = []
         for name, group in self._groups.items():
@@ -387,7 +395,10 @@ class PromptItemIds:
         self._occurrences: dict[tuple[str, str, str], dict[object, int]] = {}
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item that a response belongs to.
+        """Return the id of the item that a response belongs to, which is the same for all agents.
+
+        If the agent already has another text for the prompt with the same `repeat`, this is the id of a further item
+        with the same prompt. The same text has the same id again.
 
         agent : id of the agent
         prompt : prompt of the item
@@ -403,20 +414,20 @@ class PromptItemIds:
 
 
 def _describe_unaligned(pool: Pool) -> Iterator[str]:
-    """Describe the items that at least one agent did not respond to in one sentence; yield nothing without such items."""
-    missing = ~pool.present
-    unaligned = np.flatnonzero(missing.any(axis=0))
-    if len(unaligned) == 0:
+    """Yield one sentence about the items that lack the response of an agent; yield nothing if there are none."""
+    is_missing = ~pool.present
+    incomplete_items = np.flatnonzero(is_missing.any(axis=0))
+    if len(incomplete_items) == 0:
         return
 
-    examples = []
-    for j in unaligned[:MAX_LISTED]:
-        missing_agents = np.flatnonzero(missing[:, j])[:MAX_LISTED]
-        agent_ids = ", ".join(f"'{pool.agents[k].id}'" for k in missing_agents)
-        examples.append(f"'{pool.items[j].id}' lacks {agent_ids}")
-    if len(unaligned) > MAX_LISTED:
-        examples.append(f"and {len(unaligned) - MAX_LISTED:,} more")
-    yield f"{len(unaligned):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(examples)}"
+    descriptions = []
+    for item_position in incomplete_items[:MAX_LISTED]:
+        missing_agents = np.flatnonzero(is_missing[:, item_position])[:MAX_LISTED]
+        agent_ids = ", ".join(f"'{pool.agents[agent_position].id}'" for agent_position in missing_agents)
+        descriptions.append(f"'{pool.items[item_position].id}' lacks {agent_ids}")
+    if len(incomplete_items) > MAX_LISTED:
+        descriptions.append(f"and {len(incomplete_items) - MAX_LISTED:,} more")
+    yield f"{len(incomplete_items):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
 
 
 def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:
@@ -434,14 +445,15 @@ def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> It
     for variants in group_spelling_variants(ids):
         rows = [positions[name] for name in variants]
         n_variants_per_partner = present[rows].sum(axis=0)
-        listed = ", ".join(map(repr, variants[:MAX_LISTED]))
+        names_of_variants = ", ".join(map(repr, variants[:MAX_LISTED]))
         if n_variants_per_partner.max(initial=0) < 2:
             raise ImportFormatError(
-                f"The {kind}s {listed} differ only by spaces or case, and no {partner} has responses under two of them. If they "
-                f"are one {kind}, set one spelling in the files; if they are several, set another name for one of them.",
+                f"The {kind}s {names_of_variants} differ only by spaces or case, and no {partner} has responses under two of "
+                f"them. If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
+                "them.",
                 slug="import-alike",
             )
-        yield f"The {kind}s {listed} differ only by spaces or case, and were imported as different {kind}s"
+        yield f"The {kind}s {names_of_variants} differ only by spaces or case, and were imported as different {kind}s"
 
 
 def _to_id(value: object) -> str | None:
@@ -454,9 +466,10 @@ def _to_id(value: object) -> str | None:
 
 
 def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
-    """Return the labels of the `n` responses of one row, whose own label is `repeat`.
+    """Return one label for each of the `n` responses in a row, to distinguish repeated responses to an item.
 
-    One response has the label `repeat`. Several are labelled "repeat.1", "repeat.2", …, or 1, 2, … if `repeat` is None.
+    A single response gets the label of the row, `repeat`. Several responses of a row with the label "x" get the labels
+    "x.1", "x.2", …; if the row has no label, they are numbered 1, 2, ….
     """
     if n == 1:
         return [repeat]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,7 +105,9 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     """Make a table whose rows contain no nested values.
 
     If only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells
-    of agents, items and prompts are filled with the value above.
+    of agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a
+    log, are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of
+    texts.
 
     Parameters
     ----------
@@ -112,7 +115,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     name : str
         Name of the file or sheet.
     rows : list of (str, dict)
-        Location and values of each row, as the file has them.
+        Location and values of each row, as the file has them; at least one.
     columns : mapping of str to str
         Columns by role that the user named.
     note : callable
@@ -178,14 +181,17 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 
 
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Leave out rows of another kind, for example those of a grader in a log.
+    """Return the rows without those of another kind, for example without the rows of a grader in a log.
 
-    Rows without a model are left out if none of their values in a column `type` or `kind` occurs in the other rows. In
-    a log with a header (`is_log`), rows without a prompt are left out by the same rule.
+    Rows without a model are of another kind if the values that they have in a column such as `type` or `kind` do not occur in
+    the rows with a model. In a log with a header, the same rule applies to rows without a prompt.
+
+    is_log : whether the rows are those of a log with a header
+    note : function that receives a note and its location, if rows are dropped
     """
-    names = list(dict.fromkeys(name for _, row in rows for name in row))
-    kind_columns = [name for name in names if _KIND.search(name)]
-    required = [name for name in names if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
+    columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
+    kind_columns = [name for name in columns if _KIND.search(name)]
+    required = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
     for name in required:
         complete = [(location, row) for location, row in rows if row.get(name) is not None]
         incomplete = [row for _, row in rows if row.get(name) is None]
@@ -194,8 +200,8 @@ def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
             other_kinds = {str(row.get(column)) for row in incomplete}
             if complete_kinds and other_kinds and complete_kinds.isdisjoint(other_kinds):
                 first_location, _ = rows[0]
-                listed = ", ".join(sorted(other_kinds))
-                note(f"rows not read: {column!r} is {listed}, and {name!r} is empty", first_location)
+                kinds = ", ".join(sorted(other_kinds))
+                note(f"rows not read: {column!r} is {kinds}, and {name!r} is empty", first_location)
                 return complete
     return rows
 
@@ -205,7 +211,9 @@ def split_by_responses(
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those that hold responses and all others, such as configurations, scores and prompts.
 
-    The first list contains all tables if none seems to hold responses.
+    The first list contains all tables if none seems to hold responses. Files with names such as "questions" or "config"
+    belong to it only if there are no others. If some tables with responses are in a folder such as "responses" or
+    "predictions" below `path`, it contains only these.
 
     path : file or folder that the user named
     columns : columns by role that the user named
@@ -249,9 +257,10 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 
 
 def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return one value per file for the column of files and, if the files form a grid, for the column of folders.
+    """Return the values of the column of files and, if the files form a grid, of the column of folders.
 
-    In a grid, each folder contains files of the same names; only times in the names may differ.
+    In a grid, each folder contains files of the same names; only times in the names may differ. The result maps the name
+    of a column to one value per file.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []
@@ -268,9 +277,9 @@ def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
-    """Return the files without the numbers of repeats in their paths, and add a column with the numbers to the rows.
+    """Add a column to the rows with the number of the repeat in the path of their file; return the paths without it.
 
-    Files are returned unchanged, and no column is added, if the agents differ only in these numbers.
+    If the agents differ only in these numbers, no column is added and the paths are returned unchanged.
     """
     files = [table.file for table in tables]
     has_agents = any(is_agent_name(column) for column in tables[0].columns)
@@ -302,7 +311,8 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
     """Return roles with a column of prompts from another table, and add this column to `rows`.
 
-    The roles are returned unchanged if they have prompts, or if no other table has prompts for the same ids.
+    The roles are returned unchanged if they have prompts or no ids of items, or if no other table has prompts for the
+    same ids. The prompt of an item that the other table lacks is None.
 
     roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place

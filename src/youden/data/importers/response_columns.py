@@ -48,19 +48,20 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
-        Returns None if the text is none of these, or does not start with one of `columns`.
+        Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
+        `columns`.
         """
         if text in columns:
             return cls((text,))
         names = split_composite(text, columns)
         if names:
-            first, *others = names
-            return cls((first,), further_steps=tuple((name,) for name in others))
+            return cls((names[0],), further_steps=tuple((name,) for name in names[1:]))
 
         steps: list[str | int | None] = []  # None stands for "[]": each element of a list
         end = 0
         while match := _STEP.match(text, end):
-            key, position = match["key"], match["position"]
+            key = match["key"]
+            position = match["position"]
             if key is not None:
                 steps.append(key)
             elif position in ("", "-"):
@@ -215,8 +216,10 @@ def _find_column_problem(
     elif "text" not in paths and not agent_paths:
         missing_role = "text"
     if missing_role:
-        listed = format_excerpt(", ".join(row))
-        return f"no column has the role {missing_role}: the columns are {listed}. Set --column {missing_role}=NAME."
+        column_names = format_excerpt(", ".join(row))
+        return (
+            f"no column has the role {missing_role}: the columns are {column_names}. Set --column {missing_role}=NAME."
+        )
 
     if agent_paths and has_agent:
         return "the columns of text name the agents, and so does the column agent. Remove agent."
@@ -277,7 +280,12 @@ class ResponseReader:
     _numbers_by_text: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
-        """Add the responses of one row to the pool."""
+        """Add the responses of one row to the pool.
+
+        If paths of columns contain a list, each of its elements is a response. A row whose list is empty is left out,
+        and one whose lists differ in length is dropped; both are counted. `location` is the file and line, for
+        messages.
+        """
         single_values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
         if self.agent_paths:
             for agent, path in self.agent_paths.items():
@@ -316,7 +324,12 @@ class ResponseReader:
             self._add_response({**values, "text": text, "repeat": label}, location, is_listed=len(texts) > 1)
 
     def _add_response(self, values: Mapping[str, Json], location: str, *, is_listed: bool) -> None:
-        """Add one response; `is_listed` is whether it comes from a list of several responses."""
+        """Add one response to the pool that is being built.
+
+        values : value of each role, such as "agent" and "text"
+        location : file and row, for messages
+        is_listed : whether the response comes from a list of several responses
+        """
         has_agent = "agent" in self.paths or bool(self.agent_paths)
         agent = unwrap_single(values.get("agent")) if has_agent else self.agent
         item = unwrap_single(values.get("item"))
@@ -346,7 +359,9 @@ class ResponseReader:
             self.builder.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
-        agent, item, prompt = (_collapse_spaces(value) for value in (agent, item, prompt))
+        agent = _collapse_spaces(agent)
+        item = _collapse_spaces(item)
+        prompt = _collapse_spaces(prompt)
         item_key = str(item or prompt or location)
         if "repeat" not in self.paths:  # a different response is a repeat, and the same response again is not
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})

@@ -6,6 +6,8 @@ for example of numbers, are returned unchanged.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from youden.types.pool import Json
 
 TEXT_KEYS = ("text", "generated_text")
@@ -13,9 +15,10 @@ TEXT_KEYS = ("text", "generated_text")
 
 
 def extract_responses(value: Json) -> list[Json]:
-    """Return the responses in a value; a value of any other form is returned as the only response.
+    """Return the responses in a value: a text, a list of texts, a list of objects with texts, or a conversation.
 
-    The response in a conversation, which is a list of messages, is the content of the last message.
+    A conversation is a list of messages, and its response is the content of the last one. A value of any other form is
+    returned as the only response.
 
     >>> extract_responses("a"), extract_responses(["a"]), extract_responses([["a", "b"]]), extract_responses([])
     (['a'], ['a'], ['a', 'b'], [])
@@ -33,7 +36,7 @@ def extract_responses(value: Json) -> list[Json]:
     if all(isinstance(element, dict) for element in value):
         return _extract_from_objects([element for element in value if isinstance(element, dict)])
     if all(element is None or isinstance(element, str | list) for element in value):
-        responses = [response for element in value for response in extract_responses(element)]
+        responses = list(chain.from_iterable(map(extract_responses, value)))
         if all(response is None or isinstance(response, str) for response in responses):
             return responses
     return [value]

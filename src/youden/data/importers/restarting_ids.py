@@ -79,12 +79,12 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
         decides; or if prompts with the same id differ, and too many of them belong to a single agent.
     """
     table = TableColumns(rows)
-    roles = _without_run_numbers(roles, table)
+    roles = _remove_run_columns(roles, table)
     roles = _with_composite_item(roles, table, location=location)
     return _with_repeat_column(roles, table)
 
 
-def _without_run_numbers(roles: Roles, table: TableColumns) -> Roles:
+def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns of numbered runs (1, 2 or run-1, run-2) from the agents if other columns name models."""
     run_columns = set()
     for name in roles.agents:
@@ -133,7 +133,10 @@ class _Responses:
 
     @classmethod
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
-        """Read the keys of the columns with a role; rows without an id, or with nothing but null as texts, are unanswered."""
+        """Read the agents, ids, prompts, repeats and texts of all rows.
+
+        A row is unanswered if it has no id, or if all its texts are null.
+        """
         columns = roles.columns
         text_columns = [*roles.agent_columns]
         if "text" in columns:
@@ -144,13 +147,18 @@ class _Responses:
         prompts: Keys = [None] * table.n_rows
         if columns.get("prompt") is not None:
             prompts = table.get_keys([columns["prompt"]])
+
+        answered = []
+        for row, id_ in enumerate(ids):
+            if id_ is not None and any(text != "None" for text in texts[row]):
+                answered.append(row)
         return cls(
             agents=table.get_keys([*roles.agents]),
             ids=ids,
             prompts=prompts,
             repeats=table.get_keys([columns["repeat"]] if "repeat" in columns else []),
             texts=texts,
-            answered=[row for row, id_ in enumerate(ids) if id_ is not None and {*texts[row]} - {"None"}],
+            answered=answered,
         )
 
     @cached_property
@@ -182,6 +190,10 @@ class _Responses:
 
     def has_unique_ids(self, groups: Keys, repeats: Keys) -> bool:
         """Return whether group and id together identify an item, while the id alone does not.
+
+        An agent must have the same id in two groups, and every row with a response needs a group. If there are prompts,
+        an agent, group and id must have a single prompt. Otherwise, an agent, group, id and repeat must have a single
+        response, and the agents must seem to share items (see `has_shared_items`).
 
         groups : keys (n_rows,) of groups of items, such as subjects or files
         repeats : keys (n_rows,) that distinguish repeats
@@ -264,7 +276,8 @@ def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], 
     """Return the unused columns that may separate items: those named like groups of items, and all others."""
     # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
-    groups, others = [], []
+    groups = []
+    others = []
     for name in roles.unused:
         words = split_into_words(name)
         if words & REPEATS:
@@ -354,7 +367,11 @@ def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:
 
 
 def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
-    """Describe that `column` may separate items or number repeats, and how to decide; `item` is the column of ids."""
+    """Return the sentences that say that a column may separate items or number repeats, and how to decide.
+
+    column : the ambiguous column
+    item : column of the ids of items
+    """
     counts = Counter((responses.agents[row], responses.ids[row]) for row in responses.answered)
     (agent, id_), _ = counts.most_common(1)[0]
     subject = "an agent" if not agent else f"agent {agent!r}"

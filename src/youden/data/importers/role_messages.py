@@ -37,9 +37,9 @@ def unclear_columns_error(
     ImportFormatError
         [import-columns]
     """
-    listed = ", ".join(name for name in columns if name not in (FOLDER, FILE))
-    ellipsis = " …" if len(listed) > _MAX_LISTED else ""
-    got = f": got the columns {listed[:_MAX_LISTED]}{ellipsis}" if listed else ""
+    column_names = ", ".join(name for name in columns if name not in (FOLDER, FILE))
+    ellipsis = " …" if len(column_names) > _MAX_LISTED else ""
+    got = f": got the columns {column_names[:_MAX_LISTED]}{ellipsis}" if column_names else ""
     remedy = (
         "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
         "lists the formats of tools."

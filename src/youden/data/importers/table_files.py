@@ -105,7 +105,8 @@ def find_saved_splits(path: Path) -> list[Path]:
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
     """Yield the name and the rows of each table in a file.
 
-    The name is the title of the sheet if an Excel file has several sheets, and the name of the file otherwise.
+    The name is the title of the sheet if an Excel file has several sheets, and the name of the file without its suffix
+    otherwise. The rows are pairs of a location and a dictionary; errors are those of `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
     note : function that receives each assumption about the file, and its location
@@ -139,6 +140,8 @@ def read_rows(
         Function that is called with each assumption about the file, and its location. Default: assumptions are ignored.
     exact : bool, default False
         Whether a CSV or TSV file must be UTF-8, with one header line, unique column names and rows of equal length.
+        Otherwise Windows-1252 is read, too, the separator is detected, lines above the header are left out, and blank
+        cells are None, unless the header is that of a pool.
 
     Yields
     ------
@@ -203,6 +206,7 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
     files = [folder / str(get_nested(entry, "filename")) for entry in entries]
 
     def read_batches() -> Iterator[pa.RecordBatch]:
+        """Yield the batches of rows of all files; raise ImportFormatError if a file is not an Arrow stream."""
         for file in files:
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
@@ -216,7 +220,7 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row; a NaN in a column of floats is a missing value and becomes None."""
+    """Yield the location and the values of each row. A NaN in a column of floats is a missing value, and becomes None."""
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
@@ -234,7 +238,10 @@ def is_pool_header(names: Iterable[object]) -> bool:
 
 
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the location and the fields of each record of a text file; a blank line is an empty list.
+    """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
+
+    `text` is the content of the file, whose path only names it in locations and errors. A location has the number of
+    the record's first line.
 
     Raises: ImportFormatError [import-csv].
     """
@@ -331,6 +338,11 @@ def _detect_separator(text: str, default: str) -> str:
     """
 
     def compute_score(separator: str) -> tuple[int, int, bool]:
+        """Return how well a separator fits; the larger the tuple, the better.
+
+        The tuple has the number of lines with the most frequent number of fields, this number of fields, and whether the
+        separator is the default.
+        """
         reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator, strict=True)
         n_lines_by_length: Counter[int] = Counter()
         with suppress(csv.Error):

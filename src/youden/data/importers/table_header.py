@@ -48,7 +48,9 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     Returns
     -------
     list of (str, dict)
-        Location and values by column of each row. Columns without name and values are left out.
+        Location and values by column of each row, None for a missing cell. Columns without name and values are left
+        out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
+        number, such as "column 3".
 
     Raises
     ------
@@ -92,8 +94,8 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
     A column without a name is called "column 3", and the second column `name` is called "name (3)", with its number.
 
-    `header` has the cells of the header and may be shorter than the table; `positions` are the positions of the columns,
-    from 0, in ascending order.
+    header : cells of the header, which may have fewer cells than the table has columns
+    positions : positions of the columns, counted from 0, in ascending order
     """
     position_by_name: dict[str, int] = {}
     for position in positions:

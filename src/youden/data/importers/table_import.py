@@ -65,7 +65,8 @@ def read_table(
         Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is not
         a text, and ids keep the spaces around them.
     previous_pool : Pool, optional
-        Pool that was imported from the same path before; its prompts keep their item ids.
+        Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
+        with ids of items, nor on those that `exact` reads as they are.
 
     Returns
     -------
@@ -132,8 +133,9 @@ def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[s
                         file_columns["agent"] = agent_column
                 reader = _make_reader(file, row, file_columns, agent=name, builder=builder)
             reader.add(row, location)
-    taken = f"agents by {agent_column!r}" if agent_column else ""
-    return replace(builder.build(), taken=taken)
+
+    choices = f"agents by {agent_column!r}" if agent_column else ""
+    return replace(builder.build(), taken=choices)
 
 
 def _make_reader(
@@ -141,8 +143,9 @@ def _make_reader(
 ) -> ResponseReader:
     """Create the reader of a table whose columns are named, and add notes on unused columns and repeats to `builder`.
 
-    `row` is the first row, `columns` the column by role (a column of repeats may be added to it or removed), and
-    `agent` the name of the agent if no column names agents.
+    row : first row of the table
+    columns : column by role; a column of repeats may be added or removed
+    agent : name of the agent if no column names agents
     """
     repeats = [name for name in REPEATS if name in row and name not in columns.values()]
     if "repeat" not in columns and repeats:
@@ -153,10 +156,10 @@ def _make_reader(
         del columns["repeat"]
 
     paths, agent_paths = parse_column_paths(file, row, columns)
-    used: set[str | int] = set()
+    used_columns: set[str | int] = set()
     for path in (*paths.values(), *agent_paths.values()):
-        used.update(steps[0] for steps in (path.steps, *path.further_steps))
-    unused = [name for name in row if name not in used]
+        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
+    unused = [name for name in row if name not in used_columns]
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
     return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
@@ -176,7 +179,7 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
 
 
 def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
-    """Find out what identifies items in tables with named columns, if the ids restart, as in each file or for each topic.
+    """Find what identifies items in tables with named columns, if the ids of items begin again in each file or topic.
 
     Returns
     -------
@@ -193,9 +196,12 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
     for file in files:
         rows += [{**flatten(row), FILE: str(file)} for _, row in read_rows(file)]
     all_columns = {role: role for role in ROLES if role in rows[0]} | dict(columns)
-    used = {role: column for role, column in all_columns.items() if role in ("item", "text", "prompt", "repeat")}
+    columns_of_responses: dict[str, str] = {}
+    for role in ("item", "text", "prompt", "repeat"):
+        if role in all_columns:
+            columns_of_responses[role] = all_columns[role]
     roles = Roles(
-        used,
+        columns_of_responses,
         agents=(all_columns.get("agent", FILE),),
         agent_columns=(),
         has_generated_ids=False,
@@ -215,14 +221,16 @@ def _read_unnamed(
     """Read tables, and find the roles of the columns that are not named."""
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    tables, others = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
-    if others:
-        names = ", ".join(repr(table.file.name) for table in others[:3])
-        ellipsis = " …" if len(others) > 3 else ""
-        builder.add_note(f"{format_count(len(others), 'table')} without responses not read ({names}{ellipsis})")
+    tables, tables_without_responses = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
+    if tables_without_responses:
+        file_names = ", ".join(repr(table.file.name) for table in tables_without_responses[:3])
+        ellipsis = " …" if len(tables_without_responses) > 3 else ""
+        builder.add_note(
+            f"{format_count(len(tables_without_responses), 'table')} without responses not read ({file_names}{ellipsis})"
+        )
     location_columns = add_location_columns(tables)
     _add_composites(tables, columns)
-    _check_columns(path, columns, [*tables, *others])
+    _check_columns(path, columns, [*tables, *tables_without_responses])
 
     items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
@@ -241,7 +249,13 @@ def _read_unnamed(
             continue
 
         roles = _add_unknown_layout(
-            group, builder, items, path=path, columns=columns, location_columns=location_columns, others=others
+            group,
+            builder,
+            items,
+            path=path,
+            columns=columns,
+            location_columns=location_columns,
+            others=tables_without_responses,
         )
         descriptions.setdefault(describe_roles(roles, group[0].name))
         unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
@@ -252,8 +266,8 @@ def _read_unnamed(
     counts = format_count(sum(len(table.rows) for table in tables), "row")
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
-    taken = f"{counts}: {'; '.join(descriptions)}"
-    return replace(imported, taken=taken, question=question, unused=tuple(unused))
+    choices = f"{counts}: {'; '.join(descriptions)}"
+    return replace(imported, taken=choices, question=question, unused=tuple(unused))
 
 
 def _add_unknown_layout(
@@ -330,8 +344,11 @@ def _prepare_tables(
 
     has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
     if files and not has_texts:
-        values = [parse_json(read_text(file), file) for file in files if file.suffix.lower() == ".json"]
-        keys = dict.fromkeys(key for value in values if isinstance(value, dict) for key in value)
+        keys: dict[str, None] = {}
+        for file in files:
+            if file.suffix.lower() == ".json":
+                value = parse_json(read_text(file), file)
+                keys |= dict.fromkeys(value if isinstance(value, dict) else ())
         raise unclear_columns_error(path, "no list of rows holds responses as text", list(keys))
 
     rows = read_text_folder(path, builder.replaced)
@@ -366,8 +383,8 @@ def _find_roles(
     try:
         roles = find_roles(rows, location_columns=location_columns, given=columns)
     except UnclearColumnsError as error:
-        names = list(dict.fromkeys(column for row in rows for column in row))
-        raise unclear_columns_error(path, error.problem, names, error.options) from error
+        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
+        raise unclear_columns_error(path, error.problem, all_columns, error.options) from error
 
     item_columns = split_composite(columns.get("item", ""), roles.unused) or ()
     unused = tuple(column for column in roles.unused if column not in item_columns)
@@ -428,16 +445,16 @@ def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -
 
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has."""
-    present = {column for table in tables for column in table.columns}
-    for role, text in columns.items():
-        named_columns = text.split(",") if role == "text" else [text]
+    present = set(chain.from_iterable(table.columns for table in tables))
+    for role, column_text in columns.items():
+        named_columns = column_text.split(",") if role == "text" else [column_text]
         for column in named_columns:
             is_row_order = role == "repeat" and column == ROW_ORDER
             if column not in present and not is_row_order:
-                names = dict.fromkeys(name for table in tables for name in table.first_row)
+                existing = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
                 raise import_error(
                     path,
-                    f"there is no column '{column}': the columns are {format_excerpt(', '.join(names))}. Set --column to one "
+                    f"there is no column '{column}': the columns are {format_excerpt(', '.join(existing))}. Set --column to one "
                     "of them.",
                     slug="import-columns",
                 )

@@ -252,26 +252,29 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 
 
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
-    """Yield a line for each step of a trace, in order of time; `calls` are the spans of models.
+    """Yield a line for each step of a trace, in order of time.
 
-    The input of each call repeats the steps before it; so each message and each tool result is yielded only once.
+    The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
+
+    spans : all operations of the trace
+    calls : those of them that are calls of a model
     """
-    done = {"user 0"}  # the first message of the user is the prompt
+    yielded_steps = {"user 0"}  # the first message of the user is the prompt
     call_ids = {id(span) for span in calls}
     for span in spans:
         if id(span) in call_ids:
-            yield from _format_new_inputs(span, done)
+            yield from _format_new_inputs(span, yielded_steps)
             for _, parts in span.get_messages("output"):
                 yield from (_format_step(part, "assistant") for part in parts)
         elif "gen_ai.tool.call.result" in span.attributes:
-            done.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
+            yielded_steps.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
 
 
-def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
+def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
     """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
 
-    `done` holds the keys of the messages and results that were yielded; new ones are added.
+    `yielded` holds the keys of the messages and results that were yielded; new ones are added.
     """
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
@@ -281,8 +284,8 @@ def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
                 continue
             key = to_text(get_nested(part, "id") or f"{kind} {n_parts[str(kind)]}")
             n_parts[str(kind)] += 1
-            if key not in done:
-                done.add(key)
+            if key not in yielded:
+                yielded.add(key)
                 yield _format_step(part, role)
 
 

@@ -144,8 +144,8 @@ def _read_folder(folder: Path) -> Pool:
         )
     agents = [Agent(*fields) for fields in _read_members(Source(folder / AGENTS), "agent", "group")]
     items = [Item(*fields) for fields in _read_members(Source(folder / ITEMS), "item", "prompt")]
-    rows_by_agent = {agent.id: k for k, agent in enumerate(agents)}
-    columns_by_item = {item.id: j for j, item in enumerate(items)}
+    rows_by_agent = {agent.id: row for row, agent in enumerate(agents)}
+    columns_by_item = {item.id: column for column, item in enumerate(items)}
 
     responses = Source(folder / RESPONSES)
     cells = PoolCells()
@@ -364,8 +364,8 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
         Number of the response in its cell, from 1; None if it is the only one.
     text : str
     """
-    for k, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
-        repeat_texts = () if pool.repeat_texts is None else pool.repeat_texts[k :: pool.n_agents]
+    for row, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
+        repeat_texts = () if pool.repeat_texts is None else pool.repeat_texts[row :: pool.n_agents]
         for item, first_text, *further_texts in zip(pool.items, first_texts, *repeat_texts, strict=True):
             if first_text is None:
                 continue

@@ -203,7 +203,7 @@ class Source:
             yield file
 
     def decode(self, raw: bytes, number: int) -> str:
-        """Decode a row; raise PoolError [pool-encoding] if it is not UTF-8."""
+        """Decode row `number` from UTF-8; raise PoolError [pool-encoding], which names the row, if it is not UTF-8."""
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -238,7 +238,9 @@ class Source:
             raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
 
     def parse_text(self, value: object, number: int) -> str:
-        """Return a response, and log a warning if it has more than `LONG_TEXT` characters.
+        """Return a response unchanged, and log a warning if it has more than `LONG_TEXT` characters.
+
+        `number` is the number of its row. An empty string is a valid response.
 
         Raises: PoolError [pool-text] if it is not a string.
         """
@@ -256,7 +258,8 @@ class Source:
     def parse_repeat(self, value: object, number: int) -> int | None:
         """Return the number of a repeat, given as an integer, a float or a string; None if it is None or empty.
 
-        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1.
+        `number` is the number of its row. Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to
+            2³¹ − 1, for example NaN or a bool.
         """
         if value is None or value == "":
             return None
@@ -311,11 +314,11 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add a response.
+        """Add a response. It is not checked here whether the agent has another one; see `to_texts`.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file
-        repeat : number of the repeat, or None
+        repeat : number of the repeat; None has the same effect as 1
         """
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat
@@ -350,7 +353,7 @@ class PoolCells:
             )
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Arrange the responses by agent and item.
+        """Arrange the responses by agent and item. Those of one cell are ordered by their number of repeat.
 
         Parameters
         ----------
@@ -364,13 +367,14 @@ class PoolCells:
         texts : object array (n_agents, n_items)
             First response of each agent to each item; None without a response.
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
-            Second responses in the first n_agents rows, then third responses, and so on; None without repeats.
+            Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
+            that were spooled to a file are read from it when needed.
 
         Raises
         ------
         PoolError
-            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat; [pool-size] if
-            the pool has more than 200 million cells.
+            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
+            [pool-size] if the pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)

@@ -241,12 +241,13 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
-        """Add a row.
+        """Check one row of the table, and add its response to the pool.
 
-        record : agent, item, text, prompt, group and repeat; None if missing
+        record : agent, item, text, prompt, group and repeat; None if missing, which only the last three may be
         number : number of the row, for errors
 
-        Raises: PoolError if a field is not valid, or contradicts an earlier row.
+        Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if the prompt of the
+            item or the group of the agent differs from that in an earlier row.
         """
         agent, item, text, prompt, group, repeat = record
         agent = self._source.parse_id(agent, "agent", number)
@@ -270,7 +271,7 @@ class _TidyRows:
 
         If they were not, the caller must add each row with `add`, which names the invalid row in its error.
 
-        columns : arrays of agents, items, texts, prompts, groups and repeats
+        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row
         """
         agent, item, text, prompt, group, repeat = columns
@@ -359,7 +360,7 @@ def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) ->
 
 
 def _join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Join texts by SEPARATOR."""
+    """Return the UTF-8 bytes of all texts, with SEPARATOR between them."""
     import pyarrow.compute as pc
 
     # both arrays are made from buffers, because pyarrow would import pandas otherwise
@@ -371,7 +372,7 @@ def _join_texts(texts: pa.LargeStringArray) -> memoryview:
 
 
 def _to_int64(values: pa.Array) -> Positions:
-    """Convert whole numbers (n,) without nulls to int64 (n,), through their buffer."""
+    """Convert whole numbers (n,) without nulls to int64 array (n,), through their buffer."""
     numbers = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 

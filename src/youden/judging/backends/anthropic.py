@@ -59,6 +59,8 @@ def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
     """
     parameters = {name: value for name, value in body.items() if name not in ("model", "messages", "response_format")}
     max_tokens = parameters.pop("max_completion_tokens", None) or parameters.pop("max_tokens", None)
+
+    # Anthropic takes the system message as a parameter of its own
     system_texts = [message["content"] for message in body["messages"] if message["role"] == "system"]
     other_messages = [message for message in body["messages"] if message["role"] != "system"]
     converted = {
@@ -70,6 +72,7 @@ def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
     system = "\n\n".join(system_texts)
     if system:
         converted["system"] = system
+
     response_format = body.get("response_format")
     if response_format is not None:
         schema = response_format.get("json_schema", {}).get("schema")

@@ -113,7 +113,9 @@ class Lexical:
         # all texts of the pool, item by item; further responses of an agent have agent numbers from n_agents on
         pool = plan.pool
         item_of, agent_of = np.nonzero(pool.all_present.T)
-        first_responses = np.flatnonzero(agent_of < pool.n_agents)  # two responses of one agent are no pair to fit on
+        # two responses of one agent are no pair to fit on, unless all trials compare such responses
+        n_sources = len(pool.all_texts) if plan.is_self_plan else pool.n_agents
+        first_responses = np.flatnonzero(agent_of < n_sources)
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
         first, second = _find_text_rows(plan, other_item=other_item, rows=(agent_of, item_of))
         responses = pool.all_texts.T[pool.all_present.T]
@@ -137,7 +139,7 @@ class Lexical:
 
         word_weights = np.ascontiguousarray(weights.T)
         text_weight = compute_text_weights(
-            matrix, item_of=item_of, agent_of=agent_of % pool.n_agents, word_weights=word_weights
+            matrix, item_of=item_of, agent_of=agent_of % n_sources, word_weights=word_weights
         )
 
         # similarities (n_models, n_pairs) of sampled pairs of each trial type, and the models that may be fitted on them
@@ -169,7 +171,7 @@ class Lexical:
             warnings=(
                 Finding("lexical", _BASELINE),
                 *_warn_without_prompts(pool),
-                *_copying_warnings(pool, texts, rows=(agent_of, item_of)),
+                *_find_copying(pool, texts, rows=(agent_of, item_of)),
             ),
         )
 
@@ -215,11 +217,12 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
 
 
 def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Index:
-    """Divide items into random folds of about equal size: int array (n_items,), fold of each item from 0 on.
+    """Divide items into random folds of about equal size.
 
-    items : int array, the items with responses; the others get −1
+    items : int array, items with responses
 
-    Raises: JudgeError [lexical-few-items].
+    Returns the fold of each item, int array (n_items,), counted from 0; −1 for an item without responses.
+    Raises JudgeError [lexical-few-items] if there are too few items.
     """
     if len(items) < MIN_ITEMS:
         raise JudgeError(
@@ -313,7 +316,7 @@ def compute_text_weights(
 
         # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
         common_mass = np.asarray(words_in_common @ word_weights)
-        limit = MAX_QUARTILES * _upper_quartiles(_means_by_agent(common_mass, agent_of[texts]))
+        limit = MAX_QUARTILES * _compute_upper_quartiles(_average_by_agent(common_mass, agent_of[texts]))
         np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
     return np.asarray(weights**LENGTH_POWER)
 
@@ -331,10 +334,11 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
     return build_group_word_matrix(words_by_cell, cells // n_agents, n_groups=int(item_of.max()) + 1, min_texts=2)
 
 
-def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
+def _average_by_agent(mass: Floats, agent_of: Index) -> Floats:
     """Return the mean mass of the texts of each agent, a float array (n_agents, n_models).
 
-    mass : float array (n_texts, n_models); agent_of : int array (n_texts,), agent of each text
+    mass : float array (n_texts, n_models)
+    agent_of : int array (n_texts,), agent of each text
     """
     agents, position, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
     if len(agents) == len(agent_of):
@@ -344,10 +348,12 @@ def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
     return np.asarray(sums / n_texts[:, None])
 
 
-def _upper_quartiles(mass: Floats) -> Floats:
+def _compute_upper_quartiles(mass: Floats) -> Floats:
     """Return the upper quartile of the positive values of each column, linearly interpolated; 0 if there are none.
 
-    mass : float array (n_agents, n_models), ≥ 0. Returns a float array (n_models,).
+    mass : float array (n_agents, n_models), ≥ 0
+
+    Returns a float array (n_models,).
     """
     ordered = np.sort(mass, axis=0)
     n_zero = np.count_nonzero(ordered == 0, axis=0)
@@ -373,30 +379,32 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
     ]
 
 
-def _copying_warnings(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
+def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
     """Return a finding for each agent whose median response is copied from its prompt to at least `COPYING_SHARE`.
 
     texts : words of all responses, followed by those of the prompts of all items
     rows : agent and item of each response, int arrays (n_responses,), sorted by item
     """
-    agent_of, item_of = rows
+    agent_rows, item_columns = rows
+    n_responses = len(item_columns)
     shares = np.full(pool.all_texts.shape, np.nan)
-    # the responses to item j are the rows from ends[j] to ends[j + 1]
-    ends = np.searchsorted(item_of, np.arange(pool.n_items + 1))
-    for j, item in enumerate(pool.items):
+    # the responses to an item are consecutive: from starts[column] to starts[column + 1]
+    starts = np.searchsorted(item_columns, np.arange(pool.n_items + 1))
+    for column, item in enumerate(pool.items):
         if item.prompt is not None:
-            responses = range(ends[j], ends[j + 1])
-            prompt = texts[len(item_of) + j]
-            shares[agent_of[responses], j] = copied_shares((texts[row] for row in responses), prompt)
-    # `shares` has one row per agent and repeat; below, the repeats of an agent are side by side in one row
-    return [
-        Finding(
-            "copying",
-            f"Agent '{pool.agents[copying.agent].id}' copies its prompts: in its median response, {copying.share:.0%} of the "
+            positions = range(starts[column], starts[column + 1])
+            prompt = texts[n_responses + column]
+            shares[agent_rows[positions], column] = copied_shares((texts[position] for position in positions), prompt)
+
+    # `shares` has one row per agent and repeat; put the repeats of an agent side by side in one row
+    shares_by_agent = np.hstack(np.split(shares, pool.repeats))
+    findings = []
+    for copying in find_copying_agents(shares_by_agent):
+        agent_id = pool.agents[copying.agent].id
+        message = (
+            f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "
             f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
-            "with all responses that keep to the prompt, so this judge ranks the agent higher than its responses deserve.",
-            agents=(pool.agents[copying.agent].id,),
-            facts={"share": copying.share},
+            "with all responses that keep to the prompt, so this judge ranks the agent higher than its responses deserve."
         )
-        for copying in find_copying_agents(np.hstack(np.split(shares, pool.repeats)))
-    ]
+        findings.append(Finding("copying", message, agents=(agent_id,), facts={"share": copying.share}))
+    return findings

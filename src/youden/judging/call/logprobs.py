@@ -39,7 +39,7 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
     """Return the last entries whose tokens spell the answer, and all after them; an empty list if none do.
 
-    `entries` are the elements of the log-probabilities, one per token of the reply.
+    entries : elements of the log-probabilities, one per token of the reply
     """
     tokens = [_get_token(entry) for entry in entries]
     end = len(tokens)

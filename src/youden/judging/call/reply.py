@@ -364,28 +364,31 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Return the text of a message's content, and its refusal or None; the content may be a text or a list of parts.
+    """Return the answer text in the content of a message, and its refusal; None if it has no refusal.
 
-    Only the texts of parts that belong to the answer are joined, not those of reasoning. A content of any other form is
-    returned unchanged.
+    The content may be a text or a list of parts. Texts of parts with reasoning are left out. A content of any other
+    form is returned unchanged.
     """
     if content is None:
         return "", None
-    listed = [content] if isinstance(content, dict) and "text" in content else content
-    if not isinstance(listed, list) or not all(isinstance(part, dict | str) for part in listed):
+    raw_parts = [content] if isinstance(content, dict) and "text" in content else content
+    if not isinstance(raw_parts, list):
         return content, None
 
-    parts: list[dict[str, Any]] = [{"text": part} if isinstance(part, str) else part for part in listed]
-    texts, refusals = [], []
-    for part in parts:
+    answer_texts = []
+    refusal_texts = []
+    for raw_part in raw_parts:
+        part = {"text": raw_part} if isinstance(raw_part, str) else raw_part
+        if not isinstance(part, dict):
+            return content, None
         kind = part.get("type")
         if kind in _TEXT_PARTS and not part.get("thought") and part.get("text") is not None:
-            texts.append(part["text"])
+            answer_texts.append(part["text"])
         elif kind == "refusal" and "refusal" in part:
-            refusals.append(part["refusal"])
-    if not all(isinstance(text, str) for text in (*texts, *refusals)):
+            refusal_texts.append(part["refusal"])
+    if not all(isinstance(text, str) for text in (*answer_texts, *refusal_texts)):
         return content, None
-    return "".join(texts), "".join(refusals) or None
+    return "".join(answer_texts), "".join(refusal_texts) or None
 
 
 def join_contents(reply: object) -> bool:

@@ -89,12 +89,12 @@ def _is_error(value: object) -> bool:
 
 
 def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
-    """Build the error for a reply whose HTTP status does not describe it, from its first known code.
+    """Build the error for a reply that names error codes, but has no HTTP status that describes the error.
 
     Parameters
     ----------
     parts : ErrorParts
-        Codes and message of the error.
+        Codes and message of the error. The first known code determines the kind of the error.
     prefix : str
         Beginning of the reason.
 

@@ -39,12 +39,14 @@ _registered = KnownSecrets()
 
 
 def register_secrets(secrets: Iterable[str | None]) -> None:
-    """Add secrets that are masked from now on; short ones, below `MIN_SECRET_CHARACTERS`, are masked in errors only.
+    """Register secrets, which are masked from now on.
+
+    Secrets shorter than `MIN_SECRET_CHARACTERS` are masked in errors only.
 
     Parameters
     ----------
     secrets : iterable of str or None
-        None and empty strings are ignored.
+        Secrets, such as API keys. None and empty strings are ignored.
     """
     new_secrets = {secret for secret in secrets if secret}
     if new_secrets <= _registered.secrets:
@@ -52,13 +54,17 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
     _registered.secrets |= new_secrets
     longest_first = sorted(_registered.secrets, key=len, reverse=True)
 
-    long_secrets = [secret for secret in longest_first if len(secret) >= MIN_SECRET_CHARACTERS]
-    forms = {form for secret in long_secrets for form in _iter_forms(secret)}
-    alternatives = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
-    _registered.pattern = re.compile(alternatives) if forms else None
+    forms_of_long: set[str] = set()
+    parts: set[str] = set()
+    for secret in longest_first:
+        for form in _iter_forms(secret):
+            parts.update(_iter_parts(form))
+            if len(secret) >= MIN_SECRET_CHARACTERS:
+                forms_of_long.add(form)
 
-    all_forms = {form for secret in longest_first for form in _iter_forms(secret)}
-    _registered.parts = frozenset(part for form in all_forms for part in _iter_parts(form))
+    alternatives = "|".join(map(re.escape, sorted(forms_of_long, key=len, reverse=True)))
+    _registered.pattern = re.compile(alternatives) if forms_of_long else None
+    _registered.parts = frozenset(parts)
     _registered.short = tuple(secret for secret in longest_first if len(secret) < _PART_CHARACTERS)
 
 

@@ -23,6 +23,7 @@ from youden.judging.config.price_table import describe_table, find_table_entry, 
 from youden.judging.config.settings import JudgeConfig, call_cost
 from youden.judging.config.trust import find_base_url, find_litellm_fault
 from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
+from youden.run_keys import Question
 from youden.text.yaml_text import format_unknown_key, format_validation_error, read_yaml
 from youden.types.pool import Json
 
@@ -34,6 +35,9 @@ JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 
 
 __all__ = ["JudgeConfig", "call_cost", "load_judge_config", "load_judge_of_run"]
+
+INFORMATION_PROMPT, PREFERENCE_PROMPT = "same-source", "which-is-better"
+"""Default prompts of a judge; the second replaces the first in a run that asks for preferences."""
 
 _KEYS = sorted([*JudgeConfig.model_fields, "price"])
 """Keys that are valid in a judge's file; `price` sets both prices."""
@@ -57,10 +61,10 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Raises
     ------
     ConfigError
-        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be
-        loaded, see `load_judge_config`.
+        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
+        [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
     """
-    cache_key = (config.judge, config.file)
+    cache_key = (config.judge, config.file, config.question)
     cached_key, cached_judge = config.__dict__.get("loaded_judge", (None, None))
     if isinstance(cached_judge, JudgeConfig) and cached_key == cache_key:
         return cached_judge
@@ -69,7 +73,42 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
         report_judge_shadow(name, Path(config.judge))
     judge = load_judge_config(config.judge, file=config.file).with_env_folders(config.directory)
+    judge = with_question(judge, config.question)
     config.__dict__["loaded_judge"] = (cache_key, judge)
+    return judge
+
+
+def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
+    """Return a judge with the prompt for a question, unless its config names another one than the default.
+
+    Parameters
+    ----------
+    judge : JudgeConfig
+    question : {"information", "preference"}
+        What the judge is asked about two responses.
+
+    Returns
+    -------
+    JudgeConfig
+
+    Raises
+    ------
+    ConfigError
+        [question-judge]: if the judge cannot answer the question, or its prompt asks another one.
+    """
+    if judge.judges:
+        return judge.model_copy(update={"judges": tuple(with_question(member, question) for member in judge.judges)})
+    if judge.replay_of is not None:
+        return judge.model_copy(update={"replay_of": with_question(judge.replay_of, question)})
+    if judge.makes_calls and question == "preference" and judge.prompt == INFORMATION_PROMPT:
+        judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
+    prompt_question = judge.loaded_prompt.question if judge.makes_calls else "information"
+    if prompt_question != question:
+        raise ConfigError(
+            f"The judge '{judge.name}' is asked for {prompt_question}, and the run for {question}. Set `question: "
+            f"{prompt_question}` in the config of the run, or a judge with a model and with a prompt for this question.",
+            slug="question-judge",
+        )
     return judge
 
 

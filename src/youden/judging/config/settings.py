@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import urlsplit
@@ -308,7 +309,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     def describe_connections(self) -> list[str]:
         """Describe where this judge sends texts, and with which key; one line for each judge of a jury."""
         if self.judges:
-            return [line for judge in self.judges for line in judge.describe_connections()]
+            return list(chain.from_iterable(judge.describe_connections() for judge in self.judges))
         if not self.makes_calls:
             return []
         hosts = ", ".join(map(_host_and_port, self.urls))

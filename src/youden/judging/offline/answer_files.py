@@ -132,8 +132,9 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     columns = ["request_hash", *value_columns]
     completions_by_row: dict[object, Completion] = {}
     for batch in iter_unpacked(file.iter_batches(batch_size=CHUNK_ROWS, columns=columns), path):
-        request_hashes, *values = (_to_list(batch.column(name)) for name in columns)
-        outcomes = [_parse_row(value_columns, row, completions_by_row) for row in zip(*values, strict=True)]
+        request_hashes = _to_list(batch.column("request_hash"))
+        values_by_column = [_to_list(batch.column(name)) for name in value_columns]
+        outcomes = [_parse_row(value_columns, row, completions_by_row) for row in zip(*values_by_column, strict=True)]
         yield [ResultLine(key, outcome) for key, outcome in zip(request_hashes, outcomes, strict=True)]
 
 
@@ -163,7 +164,7 @@ def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
 
     Returns None if the row has neither a text, a refusal nor an error.
     """
-    error, logprobs = fields.get("error"), fields.get("top_logprobs")
+    error = fields.get("error")
     if isinstance(error, str) and error:
         return CallError(f"The engine reported: {error}", kind="transient")
     if fields.get("text") is None and fields.get("refusal") is None:
@@ -171,6 +172,7 @@ def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
 
     present_fields = {name: value for name, value in fields.items() if value is not None and name != "error"}
     completion_fields = _DEFAULTS | present_fields
+    logprobs = fields.get("top_logprobs")
     if isinstance(logprobs, list):
         completion_fields["top_logprobs"] = [_to_pair(value) for value in logprobs]
     try:

@@ -61,7 +61,7 @@ class BatchLeases:
         jobs = list_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
-    def acquire(self, wanted: Sequence[Call]) -> list[Call]:
+    def acquire(self, calls: Sequence[Call]) -> list[Call]:
         """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
         These are the calls that no other process has leased, or has answered since they were looked up. Sets `elsewhere`
@@ -70,11 +70,11 @@ class BatchLeases:
         Raises: JudgeError [lease-lost].
         """
         self.renew()
-        keys = [call.key for call in wanted]
+        keys = [call.key for call in calls]
         leased_keys = self._leases.acquire(keys)
         answered_keys = self._store.answers(keys).keys()
         newly_answered = {
-            call.key for call in wanted if call.key in answered_keys and not isinstance(call.cached, Completion)
+            call.key for call in calls if call.key in answered_keys and not isinstance(call.cached, Completion)
         }
         self._leases.release(newly_answered)
 
@@ -82,18 +82,21 @@ class BatchLeases:
         if leased_elsewhere:
             self.elsewhere = True
         keys_to_send = leased_keys - newly_answered
-        return [call for call in wanted if call.key in keys_to_send]
+        return [call for call in calls if call.key in keys_to_send]
 
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
-        """Return the requests that are still to be sent: those of `keys` that no other process has sent in a batch.
+        """Return the requests of `keys` that no other process has sent in a batch.
 
-        `keys` are hashes of requests that this process has leased. The leases on the requests that another process has
-        sent are released, and `elsewhere` is set if there are any.
+        If another process has sent some of them, their leases are released, and `elsewhere` is set.
+
+        keys : hashes of requests that this process has leased
         """
         # This process may have taken over the lease of an unresponsive process that had sent the request in a batch.
         # The record of that batch exists by now, because it is made while the request is leased.
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
-        keys_in_other_jobs = {key for job in other_jobs for key in job.keys}
+        keys_in_other_jobs: set[str] = set()
+        for job in other_jobs:
+            keys_in_other_jobs.update(job.keys)
 
         leased_keys = set(keys)
         sent_keys = keys_in_other_jobs & leased_keys

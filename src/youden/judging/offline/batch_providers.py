@@ -146,7 +146,10 @@ class FolderBatches:
         self._key_cache: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
 
     async def upload(self, text: bytes) -> str:
-        """Write a file of requests and return its name; reuse a file with the same requests and without answers."""
+        """Write a file of requests, and return its name.
+
+        A file that has the same requests and no answers yet is used again.
+        """
         digest = hashlib.sha256(text).hexdigest()[:12]
         with _file_errors():
             make_directory(self._folder)

@@ -228,7 +228,7 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
 
 
 def read_cassette(path: Path) -> Cassette:
-    """Read a cassette.
+    """Read a cassette: a file of recorded requests and answers, which can be replayed.
 
     Parameters
     ----------
@@ -248,12 +248,12 @@ def read_cassette(path: Path) -> Cassette:
     """
     cassette, problems = check_cassette(path)
     if problems:
-        listed = "; ".join(problems[:_MAX_REPORTED_PROBLEMS])
+        displayed = "; ".join(problems[:_MAX_REPORTED_PROBLEMS])
         n_omitted = len(problems) - _MAX_REPORTED_PROBLEMS
         if n_omitted > 0:
-            listed += f" (and {n_omitted} more)"
+            displayed += f" (and {n_omitted} more)"
         raise InputError(
-            f"The cassette {path} is not valid: {listed}. "
+            f"The cassette {path} is not valid: {displayed}. "
             "Restore it from version control, export it again, or record it again.",
             slug="cassette",
         )

@@ -279,22 +279,23 @@ def _export_judge(
     unanswered = np.fromiter(_iter_unanswered(table, store, questions, plan), dtype=np.int64)
     n_files = max(1, min(shards, len(unanswered)))
     chunks = [chunk for chunk in np.array_split(unanswered, n_files) if len(chunk) > 0]
-    names = [f"requests-{number}.{format}" for number in range(len(chunks))]
+    file_names = [f"requests-{number}.{format}" for number in range(len(chunks))]
     manifest = {
         "version": VERSION,
         "requests": len(unanswered),
         "model": questions.model,
         "parameters": dict(questions.parameters),
         "judge": config.public(),
-        "files": names,
+        "files": file_names,
     }
+
     folder.mkdir(parents=True, exist_ok=True)
     write_requests = WRITERS[format]
-    for name, positions in zip(names, chunks, strict=True):
-        requests = ((table.name(n), questions.request(plan, int(table.row[n]))) for n in positions)
-        write_requests(folder / name, requests, orjson.dumps(manifest))
+    for file_name, positions in zip(file_names, chunks, strict=True):
+        requests = ((table.name(position), questions.request(plan, int(table.row[position]))) for position in positions)
+        write_requests(folder / file_name, requests, orjson.dumps(manifest))
     (folder / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    return len(unanswered), [folder / name for name in names]
+    return len(unanswered), [folder / file_name for file_name in file_names]
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:

@@ -94,6 +94,7 @@ class _HttpBatches:
         may_have_started = maybe_started
 
         async def find_or_start() -> str | None:
+            """Return the id of the batch, and start it if it does not exist; None if its requests are not available."""
             nonlocal may_have_started
             if may_have_started:
                 existing_batch = await self._find_batch(file)

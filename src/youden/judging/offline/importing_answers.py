@@ -208,7 +208,8 @@ class _AnswerImport:
         self._counts.n_new += len(new_answers)
         self._counts.n_failed += len(new_failures)
         self._store.add_all(new_answers, new_failures, account=self._account)
-        self._answers, self._failures = {}, {}
+        self._answers = {}
+        self._failures = {}
 
     def finish(self) -> ImportCounts:
         """Record the names of the models that answered, and return the counts.

@@ -342,8 +342,9 @@ class BatchRunner:
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store outcomes by request hash, and return two sums in USD.
 
-        These are the largest possible cost of the requests of this plan, and the actual cost of all requests. Answers
-        are stored first: once there is an answer, a failure is attributed to its request, and not to the server.
+        The first sum is the largest possible cost of the requests of this plan. The second is the actual cost of all
+        requests. Answers are stored first: once there is an answer, a failure is attributed to its request, and not to
+        the server.
         """
         rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
         rows_and_keys = self._work.keys()
@@ -354,7 +355,8 @@ class BatchRunner:
         self._leases.check()
 
         stored = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
-        max_costs, costs = [], []
+        max_costs = []
+        costs = []
         for key in sorted(outcomes, key=lambda key: isinstance(outcomes[key], CallError)):
             outcome = outcomes[key]
             if key in rows_by_key:

@@ -137,12 +137,14 @@ def remember(cache: dict[object, Completion], content: object, outcome: Completi
 
 
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer or the error in a result line; None if the line has neither a response nor an error.
+    """Return the answer or the error in a result line; None if the line has neither.
 
-    An error of the line itself, and a response with a status other than 2xx, cost nothing.
+    Requests without an answer cost nothing: those whose line has an error itself, and those whose response has a status
+    other than 2xx.
     """
     response = object_or_empty(result.get("response"))
-    status, body = response.get("status_code"), response.get("body")
+    status = response.get("status_code")
+    body = response.get("body")
     if isinstance(status, int) and 200 <= status < 300:
         try:
             return parse_completion(body, seconds=0.0)
@@ -152,8 +154,8 @@ def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
     line_error = object_or_empty(result.get("error"))
     codes, message = parse_error_parts(line_error or body)
     if isinstance(status, int):
-        text = to_text(message or "no reason given")
-        return make_http_error(status, codes, message, reason=f"HTTP {status}: {text}")
+        explanation = to_text(message or "no reason given")
+        return make_http_error(status, codes, message, reason=f"HTTP {status}: {explanation}")
     if not line_error:
         return None
     failure = error_from_codes(ErrorParts(codes, message), prefix="The line is an error")

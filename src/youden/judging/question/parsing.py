@@ -410,10 +410,10 @@ def _fold_and_trim(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label.
+    """Compile a pattern that matches labels as whole words; the group `l3`, for example, matches the fourth label.
 
-    A number that is not a label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it
-    is a label.
+    If several labels match, the longest one is taken. A number that is not a label, such as 0.5 or -1, is matched as a
+    whole without a group, so that no part of it is taken for a label.
     """
     words = [r"\s+".join(map(re.escape, _normalize(label).split())) for label in labels]
     longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
 from youden.resources import find_resource, is_inside_folder
+from youden.run_keys import Question
 from youden.text.printable import to_encodable
 from youden.text.regular_files import read_regular_text
 from youden.text.yaml_text import YamlError, format_validation_error, split_front_matter
@@ -25,7 +26,7 @@ from youden.types import Message
 Parser = Literal["label/1"]
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_PLACEHOLDER_NAMES = ("first", "second", "fence")
+_PLACEHOLDER_NAMES = ("first", "second", "fence", "task")
 _MAX_LISTED_PROMPTS = 20
 
 
@@ -35,6 +36,7 @@ class _FrontMatter(BaseModel):
     labels: dict[str, float] = Field(min_length=2)
     yes_threshold: float = Field(gt=0, le=1)
     parser: Parser
+    question: Question = "information"
     system: str | None = None
 
 
@@ -56,8 +58,15 @@ class Prompt:
     """Name and version of the parser of the answers."""
     digest: str
     """SHA-256 (hex) of the text of the file."""
+    question: Question = "information"
+    """What the judge is asked: whether both texts have the same source, or which of them is better."""
 
-    def messages(self, first: str, second: str, *, hint: str = "") -> tuple[Message, ...]:
+    @property
+    def shows_task(self) -> bool:
+        """Whether the question contains the prompt of the item."""
+        return any(part == "task" for part, is_placeholder in self._parts if is_placeholder)
+
+    def messages(self, first: str, second: str, *, task: str = "", hint: str = "") -> tuple[Message, ...]:
         """Ask the question about two texts.
 
         Parameters
@@ -65,6 +74,8 @@ class Prompt:
         first, second : str
             The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
             Lone surrogates, which cannot be encoded, are replaced.
+        task : str, optional
+            Prompt of the item, for a question that contains it.
         hint : str, optional
             Text that is appended to the question.
 
@@ -73,9 +84,11 @@ class Prompt:
         tuple of Message
             The system message, if the prompt has one, and the user message.
         """
-        first, second = to_encodable(first), to_encodable(second)
-        fence = make_fence(first, second)
+        first, second, task = to_encodable(first), to_encodable(second), to_encodable(task)
+        # a task is untrusted, too, so that its tags depend on all three texts
+        fence = make_fence(first, f"{second}\n{task}" if self.shows_task else second)
         values = {
+            "task": f"<task-{fence}>\n{task}\n</task-{fence}>",
             "first": f"<first-{fence}>\n{first}\n</first-{fence}>",
             "second": f"<second-{fence}>\n{second}\n</second-{fence}>",
             "fence": fence,
@@ -88,7 +101,7 @@ class Prompt:
         Parameters
         ----------
         values : mapping of str to str
-            Texts for "first", "second" and "fence"; only those of placeholders in the template are needed.
+            Texts for "first", "second", "fence" and "task"; only those of placeholders in the template are needed.
         hint : str, optional
             Text that is appended to the question.
 
@@ -97,7 +110,9 @@ class Prompt:
         tuple of Message
             The system message, if the prompt has one, and the user message.
         """
-        filled_parts = [values[part] if is_placeholder else part for part, is_placeholder in self._parts]
+        filled_parts = []
+        for part, is_placeholder in self._parts:
+            filled_parts.append(values[part] if is_placeholder else part)
         user_message = Message("user", "".join(filled_parts) + hint)
         if self.system is None:
             return (user_message,)
@@ -169,13 +184,13 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     try:
         text = read_regular_text(path)
     except FileNotFoundError:
-        names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
-        listed = ", ".join(names[:_MAX_LISTED_PROMPTS]) or "no prompts"
-        if len(names) > _MAX_LISTED_PROMPTS:
-            listed += " …"
+        file_names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
+        existing = ", ".join(file_names[:_MAX_LISTED_PROMPTS]) or "no prompts"
+        if len(file_names) > _MAX_LISTED_PROMPTS:
+            existing += " …"
         raise ConfigError(
-            f"There is no prompt {path}. In {path.parent} there are: {listed}. Pass one of these, a name in prompts/ or another "
-            "path.",
+            f"There is no prompt {path}. In {path.parent} there are: {existing}. Pass one of these, a name in prompts/ or "
+            "another path.",
             slug="prompt-unreadable",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -228,7 +243,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     except ValidationError as error:
         raise ConfigError(
             f"The front matter of {location} is invalid: {format_validation_error(error)}. "
-            "Set `labels` (answer: grade, in quotes), `yes_threshold`, `parser: label/1` and optionally `system`.",
+            "Set `labels` (answer: grade, in quotes), `yes_threshold`, `parser: label/1` and optionally `question` and `system`.",
             slug="prompt-front-matter",
         ) from None
     _check_labels(head, location)
@@ -241,6 +256,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
         yes_threshold=head.yes_threshold,
         parser=head.parser,
         digest=hashlib.sha256(text.encode()).hexdigest(),
+        question=head.question,
     )
 
 
@@ -276,6 +292,8 @@ def _check_placeholders(template: str, location: str) -> None:
     names = _PLACEHOLDER.findall(template)
     unknown = sorted(set(names) - set(_PLACEHOLDER_NAMES))
     not_once = ["{{" + name + "}}" for name in ("first", "second") if names.count(name) != 1]
+    if names.count("task") > 1:
+        not_once.append("{{task}}")
     if unknown:
         fault = f"unknown: {', '.join(unknown)}"
     elif not_once:
@@ -284,6 +302,7 @@ def _check_placeholders(template: str, location: str) -> None:
         return
     raise ConfigError(
         f"The placeholders in {location} are invalid ({fault}). "
-        "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, is optional.",
+        "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, and {{task}}, the "
+        "prompt of the item, are optional.",
         slug="prompt-placeholder",
     )

@@ -36,6 +36,9 @@ SCHEMA = 1
 CHARACTERS_PER_TOKEN = 4
 """Estimate of the number of characters per token."""
 
+NO_TASK = "(The task is not recorded.)"
+"""Shown in place of a prompt that the pool does not have."""
+
 MAX_CACHED_CHARACTERS = MAX_CACHED_READINGS = 64
 """Length of the longest answer whose reading is cached, and the number of cached readings."""
 
@@ -96,7 +99,15 @@ class Questions:
                 "Make a new plan from this pool.",
                 slug="plan-missing-text",
             )
-        return self.request_for_texts(first, second, replicate=plan.replicate.item(row))
+        return self.request_for_texts(
+            first, second, task=self._get_task(plan, item), replicate=plan.replicate.item(row)
+        )
+
+    def _get_task(self, plan: Plan, item: int) -> str:
+        """Return the prompt of an item if the question shows it; else an empty text."""
+        if not self.prompt.shows_task:
+            return ""
+        return plan.pool.items[item].prompt or NO_TASK
 
     def request_with_key(self, key: str, plan: Plan, row: int) -> Request:
         """Build the request for a trial and check that it has the expected key.
@@ -132,13 +143,15 @@ class Questions:
             )
         return request
 
-    def request_for_texts(self, first: str, second: str, *, replicate: int = 0) -> Request:
+    def request_for_texts(self, first: str, second: str, *, task: str = "", replicate: int = 0) -> Request:
         """Build the request about two texts, which are truncated as by `request`.
 
         Parameters
         ----------
         first, second : str
             The texts, in the order in which the judge sees them.
+        task : str, optional
+            Prompt of the item, which is not truncated.
         replicate : int, default 0
             Number of the replicate, for a trial that is sent several times.
 
@@ -148,9 +161,11 @@ class Questions:
             Model, messages and parameters. Its hash differs for each replicate.
         """
         if self.max_text_characters is not None:
-            first, second = truncate_texts(first, second, max_characters=self.max_text_characters, policy=self.truncate)
+            max_characters = max(0, self.max_text_characters - len(task))
+            first, second = truncate_texts(first, second, max_characters=max_characters, policy=self.truncate)
         cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
-        return Request(self.model, self.prompt.messages(first, second, hint=self.hint), self.parameters, cache_salt)
+        messages = self.prompt.messages(first, second, task=task, hint=self.hint)
+        return Request(self.model, messages, self.parameters, cache_salt)
 
     def key(self, request: Request) -> str:
         """Compute the request hash (SHA-256, hex) under which the answer to a request is stored."""
@@ -186,17 +201,25 @@ class Questions:
         return {}
 
     def truncated_rows(self, plan: Plan) -> Bools:
-        """Return which trials of a plan have texts that are truncated, bool (n_trials,)."""
+        """Return which trials of a plan have texts that are truncated, bool array (n_trials,)."""
         if self.max_text_characters is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
-        return np.asarray(_count_text_characters(plan) > self.max_text_characters)
+        return np.asarray(self._count_texts(plan) > self.max_text_characters)
 
     def count_characters(self, plan: Plan) -> Positions:
-        """Count the characters of the messages of each trial, int64 (n_trials,)."""
-        n_characters = _count_text_characters(plan) + self.overhead_characters
+        """Count the characters of the messages of each trial, int64 array (n_trials,)."""
+        n_characters = self._count_texts(plan) + self.overhead_characters
         for row in np.flatnonzero(self.truncated_rows(plan)).tolist():
             n_characters[row] = count_characters(self.request(plan, row))
         return n_characters
+
+    def _count_texts(self, plan: Plan) -> Positions:
+        """Count the characters of the texts of each trial before any truncation, int64 (n_trials,)."""
+        n_characters = _count_text_characters(plan)
+        if not self.prompt.shows_task:
+            return n_characters
+        task_lengths = np.array([len(self._get_task(plan, item)) for item in range(plan.n_items)], dtype=np.int64)
+        return np.asarray(n_characters + task_lengths[plan.item])
 
     @cached_property
     def digest(self) -> str:
@@ -251,7 +274,7 @@ def hash_request(canonical: Mapping[str, object]) -> str:
 
 
 def _count_text_characters(plan: Plan) -> Positions:
-    """Count the characters of the two texts of each trial before any truncation, int64 (n_trials,)."""
+    """Count the characters of the two texts of each trial before any truncation, int64 array (n_trials,)."""
     first_item, second_item = plan.trials.text_cells
     first_row, second_row = plan.text_rows
     lengths = plan.pool.all_lengths
@@ -314,6 +337,10 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     InputError
         [plan-missing-text]: if the pool has no response for a trial.
     """
+    if questions.prompt.shows_task:  # the tags depend on the task, too, which templates do not know
+        yield from ((row, questions.key(questions.request(plan, row))) for row in range(start, len(plan)))
+        return
+
     templates: dict[int, _Template] = {}  # by replicate
     encoded_texts: dict[int, _EncodedText] = {}  # by position in the flat array of texts
     max_characters, n_items = questions.max_text_characters, plan.n_items
@@ -363,9 +390,12 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode a text of the trial in `row`; `cell` is its row and column in the array of texts.
+    """Encode one text of a trial for requests.
 
-    Raises: InputError [plan-missing-text] if there is no text.
+    Raises InputError [plan-missing-text] if there is no text.
+
+    row : row of the trial in the plan
+    cell : row and column of the text in the array of texts
     """
     text = plan.pool.all_texts[cell]
     if text is None:

@@ -158,8 +158,13 @@ async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Complet
     Parameters
     ----------
     seconds : float
-        Longest duration.
+        Maximum duration.
     answer : awaitable of Completion
+        Call that returns the answer.
+
+    Returns
+    -------
+    Completion
 
     Raises
     ------

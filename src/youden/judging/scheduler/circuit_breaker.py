@@ -72,16 +72,18 @@ class CircuitBreaker:
         return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
 
     def record_reply(self, *, is_answer: bool) -> float | None:
-        """Record that the server replied, which ends an outage; return its duration in seconds, or None without one.
+        """Record that the server replied, which ends an outage.
 
         is_answer : whether the reply is an answer; otherwise it is an error
+
+        Returns the duration of the outage in seconds; None if there was none.
         """
         self.answered_before |= is_answer
         self._suspects.clear()
-        seconds = None if self._opened is None else self._clock() - self._opened
+        outage_seconds = None if self._opened is None else self._clock() - self._opened
         self._opened = None
         self._wake.set()
-        return seconds
+        return outage_seconds
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit.
@@ -125,7 +127,7 @@ class CircuitBreaker:
 
     @asynccontextmanager
     async def _admit_probe(self) -> AsyncIterator[None]:
-        """Admit one call at a time until the circuit closes."""
+        """Admit one call at a time, as a probe, while the circuit is open; admit all calls once it has closed."""
         # only one call at a time has the lock; if the circuit has closed, it is released before the call is sent
         async with AsyncExitStack() as probe:
             await probe.enter_async_context(self._probing)
@@ -148,7 +150,7 @@ class CircuitBreaker:
             attempts.n_failed, attempts.suspect = 0, True
 
     async def _wait_for_probe(self) -> None:
-        """Wait until the next probe is due: no time before the first one, then ¼ s, ½ s, 1 s, …, up to 5 s."""
+        """Wait until the next probe is due: 0 s before the first probe, then ¼ s, ½ s, 1 s, … up to 5 s."""
         if not self.is_open:
             return
         seconds = 0.0

@@ -68,7 +68,7 @@ class RequestLoop:
         self._stop.on_stop.append(self._stop_sending)
 
     async def run(self) -> None:
-        """Send requests until every row has an answer or a reason for its absence, or until the run has to end."""
+        """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
         try:
             async with _task_group() as group:
                 for _ in range(self._config.concurrency):
@@ -84,7 +84,10 @@ class RequestLoop:
             self._stop.stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
 
     def release_leases(self) -> None:
-        """Release the leases on requests that were not sent; if the store cannot be written, the leases expire."""
+        """Release the leases on requests that were not sent, and report how many calls were cut off.
+
+        If the store cannot be written, the leases expire on their own.
+        """
         if self._n_cancelled:
             self._log.announce(
                 "cut",
@@ -103,7 +106,7 @@ class RequestLoop:
         )
 
     async def _dispatch(self) -> None:
-        """Queue all requests, wait until all calls have ended, here and in other processes, then stop the workers."""
+        """Queue all requests, wait until their calls have ended here and in other processes, and stop the workers."""
         try:
             if self._team is not None and self._team.others.n_asking:
                 self._share_limits()
@@ -198,7 +201,7 @@ class RequestLoop:
         may_be_outage = not is_stopped and not self._caller.backend.has_fallback_server
         if may_be_outage and breaker.record_failure(call.attempts, error):
             self._queue.hold(call)
-            self._on_outage(error, was_open=was_open)
+            self._report_outage(error, was_open=was_open)
             return
         if not is_no_response(error):
             self._record_reply(is_answer=False)
@@ -217,7 +220,7 @@ class RequestLoop:
         else:
             self._queue.back_off(call, seconds or 0.0)
 
-    def _on_outage(self, error: CallError, *, was_open: bool) -> None:
+    def _report_outage(self, error: CallError, *, was_open: bool) -> None:
         """Report an outage once, and end the run if it lasts too long."""
         judge = self._config.name
         address = self._config.address
@@ -295,11 +298,12 @@ class RequestLoop:
         self._dispatcher.leases.renew()
 
     def _share_limits(self) -> None:
-        """Divide the rate limits among the processes of the run, and stop if this process has to."""
+        """Divide the rate limits among the processes of the run; end the run if this process has lost its role in it."""
         if self._team is None:
             return
         others = self._team.others
-        self._caller.share(1 + others.n_asking)
+        n_processes = 1 + others.n_asking
+        self._caller.share(n_processes)
         self._log.report_workers(others.n_asking, answered=others.answered)
         if self._team.lost is not None:
             self._stop.stop_with_error(self._team.lost)
@@ -359,7 +363,7 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
     loops : sequence of RequestLoop
         Loops that share `reason`.
     reason : StopReason
-        Why the run has to end, if it has to.
+        Records why the run has to end before all requests are answered.
     grace : float
         Seconds that calls in flight may take after this coroutine is cancelled.
 

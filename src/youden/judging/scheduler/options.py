@@ -63,7 +63,7 @@ def make_batch_options(
     on_status: Callable[[str], None] | None = None,
     folder: str | Path | None = None,
 ) -> Batching | None:
-    """Make the options of batches.
+    """Make the options for sending requests in batches.
 
     All other parameters are for the mode "batch", but `poll` is checked in any case.
 
@@ -154,7 +154,7 @@ class JudgingOptions:
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
-    """Check that judges may be called under a cap, and that the cap can be enforced.
+    """Check that calls that can cost money have a cap on their cost, and that the cap can be enforced.
 
     Parameters
     ----------

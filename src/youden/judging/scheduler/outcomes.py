@@ -175,7 +175,7 @@ class Outcomes:
             self._store(*self._early_failures.pop())
 
     def _give_up(self, call: Call, error: CallError) -> None:
-        """End a call with a failure; it is stored later if no call was answered yet."""
+        """End a call with a failure, and report it; the failure is stored at once only if another call was answered."""
         if self.backend.live:
             self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)

@@ -88,7 +88,7 @@ class ProgressLog:
         n : int
             Number of trials.
         missing : str, default "answered"
-            Why these trials have no answer; "answered" if they have one.
+            Reason why these trials have no answer; "answered" if they have one.
         usd : float, default 0
             Cost of the call in USD.
         stored : bool, default False

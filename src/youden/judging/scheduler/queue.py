@@ -168,7 +168,7 @@ class Dispatcher:
         self._batched_keys = PendingBatchKeys(outcomes.store.backend)
 
     async def dispatch_all(self) -> None:
-        """Find out for each row whether its outcome is stored, and queue the calls of the others.
+        """Use the stored outcome of each row, and queue calls for the rows that have none.
 
         Waits while the queue is full. Returns early if the run has to end.
         """
@@ -181,7 +181,7 @@ class Dispatcher:
 
         chunks = look_up(self._work.keys(), self._store, make_request=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
-            calls = [call for call in chunk if not self._settle(call)]
+            calls = [call for call in chunk if not self._end_if_possible(call)]
             for begin in range(0, len(calls), chunk_size):
                 await self._wait_for_space()
                 if self._stop.is_stopped:
@@ -204,20 +204,20 @@ class Dispatcher:
         batched_keys = self._batched_keys.keys()
         if not batched_keys:
             return 0
-        is_answer, retry_failed = self._work.is_answer, self._outcomes.retry_failed
         row_keys = self._work.keys()
-        rows = ((row, key) for row, key in row_keys if key in batched_keys)
+        batched_rows = ((row, key) for row, key in row_keys if key in batched_keys)
         n_rows = 0
-        for chunk in look_up(rows, self._store, make_request=self._work.request):
-            n_rows += sum(
-                len(call.rows) for call in chunk if not call.final_outcome(is_answer, retry_failed=retry_failed)
-            )
+        for chunk in look_up(batched_rows, self._store, make_request=self._work.request):
+            for call in chunk:
+                outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+                if not outcome:
+                    n_rows += len(call.rows)
         return n_rows
 
-    def _settle(self, call: Call) -> bool:
-        """End a call that need not or cannot be sent, and return True; return False if it is to be sent.
+    def _end_if_possible(self, call: Call) -> bool:
+        """End a call if its outcome is stored, or if its request cannot be sent; return whether the call ended.
 
-        A call need not be sent if its outcome is stored; it cannot be sent if the work rejects its request.
+        A request cannot be sent if the work rejects it, for example because it is too long.
         """
         outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
         if outcome is not None:
@@ -235,7 +235,7 @@ class Dispatcher:
         self._outcomes.record_stored(call, outcome)
 
     async def _dispatch(self, calls: Sequence[Call]) -> None:
-        """Queue calls, or add their rows to a call of the same request that is open here or in another process."""
+        """Queue calls. If a call of the same request is open here or in another process, add the rows to that call."""
         new_calls = []
         for call in calls:
             open_call = self._queue.open.get(call.key) or self.leased_elsewhere.get(call.key)
@@ -246,9 +246,10 @@ class Dispatcher:
         await self._lease_or_wait(new_calls)
 
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Acquire leases on calls and queue them, except those that another process leased, answered or sent in a batch.
+        """Acquire leases on calls, and queue the calls that were leased.
 
-        A lease is the exclusive right to send a request. Calls that another process has leased wait for its answer.
+        A lease is the exclusive right to send a request. A call that another process has leased waits for the answer of
+        that process. A call ends if another process has answered it, or has sent it in a batch.
 
         Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
@@ -260,9 +261,11 @@ class Dispatcher:
         ended_keys = []
         for call in calls:
             outcome = stored.get(call.key)
-            is_final = isinstance(outcome, Completion) or (outcome is not None and outcome.kind == "rejected")
+            is_answer_or_rejected = isinstance(outcome, Completion) or (
+                outcome is not None and outcome.kind == "rejected"
+            )
             # an outcome other than the one that was looked up before is from another process
-            if outcome is not None and is_final and outcome != call.cached:
+            if outcome is not None and is_answer_or_rejected and outcome != call.cached:
                 self.leased_elsewhere.pop(call.key, None)
                 self._take_stored(call, outcome)
                 ended_keys.append(call.key)

@@ -39,7 +39,7 @@ SIGNAL_CHECK_SECONDS = 0.2
 
 
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
-    """Wait for a task. If the waiting is cancelled, call `stop`, give the task `grace` seconds to end, then cancel it.
+    """Wait for a task; if this coroutine is cancelled, let the task end within a grace period.
 
     The task is cancelled a little earlier, by up to a second or a quarter of `grace`, so that answers can be written.
 
@@ -49,9 +49,9 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
         await asyncio.wait({task})
     except asyncio.CancelledError:
         stop()
-        reserve = min(FLUSH_RESERVE_SECONDS, grace / 4)
+        seconds_to_flush = min(FLUSH_RESERVE_SECONDS, grace / 4)
         try:
-            await asyncio.wait({task}, timeout=grace - reserve)
+            await asyncio.wait({task}, timeout=grace - seconds_to_flush)
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -94,10 +94,10 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
 
     try:
         if _is_loop_running():
-            with _handled_by(cancellation.cancel, [signal.SIGINT, *_DEFERRED]):
+            with _handle_signals(cancellation.cancel, [signal.SIGINT, *_DEFERRED]):
                 _run_in_thread(run_cancellable())
         else:
-            with _handled_by(cancellation.cancel, _DEFERRED):
+            with _handle_signals(cancellation.cancel, _DEFERRED):
                 asyncio.run(run_cancellable())
     except asyncio.CancelledError:
         if not cancellation.signals:
@@ -156,23 +156,25 @@ def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
 
 
 @contextmanager
-def _handled_by(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
-    """Handle signals, given by their numbers, by `handler` during the block; ignored signals stay ignored.
+def _handle_signals(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
+    """Call `handler` for signals, given by their numbers, during the block; signals that are ignored stay ignored.
 
     This has an effect only in the main thread, because Python sets signal handlers only there.
     """
-    replaced: dict[int, Any] = {}  # previous handler of each signal
+    previous_handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        old_handlers = {number: signal.getsignal(number) for number in signals}
-        # None: the handler was not set by Python, and cannot be restored
-        replaced = {number: old for number, old in old_handlers.items() if old not in (signal.SIG_IGN, None)}
-    for number in replaced:
+        for number in signals:
+            previous_handler = signal.getsignal(number)
+            # a handler of None was not set by Python, and cannot be restored
+            if previous_handler not in (signal.SIG_IGN, None):
+                previous_handlers[number] = previous_handler
+    for number in previous_handlers:
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number, old in replaced.items():
-            signal.signal(number, old)
+        for number, previous_handler in previous_handlers.items():
+            signal.signal(number, previous_handler)
 
 
 MIN_TRIALS_BEFORE_STOP = 200
@@ -208,9 +210,9 @@ class StopReason:
         return self._make_error is not None
 
     def stop(self, make_error: Callable[[], YoudenError]) -> None:
-        """Record why the run has to end, and call the callbacks in `on_stop`. Later reasons are ignored.
+        """Record the error with which the run has to end, and call the callbacks in `on_stop`.
 
-        Nothing is raised here; `raise_if_stopped` raises the error.
+        `raise_if_stopped` raises the error later. If the run has to end already, the call has no effect.
 
         Parameters
         ----------
@@ -320,7 +322,8 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     """
     n = len(verdicts) - verdicts.n_pending
     n_missing = n - int(verdicts.answered.sum())
-    if n_missing > max_missing * n or n_missing == n > 0:
+    is_none_answered = n > 0 and n_missing == n
+    if n_missing > max_missing * n or is_none_answered:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
         del counts["pending"]
         raise make_too_many_missing_error(n_missing, n, reasons=format_missing_reasons(counts), max_missing=max_missing)
@@ -399,13 +402,13 @@ def make_too_many_missing_error(
     """
     reasons = reasons or "no answer"
     if n_missing == n:
-        fault = f"None of the {n:,} {what} was answered ({reasons}). Check the judge with `youden doctor`."
+        problem = f"None of the {n:,} {what} was answered ({reasons}). Check the judge with `youden doctor`."
     else:
-        fault = (
+        problem = (
             f"{n_missing:,} of {n:,} {what} have no answer ({reasons}), more than max_missing = {max_missing:g} allows. "
             "Check the judge's prompt, labels and max_tokens, or raise max_missing to continue without these answers."
         )
     return TooManyMissingError(
-        f"{fault} All answers are kept and the same command resumes; --retry-failed also repeats calls without an answer.",
+        f"{problem} All answers are kept and the same command resumes; --retry-failed also repeats calls without an answer.",
         slug="too-many-missing",
     )

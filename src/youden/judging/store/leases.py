@@ -119,7 +119,9 @@ class Leases:
 
 @cache
 def _machine_id() -> str:
-    """Identify this machine since its start, and on Linux the container: within it, a process number is unique.
+    """Return an id of this machine since its start, and on Linux of the container.
+
+    Two processes with this id have different process numbers.
 
     Host names are not unique, and the first container of every Linux host has the same namespace number. The id of the
     machine's start distinguishes them.

@@ -54,7 +54,8 @@ class _SqliteSession(Session):
     def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
         """Insert many rows, with one prepared statement: a transaction of SQLite has no server that could be lost.
 
-        text : INSERT statement for one row; rows : values of the rows
+        text : INSERT statement for one row
+        rows : values of the rows
         """
         return int(self._connection.executemany(self._translate(text), rows).rowcount)
 

@@ -83,6 +83,9 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of designs, each with its default budget, for each judge that can be used.
 
+    These are the judges that make calls, and either have their API key in the environment, need none, or were used in
+    the paper. Nothing is requested.
+
     Parameters
     ----------
     pool : Pool
@@ -97,7 +100,8 @@ def estimate_costs(
     costs : tuple of DesignCost
         One per design and judge.
     notes : tuple of str
-        Designs whose cost could not be estimated, with the reasons, and assumptions of the estimates.
+        Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
+        estimates.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -137,8 +141,10 @@ def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
 def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
     """Estimate the number of calls of a plan, and their number of characters, without drawing it.
 
-    `length` is an int array (n_agents, n_items), −1 for a missing response. Raises PlanError [cost-unknown] if the
-    design has no default budget, or if it cannot attain its half-width on these items.
+    length : int array (n_agents, n_items), −1 for a missing response
+
+    Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
+    these items.
     """
     design_class = DESIGNS.load(design)
     n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
@@ -176,7 +182,7 @@ def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -
 
 
 def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check the pool of a run.
+    """Check the pool of a run for problems that distort a ranking, and estimate costs.
 
     Parameters
     ----------
@@ -205,25 +211,26 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check a pool.
+    """Check a pool for problems that distort a ranking, such as near-copies of agents, and estimate costs.
 
     Parameters
     ----------
     pool : Pool
         Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
     seed : int, default 0
-        Seed of the sample.
+        Seed of the choice of random items.
     designs : sequence of str, optional
         Designs whose cost is estimated. Default: all.
 
     Returns
     -------
     PoolCheck
+        Counts, findings, costs, and notes on what could not be checked or estimated.
     """
-    length = response_lengths(pool)
+    lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)
     notes = _describe_limits(pool, n_sampled_items=len(sample.items))
-    findings = find_agent_problems(sample, length)
+    findings = find_agent_problems(sample, lengths)
     findings += find_similar_items(pool, seed=seed)
     try:
         languages = find_languages(sample, seed=seed)
@@ -231,13 +238,15 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
         languages = Languages({}, ())
         notes.append(f"Languages were not checked. {error.message}")
     findings += languages.findings
-    costs, cost_notes = estimate_costs(pool, length, designs)
+    costs, cost_notes = estimate_costs(pool, lengths, designs)
 
     n_words = _count_words(sample)
-    agent_words = {agent.id: _mean_words(n_words[sample.agent_of == k]) for k, agent in enumerate(pool.agents)}
+    agent_words = {
+        agent.id: _mean_words(n_words[sample.agent_of == position]) for position, agent in enumerate(pool.agents)
+    }
     return PoolCheck(
         name=pool.name,
-        counts=_count_responses(pool, length, mean_words=_mean_words(n_words)),
+        counts=_count_responses(pool, lengths, mean_words=_mean_words(n_words)),
         agent_words=agent_words,
         languages=languages.languages,
         findings=tuple(findings),

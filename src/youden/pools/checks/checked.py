@@ -179,7 +179,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool.
+        """Sample items of a pool, and segment all responses to them and their prompts into words.
 
         Parameters
         ----------
@@ -188,7 +188,8 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses. It determines the number of items, which is at least 20.
+            Approximate maximum number of responses. It determines the number of items, which is at least 20; a pool
+            with no more items is used as a whole.
 
         Returns
         -------
@@ -201,7 +202,7 @@ class SampledTexts:
             items = np.arange(pool.n_items)
         item_of, agent_of = np.nonzero(pool.present[:, items].T)
         responses = pool.texts[agent_of, items[item_of]]
-        texts = segment_texts([*responses, *(pool.items[j].prompt or "" for j in items)])
+        texts = segment_texts([*responses, *(pool.items[item].prompt or "" for item in items)])
         return cls(pool, items, item_of, agent_of, texts)
 
     def __len__(self) -> int:
@@ -209,7 +210,7 @@ class SampledTexts:
 
     @cached_property
     def bounds(self) -> Index:
-        """Bounds of the texts of each sampled item, int (n_sampled_items + 1,).
+        """Bounds of the texts of each sampled item, int array (n_sampled_items + 1,).
 
         Item m has the texts from bounds[m] to bounds[m + 1] (excluded).
         """
@@ -222,22 +223,22 @@ class SampledTexts:
 
     @cached_property
     def n_words(self) -> Index:
-        """Number of words of each text, then of each prompt: int (n_texts + n_sampled_items,)."""
+        """Number of words of each text, then of each prompt: int array (n_texts + n_sampled_items,)."""
         return np.diff(self.texts.start)
 
     @cached_property
     def has_word(self) -> csr_array[np.int8]:
-        """1 if the text contains the word: int8 (n_texts, n_distinct_words)."""
+        """1 if the text contains the word: int8 array (n_texts, n_distinct_words)."""
         return build_word_matrix(self.texts)[: len(self)]
 
     @cached_property
     def prompt_has_word(self) -> csr_array[np.int8]:
-        """1 if the prompt of the item contains the word: int8 (n_sampled_items, n_distinct_words)."""
+        """1 if the prompt of the item contains the word: int8 array (n_sampled_items, n_distinct_words)."""
         return build_word_matrix(self.texts)[len(self) :]
 
     @cached_property
     def idf(self) -> Floats:
-        """Inverse document frequency of each word, float (n_distinct_words,).
+        """Inverse document frequency of each word, float array (n_distinct_words,).
 
         It is log(number of sampled items / number of sampled items with a response that contains the word).
         """
@@ -285,7 +286,7 @@ class SampledTexts:
             yield np.arange(start, end), n_shared / np.maximum(1, n_union)
 
     def mean_similarity(self) -> Floats:
-        """Return the mean similarity of two agents' responses to the same item, float (n_agents, n_agents).
+        """Return the mean similarity of two agents' responses to the same item, float array (n_agents, n_agents).
 
         Similarities are those of `iter_similarities`. NaN for agents that have no sampled item in common.
         """
@@ -301,16 +302,18 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of `values` over each agent's texts, float (n_agents,); NaN for an agent without values.
+        """Return the median of some values over the texts of each agent, float array (n_agents,).
 
-        `values` is a float array (n_texts,), in which NaN is ignored.
+        The median of an agent without values is NaN.
+
+        values : float array (n_texts,), in which NaN is ignored
         """
         medians = np.full(self.pool.n_agents, np.nan)
         order = np.argsort(self.agent_of, kind="stable")
         bounds = np.searchsorted(self.agent_of[order], np.arange(self.pool.n_agents + 1))
-        for k, (start, end) in enumerate(pairwise(bounds)):
+        for agent, (start, end) in enumerate(pairwise(bounds)):
             agent_values = values[order[start:end]]
             valid = agent_values[~np.isnan(agent_values)]
             if len(valid):
-                medians[k] = np.median(valid)
+                medians[agent] = np.median(valid)
         return medians

@@ -40,10 +40,10 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
     An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
     rewords if its median response and the prompt have at least half of all their words in common.
     """
-    copied_medians = sample.agent_medians(_copied_shares(sample))
+    copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
 
-    similarity_medians = sample.agent_medians(_prompt_similarity(sample))
+    similarity_medians = sample.agent_medians(_compute_prompt_similarity(sample))
     valid = similarity_medians[~np.isnan(similarity_medians)]
     is_natural = not valid.size or np.median(valid) >= NATURAL_PROMPT_SIMILARITY
     rewording = np.array([], dtype=np.int64)
@@ -59,25 +59,29 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
         yield _report_source_copying(sample, rewording, similarity_medians[rewording], evidence)
 
 
-def _copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams that its prompt contains, float (n_texts,); NaN without a prompt."""
+def _compute_copied_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each response's n-grams (runs of words) that occur in its prompt.
+
+    The result is a float array (n_texts,), NaN for a response without a prompt.
+    """
     shares = np.full(len(sample), np.nan)
-    for m, j in enumerate(sample.items):
-        if sample.pool.items[j].prompt:
-            start, end = sample.bounds[m], sample.bounds[m + 1]
-            responses = (sample.texts[row] for row in range(start, end))
-            prompt = sample.texts[len(sample) + m]
-            shares[start:end] = copied_shares(responses, prompt)
+    for number, item in enumerate(sample.items):
+        if sample.pool.items[item].prompt:
+            rows = range(sample.bounds[number], sample.bounds[number + 1])
+            responses = (sample.texts[row] for row in rows)
+            prompt = sample.texts[len(sample) + number]
+            shares[rows.start : rows.stop] = copied_shares(responses, prompt)
     return shares
 
 
 def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Floats, evidence: str) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
-    `agents` are positions of agents and `medians` their median shares, arrays (n_reported,). `evidence` is a sentence with the
-    placeholders {their} and {share}.
+    agents : int array (n_reported,), positions of the agents
+    medians : float array (n_reported,), their median shares
+    evidence : sentence with the placeholders {their} and {share}
     """
-    ids = tuple(sample.pool.agents[k].id for k in agents)
+    ids = tuple(sample.pool.agents[position].id for position in agents)
     min_share = float(medians.min())
     their = "its" if len(ids) == 1 else "their"
     subject = format_subject(ids, "copies its", "copy their", limit=20)
@@ -94,8 +98,8 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
     )
 
 
-def _prompt_similarity(sample: SampledTexts) -> Floats:
-    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float (n_texts,).
+def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
+    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float array (n_texts,).
 
     NaN if there is no prompt, or if the response or the prompt has few words.
     """
@@ -209,16 +213,17 @@ def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
 
     An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
     """
-    addresses = [[text is not None and addresses_a_judge(text) for text in row] for row in pool.texts]
+    addresses = [text is not None and addresses_a_judge(text) for text in pool.texts.ravel()]
     is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
     mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
     is_single = is_addressing.sum(axis=1, keepdims=True) == 1
     is_addressing &= ~(is_single & mentions_judge)
     if not is_addressing.any():
         return
+
     n_responses = int(is_addressing.sum())
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(is_addressing.any(axis=1)))
-    items = tuple(pool.items[j].id for j in np.flatnonzero(is_addressing.any(axis=0)))
+    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_addressing.any(axis=1)))
+    items = tuple(pool.items[position].id for position in np.flatnonzero(is_addressing.any(axis=0)))
     yield Finding(
         "addresses-judge",
         f"{format_count(n_responses, 'response', 'addresses', 'address')} a judge, by {format_names(agents)} (on "
@@ -304,7 +309,7 @@ class _NgramTable:
         return cls(sample, has_ngram, np.diff(has_ngram.indptr).astype(np.float64))
 
     def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another agent, float (n_texts,).
+        """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
 
         Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
         """
@@ -321,7 +326,7 @@ class _NgramTable:
         return shares
 
     def max_similarity(self, included: Bools) -> Floats:
-        """Return each text's Jaccard similarity of words to the most similar text of another agent, float (n_texts,).
+        """Return each text's Jaccard similarity of words to the most similar text of another agent, float array (n_texts,).
 
         Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few words.
         """
@@ -336,7 +341,7 @@ class _NgramTable:
         return result
 
     def mean_contained(self) -> Floats:
-        """Return the mean number of complete responses of others that each agent's responses contain, float (n_agents,)."""
+        """Return the mean number of complete responses of others that each agent's responses contain, float array (n_agents,)."""
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:
@@ -440,7 +445,7 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
 
         # if the other agents reach a similar share, responses to these items coincide naturally
         measure = reused if is_reusing_ngrams else similar
-        others = measure[is_included & ~is_clone]
-        if not np.isnan(others).all() and np.nanmedian(others) >= NATURAL_REUSE:
+        measure_of_others = measure[is_included & ~is_clone]
+        if not np.isnan(measure_of_others).all() and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
             return share_by_agent
         share_by_agent[agent] = float(share[agent])

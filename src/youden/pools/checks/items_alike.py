@@ -47,7 +47,7 @@ def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     n_clusters, labels = connected_components(is_similar, directed=False)
     sizes = np.bincount(labels, minlength=n_clusters)
     for cluster in np.flatnonzero(sizes > 1):
-        ids = tuple(pool.items[j].id for j in np.flatnonzero(labels == cluster))
+        ids = tuple(pool.items[position].id for position in np.flatnonzero(labels == cluster))
         yield Finding(
             "items-alike",
             f"{len(ids)} items can hardly be distinguished by their words: {format_names(ids)}.",
@@ -66,23 +66,28 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 
 
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    """Compare the words of the responses to items; return a sparse matrix (n_items, n_items) with 1 for similar ones."""
+    """Compare items by the words of their responses, and return a sparse matrix (n_items, n_items) with 1 for similar items.
+
+    In a large pool, only some items and agents are compared, which `rng` draws.
+    """
     items = np.arange(pool.n_items)
     if pool.n_items > MAX_ITEMS:
         items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
     n_items = len(items)
     n_agents = int(np.clip(MAX_TEXTS // n_items, 2, MAX_AGENTS))
     agents = rng.permutation(pool.n_agents)[:n_agents]
-    has_word = build_word_matrix(segment_texts(text or "" for k in agents for text in pool.texts[k, items]))
+    texts = pool.texts[np.ix_(agents, items)].ravel()
+    has_word = build_word_matrix(segment_texts(text or "" for text in texts))
 
     # word counts of each item in one half of the agents (rows 0 to n_items - 1), then in the other half
-    item_of = np.tile(np.arange(n_items), len(agents))
-    half_of = np.repeat(np.arange(len(agents)) % 2, n_items)
-    n_texts = len(item_of)
-    row_of = item_of + half_of * n_items
-    membership = csr_array((np.ones(n_texts), (row_of, np.arange(n_texts))), shape=(2 * n_items, n_texts))
+    item_of_text = np.tile(np.arange(n_items), len(agents))
+    half_of_text = np.repeat(np.arange(len(agents)) % 2, n_items)
+    row_of_text = item_of_text + half_of_text * n_items
+    n_texts = len(texts)
+    membership = csr_array((np.ones(n_texts), (row_of_text, np.arange(n_texts))), shape=(2 * n_items, n_texts))
     profiles = _normalize(csr_array(membership @ has_word), n_groups=2)
-    first_half, second_half = profiles[:n_items], profiles[n_items:]
+    first_half = profiles[:n_items]
+    second_half = profiles[n_items:]
 
     within_items = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
     is_positive = within_items > 0
@@ -93,13 +98,13 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
-    """Weight the rows of word counts by idf (inverse document frequency), and scale them to norm 1, or 0 for a row of zeros.
+    """Weight word counts by idf (inverse document frequency), and scale each row to norm 1; a row of zeros stays 0.
 
-    `counts` has the shape (n_groups · n_items, n_distinct_words): all items of the first group, then all of the second, …
+    counts : sparse matrix (n_groups · n_items, n_distinct_words), all items of the first group, then of the second, …
     """
     n_items = counts.shape[0] // n_groups
-    item_of = np.tile(np.arange(n_items), n_groups)
-    item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of, n_groups=n_items)
+    item_of_row = np.tile(np.arange(n_items), n_groups)
+    item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of_row, n_groups=n_items)
     weights = idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), n_items)
     weighted = csr_array(counts.multiply(weights))
     norm = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1), dtype=np.float64))
@@ -112,9 +117,11 @@ def _find_similar_pairs(
 ) -> csr_array[np.float64]:
     """Return a sparse matrix (n_items, n_items) with 1 for each pair of different items with similar word profiles.
 
-    The profiles, (n_items, n_distinct_words), have rows of norm 1 or 0. Two are similar if their scalar product reaches
-    the threshold, float (n_items,), of both items. Only pairs that share one of their rarest words are compared, which
-    loses none.
+    Two profiles are similar if their scalar product reaches the thresholds of both items. Only pairs that share one of
+    their rarest words are compared; no other pair can be similar.
+
+    profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
+    threshold : float array (n_items,)
     """
     n_items = profiles_a.shape[0]
     frequency = np.bincount(np.concatenate([profiles_a.indices, profiles_b.indices]), minlength=profiles_a.shape[1])
@@ -128,12 +135,12 @@ def _find_similar_pairs(
     for first_row in range(0, n_items, _CHUNK_ROWS):
         candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ prefixes_b).tocoo()
         for start in range(0, candidates.nnz, _CHUNK_PAIRS):
-            j = candidates.row[start : start + _CHUNK_PAIRS] + first_row
-            k = candidates.col[start : start + _CHUNK_PAIRS]
-            similarity = np.asarray(profiles_a[j].multiply(profiles_b[k]).sum(axis=1), dtype=np.float64)
-            is_similar = (similarity >= np.maximum(threshold[j], threshold[k])) & (j != k)
-            rows.append(j[is_similar])
-            columns.append(k[is_similar])
+            row = candidates.row[start : start + _CHUNK_PAIRS] + first_row
+            column = candidates.col[start : start + _CHUNK_PAIRS]
+            similarity = np.asarray(profiles_a[row].multiply(profiles_b[column]).sum(axis=1), dtype=np.float64)
+            is_similar = (similarity >= np.maximum(threshold[row], threshold[column])) & (row != column)
+            rows.append(row[is_similar])
+            columns.append(column[is_similar])
     empty = np.empty(0, dtype=np.int64)
     all_rows = np.concatenate([empty, *rows])
     all_columns = np.concatenate([empty, *columns])
@@ -147,7 +154,9 @@ def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity:
     have dropped the rarest word that they share, and with it all others that they share. Then the product would be
     below the threshold of that row.
 
-    profiles : (n_items, n_distinct_words); threshold : (n_items,); rarity : (n_distinct_words,), 0 for the rarest word.
+    profiles : (n_items, n_distinct_words)
+    threshold : (n_items,)
+    rarity : (n_distinct_words,), 0 for the rarest word
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """

@@ -71,24 +71,24 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
         [languages-missing] if the package `py3langid` is not installed.
     """
     codes = _detect_languages(sample, standalone_stream(seed))
-    language_by_agent = {k: _most_common(by_item.values()) for k, by_item in codes.items()}
-    n_agents = Counter(code for code in language_by_agent.values() if code is not None)
-    languages = dict(n_agents.most_common())
+    agent_languages = [_most_common(code_by_item.values()) for code_by_item in codes.values()]
+    n_agents_by_language = Counter(language for language in agent_languages if language is not None)
+    languages = dict(n_agents_by_language.most_common())
 
-    others = _find_others(codes)
-    if not others:
+    deviating_agents = _find_others(codes)
+    if not deviating_agents:
         return Languages(languages, ())
-    names = tuple(sample.pool.agents[k].id for k in others)
-    listing = ", ".join(f"{code} ({n})" for code, n in n_agents.most_common())
+    ids = tuple(sample.pool.agents[position].id for position in deviating_agents)
+    listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
     finding = Finding(
         "languages",
-        f"Agents respond in several languages: {listing}. Not in the language of the other responses: {format_names(names)}.",
+        f"Agents respond in several languages: {listing}. Not in the language of the other responses: {format_names(ids)}.",
         "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
         "language last, whatever they contain; a model compares them less reliably than responses in one "
         "language.",
         "Rank each language separately, or translate the responses before ranking.",
-        agents=names,
-        facts={"share": len(others) / len(codes)},
+        agents=ids,
+        facts={"share": len(deviating_agents) / len(codes)},
     )
     return Languages(languages, (finding,))
 
@@ -136,9 +136,12 @@ def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[in
     max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
     items = rng.permutation(sample.items).tolist()  # all agents are classified on the first items that they have
     codes: dict[int, dict[int, str]] = {}
-    for k, row in enumerate(sample.pool.texts):
-        long_texts = ((j, row[j]) for j in items if row[j] is not None and len(row[j]) >= MIN_CLASSIFIED_CHARACTERS)
-        chosen = list(islice(long_texts, max_texts))
-        if len(chosen) >= MIN_CLASSIFIED_TEXTS:
-            codes[k] = {j: str(classify(text[:MAX_CLASSIFIED_CHARACTERS])[0]) for j, text in chosen}
+    for agent, texts in enumerate(sample.pool.texts):
+        code_by_item = {}
+        long_items = (item for item in items if len(texts[item] or "") >= MIN_CLASSIFIED_CHARACTERS)
+        for item in islice(long_items, max_texts):
+            code, _ = classify(texts[item][:MAX_CLASSIFIED_CHARACTERS])
+            code_by_item[item] = str(code)
+        if len(code_by_item) >= MIN_CLASSIFIED_TEXTS:
+            codes[agent] = code_by_item
     return codes

@@ -120,24 +120,27 @@ def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding
     Yields one finding for all such agents, and none if they are the majority. The agents with ids in `excluded` are
     ignored; they have another finding.
     """
-    included = [k for k, agent in enumerate(pool.agents) if agent.id not in excluded]
-    n_duplicates: Counter[int] = Counter()
-    for column in pool.texts.T:
+    included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
+    n_duplicates: Counter[int] = Counter()  # by agent
+    for texts_of_item in pool.texts.T:
         first_agent: dict[str, int] = {}
-        duplicated: set[int] = set()
-        for k in included:
-            text = column[k]
+        duplicating_agents: set[int] = set()
+        for agent in included:
+            text = texts_of_item[agent]
             if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
                 continue
-            if first_agent.setdefault(text, k) != k:
-                duplicated |= {k, first_agent[text]}
-        n_duplicates.update(duplicated)
+            if first_agent.setdefault(text, agent) != agent:
+                duplicating_agents |= {agent, first_agent[text]}
+        n_duplicates.update(duplicating_agents)
+
     n_responses = pool.present.sum(axis=1)
-    reported = [k for k in sorted(n_duplicates) if n_duplicates[k] >= max(2, MIN_DUPLICATE_SHARE * n_responses[k])]
+    min_duplicates = np.maximum(2, MIN_DUPLICATE_SHARE * n_responses)
+    reported = [agent for agent in sorted(n_duplicates) if n_duplicates[agent] >= min_duplicates[agent]]
     if not reported or 2 * len(reported) > len(included):
         return
-    ids = tuple(pool.agents[k].id for k in reported)
-    max_share = max(n_duplicates[k] / n_responses[k] for k in reported)
+
+    ids = tuple(pool.agents[agent].id for agent in reported)
+    max_share = max(n_duplicates[agent] / n_responses[agent] for agent in reported)
     yield Finding(
         "duplicates",
         f"Responses of {format_names(ids)} are identical to responses of other agents, up to {max_share:.0%} of an agent's.",
@@ -168,20 +171,21 @@ MIN_FAMILY_RATIO = 1.25
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
-    `clones` are ids of agents with a finding as clones. A set of agents is skipped if at least half of them are clones,
-    because clones share all their words.
+    A set of agents is skipped if at least half of them are clones, because clones share all their words.
+
+    clones : ids of agents with a finding as clones
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
     n_items_by_ring: Counter[tuple[int, ...]] = Counter()
     is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
     max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
-    for m, (start, end) in enumerate(sample.ranges):
+    for item, (start, end) in enumerate(sample.ranges):
         has_word = sample.has_word[start:end].tocsc()
         n_users = np.diff(has_word.indptr)
         n_others = end - start - n_users  # agents with a response that do not use the word
         is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_others > 0)
-        is_private[sample.prompt_has_word[[m]].indices] = False
+        is_private[sample.prompt_has_word[[item]].indices] = False
         agents = sample.agent_of[start:end]
         rings = set()
         for word in np.flatnonzero(is_private):
@@ -193,7 +197,7 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
         share = n_items / len(sample.items)
         if share < MIN_RING_SHARE:
             break
-        ids = tuple(sample.pool.agents[k].id for k in ring)
+        ids = tuple(sample.pool.agents[agent].id for agent in ring)
         if 2 * len(clones.intersection(ids)) >= len(ids):
             continue
         yield Finding(
@@ -214,16 +218,18 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
     Yields one finding per family. Responses are similar if two members share more words than a member and another agent.
     """
     agents = sample.pool.agents
-    family_of = [agent.meta.get("family") for agent in agents]
-    families = sorted({name for name in family_of if isinstance(name, str)})
+    family_by_agent = [agent.meta.get("family") for agent in agents]
+    families = sorted({family for family in family_by_agent if isinstance(family, str)})
     if not families:
         return
+
     similarity = sample.mean_similarity()
     for name in families:
-        is_member = np.array([family == name for family in family_of])
+        is_member = np.array([family == name for family in family_by_agent])
         n_members = int(is_member.sum())
         if n_members < 2:
             continue
+
         within_family = similarity[np.ix_(is_member, is_member)][~np.eye(n_members, dtype=np.bool_)]
         across_families = similarity[np.ix_(is_member, ~is_member)]
         ratio = 1.0
@@ -232,7 +238,8 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         share = n_members / len(agents)
         if ratio < MIN_FAMILY_RATIO and (n_members < 3 or share < LARGE_FAMILY_SHARE):
             continue
-        ids = tuple(agents[k].id for k in np.flatnonzero(is_member))
+
+        ids = tuple(agents[position].id for position in np.flatnonzero(is_member))
         yield Finding(
             "family",
             f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. Two of them share "
@@ -268,26 +275,28 @@ MIN_TEMPLATE_AGENTS = 4
 
 
 def find_templates(sample: SampledTexts) -> Iterator[Finding]:
-    """Find agents whose responses repeat the same phrases or hardly depend on the item; yield one finding per agent."""
+    """Yield one finding for each agent whose responses repeat the same phrases, or hardly depend on the item."""
     if len(sample.items) < MIN_TEMPLATE_ITEMS:
         return
+
     recurring = sample.agent_medians(recurring_shares(sample))
-    specificity = _relative_specificity(sample)
-    for k, agent in enumerate(sample.pool.agents):
-        if recurring[k] >= MIN_RECURRING_SHARE:
+    specificity = _compute_relative_specificity(sample)
+    for position, agent in enumerate(sample.pool.agents):
+        if recurring[position] >= MIN_RECURRING_SHARE:
+            share = float(recurring[position])
             message = (
-                f"Agent '{agent.id}' repeats itself: {recurring[k]:.0%} of the three-word runs of its median response occur in "
+                f"Agent '{agent.id}' repeats itself: {share:.0%} of the three-word runs of its median response occur in "
                 "at least a tenth of its responses."
             )
-            share = float(recurring[k])
-        elif specificity[k] < MAX_RELATIVE_SPECIFICITY:
+        elif specificity[position] < MAX_RELATIVE_SPECIFICITY:
+            share = float(specificity[position])
             message = (
-                f"The responses of agent '{agent.id}' hardly depend on the item: they are {specificity[k]:.0%} as specific to "
+                f"The responses of agent '{agent.id}' hardly depend on the item: they are {share:.0%} as specific to "
                 "it as those of the median agent."
             )
-            share = float(specificity[k])
         else:
             continue
+
         yield Finding(
             "template",
             message,
@@ -299,24 +308,27 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
         )
 
 
-def _relative_specificity(sample: SampledTexts) -> Floats:
-    """Return how specific the responses of each agent are to their items, relative to the median agent, float (n_agents,).
+def _compute_relative_specificity(sample: SampledTexts) -> Floats:
+    """Return how specific the responses of each agent are to their items, relative to the median agent.
 
     If all items have a prompt, specificity is the overlap with the prompts, or 1 for agents whose overlap with other
-    responses is normal. Otherwise it is the overlap with other responses. NaN means that it is unknown.
+    responses is normal. Otherwise it is the overlap with other responses.
+
+    Returns a float array (n_agents,), NaN where specificity is unknown.
     """
-    by_responses = _relative_to_median(sample, specificity_to_responses(sample))
-    if not all(sample.pool.items[j].prompt for j in sample.items):
+    by_responses = _divide_by_median(sample, specificity_to_responses(sample))
+    if not all(sample.pool.items[item].prompt for item in sample.items):
         return by_responses
-    by_prompt = _relative_to_median(sample, specificity_to_prompts(sample))
+    by_prompt = _divide_by_median(sample, specificity_to_prompts(sample))
     return np.where(by_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, by_prompt)
 
 
-def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute each agent's median over its texts, and divide it by that of the median agent, float (n_agents,).
+def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
+    """Compute the median over the texts of each agent, and divide it by that of the median agent.
 
-    `values` is a float array (n_texts,). The result is NaN for an agent without values, and for all agents if fewer
-    than four have values.
+    values : float array (n_texts,)
+
+    Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
     """
     agent_medians = sample.agent_medians(values)
     valid = agent_medians[~np.isnan(agent_medians)]
@@ -326,7 +338,7 @@ def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def recurring_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's n-grams (sequences of three words) that its agent repeats, float (n_texts,).
+    """Return the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
 
     An n-gram is repeated if at least two texts and at least a tenth of all texts of the agent contain it. NaN for a
     text without n-grams.
@@ -352,7 +364,7 @@ def recurring_shares(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_prompts(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that its prompt contains, float (n_texts,).
+    """Return the share of each text's words that its prompt contains, float array (n_texts,).
 
     Words are weighted by idf (inverse document frequency): Σ idf of the words that the prompt contains / Σ idf of all
     words of the text. NaN if the denominator is 0.
@@ -364,7 +376,7 @@ def specificity_to_prompts(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_responses(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that other responses to the item contain, float (n_texts,).
+    """Return the share of each text's words that other responses to the item contain, float array (n_texts,).
 
     Words are weighted by idf (inverse document frequency), and by the fraction of the other responses that contain the
     word. NaN if all words of the text have weight 0.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from youden.pools.checks.checked import format_names, format_subject
 from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
+from youden.protocol.self_trials import needs_self_trials
 from youden.text.sentences import format_count
 from youden.types import Finding, Pool
 
@@ -57,7 +59,7 @@ def response_lengths(pool: Pool) -> NDArray[np.int64]:
 def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
     """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that are hard to distinguish.
 
-    length : int array (n_agents, n_items), characters of each response, −1 without a response.
+    length : int array (n_agents, n_items), characters of each response, −1 without a response
     """
     return [
         *_check_size(pool),
@@ -74,8 +76,8 @@ def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Findin
 
 
 def _check_size(pool: Pool) -> Iterator[Finding]:
-    """Report a pool with fewer than 3 agents or 2 items."""
-    if pool.n_agents >= 3 and pool.n_items >= 2:
+    """Report a pool with fewer than 3 agents or 2 items, unless its agents have repeated responses."""
+    if (pool.n_agents >= 3 and pool.n_items >= 2) or needs_self_trials(pool):
         return
     yield Finding(
         "pool-small",
@@ -87,10 +89,11 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
     """Report agents that respond to few items, items with fewer than two responses, and agents without common items."""
-    n_items = pool.present.sum(axis=1)
-    n_agents = pool.present.sum(axis=0)
+    n_items_by_agent = pool.present.sum(axis=1)
+    n_agents_by_item = pool.present.sum(axis=0)
+
     min_items = MIN_ANSWERED_SHARE * pool.n_items
-    incomplete = tuple(agent.id for agent, n in zip(pool.agents, n_items, strict=True) if n < min_items)
+    incomplete = tuple(pool.agents[position].id for position in np.flatnonzero(n_items_by_agent < min_items))
     if incomplete:
         yield Finding(
             "gaps",
@@ -100,10 +103,11 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
             "ability. Their intervals are wide.",
             "Add the missing responses, or set `design: dense`, whose fit separates ability from difficulty.",
             agents=incomplete,
-            facts={"share": float(n_items.min() / pool.n_items)},
+            facts={"share": float(n_items_by_agent.min() / pool.n_items)},
         )
-    unpaired = tuple(item.id for item, n in zip(pool.items, n_agents, strict=True) if n < 2)
-    if unpaired:
+
+    unpaired = tuple(pool.items[position].id for position in np.flatnonzero(n_agents_by_item < 2))
+    if unpaired and not needs_self_trials(pool):
         yield Finding(
             "items-alone",
             f"{format_count(len(unpaired), 'item', 'has', 'have')} responses of fewer than two agents: {format_names(unpaired)}.",
@@ -112,12 +116,13 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
             "Check whether an item has the same id in all files, or remove the items.",
             items=unpaired,
         )
+
     present = pool.present.astype(np.float32)
     n_common_items = present @ present.T
     np.fill_diagonal(n_common_items, 1)
     is_disjoint = n_common_items == 0
     if pool.n_items and is_disjoint.any():
-        disjoint = tuple(pool.agents[k].id for k in np.flatnonzero(is_disjoint.any(axis=1)))
+        disjoint = tuple(pool.agents[position].id for position in np.flatnonzero(is_disjoint.any(axis=1)))
         yield Finding(
             "nothing-shared",
             f"Some agents have no item in common with another agent: {format_names(disjoint)}.",
@@ -129,12 +134,15 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 
 def _find_blank(pool: Pool) -> Iterator[Finding]:
     """Report agents with at least `MIN_BLANK_SHARE` of blank responses."""
-    n_blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
+    n_blank = np.zeros(pool.n_agents, dtype=np.int64)
+    for position, texts in enumerate(pool.texts):
+        n_blank[position] = sum(text is not None and not text.strip() for text in texts)
     n_responses = np.maximum(1, pool.present.sum(axis=1))
     is_reported = n_blank >= np.maximum(1, MIN_BLANK_SHARE * n_responses)
-    reported = tuple(pool.agents[k].id for k in np.flatnonzero(is_reported))
+    reported = tuple(pool.agents[position].id for position in np.flatnonzero(is_reported))
     if not reported:
         return
+
     yield Finding(
         "blank",
         f"{format_count(int(n_blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by "
@@ -148,17 +156,18 @@ def _find_blank(pool: Pool) -> Iterator[Finding]:
 
 def _find_placeholders(pool: Pool) -> Iterator[Finding]:
     """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
-    count_by_text: Counter[str] = Counter()
-    agents: dict[str, None] = {}
-    for agent, row in zip(pool.agents, pool.texts, strict=True):
-        for text in row:
+    n_by_placeholder: Counter[str] = Counter()
+    agents: dict[str, None] = {}  # an ordered set
+    for agent, texts in zip(pool.agents, pool.texts, strict=True):
+        for text in texts:
             if text is not None and len(text) < MIN_CLASSIFIED_CHARACTERS and PLACEHOLDER.fullmatch(text):
-                count_by_text[text.strip()] += 1
+                n_by_placeholder[text.strip()] += 1
                 agents.setdefault(agent.id)
-    if not count_by_text:
+    if not n_by_placeholder:
         return
-    n_responses = count_by_text.total()
-    examples = ", ".join(f"{text} ({n:,})" for text, n in count_by_text.most_common(5))
+
+    n_responses = n_by_placeholder.total()
+    examples = ", ".join(f"{placeholder} ({n:,})" for placeholder, n in n_by_placeholder.most_common(5))
     yield Finding(
         "stand-ins",
         f"{format_count(n_responses, 'response', 'looks', 'look')} like a placeholder for a missing value: "
@@ -172,11 +181,16 @@ def _find_placeholders(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
-    """Report responses of more than `LONG_CHARACTERS` characters. `length` is as in `find_response_problems`."""
+    """Report responses of more than `LONG_CHARACTERS` characters.
+
+    length : int array (n_agents, n_items), number of characters of each response
+    """
     is_long = length > LONG_CHARACTERS
     if not is_long.any():
         return
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(is_long.any(axis=1)))
+
+    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_long.any(axis=1)))
+    items = tuple(pool.items[position].id for position in np.flatnonzero(is_long.any(axis=0)))
     yield Finding(
         "long",
         f"{format_count(int(is_long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
@@ -185,27 +199,33 @@ def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
         "expensive.",
         "Check whether they are responses at all, and shorten them, or set `context_window` in the judge's config.",
         agents=agents,
-        items=tuple(pool.items[j].id for j in np.flatnonzero(is_long.any(axis=0))),
+        items=items,
         facts={"characters": int(length.max())},
     )
 
 
 def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
-    """Report agents whose median response is much longer or much shorter than the usual response to the item."""
+    """Report agents whose median response is much longer or much shorter than the usual response to the item.
+
+    length : int array (n_agents, n_items), number of characters of each response, −1 for a missing one
+    """
     if pool.n_agents < MIN_LENGTH_AGENTS or pool.n_items < MIN_LENGTH_ITEMS:
         return
+
+    # length of each response divided by the median length of the responses to the item
     is_answered = pool.present.any(axis=0)
     lengths = np.where(length >= 0, length, np.nan)[:, is_answered]
     ratios = lengths / np.maximum(1.0, np.nanmedian(lengths, axis=0))
     median_ratios = np.ones(pool.n_agents)
-    for k, row in enumerate(ratios):
-        valid = row[~np.isnan(row)]
-        if valid.size:
-            median_ratios[k] = np.median(valid)
+    for position, ratios_of_agent in enumerate(ratios):
+        valid_ratios = ratios_of_agent[~np.isnan(ratios_of_agent)]
+        if valid_ratios.size:
+            median_ratios[position] = np.median(valid_ratios)
+
     very_long = np.flatnonzero(median_ratios >= MIN_LONG_RATIO)
     very_short = np.flatnonzero(median_ratios <= MAX_SHORT_RATIO)
     if len(very_long):
-        ids = tuple(pool.agents[k].id for k in very_long)
+        ids = tuple(pool.agents[position].id for position in very_long)
         yield Finding(
             "very-long",
             f"{format_subject(ids, 'writes', 'write')} very long responses: in the median up to "
@@ -216,7 +236,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
             facts={"times": float(median_ratios[very_long].max())},
         )
     if len(very_short):
-        ids = tuple(pool.agents[k].id for k in very_short)
+        ids = tuple(pool.agents[position].id for position in very_short)
         yield Finding(
             "very-short",
             f"{format_subject(ids, 'writes', 'write')} very short responses: in the median only "
@@ -231,14 +251,18 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
 def _find_damaged(pool: Pool) -> Iterator[Finding]:
     """Report responses with characters that were lost when a file was read in a wrong encoding."""
     n_damaged = np.zeros(pool.n_agents, dtype=np.int64)
-    for k, row in enumerate(pool.texts):
-        n_damaged[k] = sum(text is not None and any(mark in text for mark in DAMAGED) for text in row)
+    for position, texts in enumerate(pool.texts):
+        for text in texts:
+            if text is not None and any(mark in text for mark in DAMAGED):
+                n_damaged[position] += 1
+
     # some models write U+FFFD themselves in a few responses, for example in pictures made of characters
     is_reported = n_damaged > np.maximum(1, MAX_SELF_WRITTEN_SHARE * pool.present.sum(axis=1))
     if not is_reported.any():
         return
+
     n_responses = int(n_damaged[is_reported].sum())
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(is_reported))
+    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_reported))
     yield Finding(
         "damaged",
         f"{format_count(n_responses, 'response', 'contains', 'contain')} a replacement character (U+FFFD) or a null, by "
@@ -251,13 +275,16 @@ def _find_damaged(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_similar_ids(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:
-    """Report ids that differ only by case or spaces. `noun` is "agent" or "item"."""
+    """Report ids that differ only by case or spaces; `noun` is "agent" or "item"."""
     ids_by_key: defaultdict[str, list[str]] = defaultdict(list)
-    for name in ids:
-        ids_by_key["".join(name.split()).casefold()].append(name)
-    similar = tuple(name for names in ids_by_key.values() if len(names) > 1 for name in names)
+    for id_ in ids:
+        without_spaces = "".join(id_.split())
+        ids_by_key[without_spaces.casefold()].append(id_)
+    groups = [group for group in ids_by_key.values() if len(group) > 1]
+    similar = tuple(chain.from_iterable(groups))
     if not similar:
         return
+
     yield Finding(
         "ids-alike",
         f"Some {noun} ids differ only by case or spaces: {format_names(similar)}.",

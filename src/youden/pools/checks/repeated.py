@@ -31,7 +31,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
     n_equal_cells = (_find_equal_repeats(pool) & has_repeats).sum(axis=1)
     is_equal_agent = (n_cells > 0) & (n_equal_cells == n_cells)
-    equal = tuple(pool.agents[k].id for k in np.flatnonzero(is_equal_agent))
+    equal = tuple(pool.agents[agent].id for agent in np.flatnonzero(is_equal_agent))
     if equal:
         yield Finding(
             "repeats-equal",
@@ -43,7 +43,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
     variance = _compute_length_variance(pool, has_repeats)
     threshold = max(_MAX_RELATIVE_SD**2 * float(np.nanmedian(variance)), _MIN_REPORTED_SD**2)
-    unusual = tuple(pool.agents[k].id for k in np.flatnonzero(variance > threshold))
+    unusual = tuple(pool.agents[agent].id for agent in np.flatnonzero(variance > threshold))
     if unusual:
         factor = float(np.exp(np.nanmax(variance) ** 0.5))
         yield Finding(
@@ -56,7 +56,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_equal_repeats(pool: Pool) -> Bools:
-    """Return whether all responses in a cell are the same text, bool (n_agents, n_items)."""
+    """Return whether all responses in a cell are the same text, bool array (n_agents, n_items)."""
     texts = np.stack(pool.texts_by_repeat)
     is_equal = np.zeros(texts.shape[1:], dtype=np.bool_)
     for k, j in np.ndindex(*is_equal.shape):
@@ -66,15 +66,19 @@ def _find_equal_repeats(pool: Pool) -> Bools:
 
 
 def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
-    """Compute the variance of log(1 + length) over the repeats of a cell, averaged over an agent's cells, float (n_agents,).
+    """Compute how much the lengths of repeated responses vary, for each agent.
 
-    `has_repeats` is a bool array (n_agents, n_items). NaN for an agent without repeats.
+    The measure is the variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent.
+
+    has_repeats : bool array (n_agents, n_items)
+
+    Returns a float array (n_agents,), NaN for an agent without repeats.
     """
     shape = (-1, *has_repeats.shape)
     is_present = pool.all_present.reshape(shape)
     length = pool.all_lengths.reshape(shape).astype(np.float64)
     log_length = np.log1p(np.where(is_present, length, np.nan))
     variance = np.full(pool.n_agents, np.nan)
-    for k in np.flatnonzero(has_repeats.any(axis=1)):
-        variance[k] = np.nanmean(np.nanvar(log_length[:, k, has_repeats[k]], axis=0))
+    for agent in np.flatnonzero(has_repeats.any(axis=1)):
+        variance[agent] = np.nanmean(np.nanvar(log_length[:, agent, has_repeats[agent]], axis=0))
     return variance

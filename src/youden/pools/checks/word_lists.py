@@ -61,7 +61,7 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
     median = float(np.median(valid)) if valid.size else 0.0
     keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
     if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
-        ids = tuple(pool.agents[k].id for k in keyword_agents)
+        ids = tuple(pool.agents[agent].id for agent in keyword_agents)
         share = float(function_shares[keyword_agents].max())
         yield Finding(
             "keywords",
@@ -75,7 +75,7 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
     listed_shares = sample.agent_medians(prompt_word_shares(sample))
     listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
     if len(listing_agents):
-        ids = tuple(pool.agents[k].id for k in listing_agents)
+        ids = tuple(pool.agents[agent].id for agent in listing_agents)
         share = float(listed_shares[listing_agents].min())
         yield Finding(
             "prompt-words",
@@ -89,14 +89,14 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def function_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that are function words of its agent, float (n_texts,).
+    """Return the share of each text's words that are function words of its agent, float array (n_texts,).
 
     A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
     with few words, and for all texts of an agent that has few texts or mostly short ones.
     """
     shares = np.full(len(sample), np.nan)
-    for k in range(sample.pool.n_agents):
-        rows = np.flatnonzero(sample.agent_of == k)
+    for agent in range(sample.pool.n_agents):
+        rows = np.flatnonzero(sample.agent_of == agent)
         if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
             continue
         is_function_word = np.asarray(sample.has_word[rows].sum(axis=0)) >= RECURRENCE_SHARE * len(rows)
@@ -108,7 +108,7 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Measure how much of a prompt's rare words each text lists in one sequence, float (n_texts,).
+    """Measure how much of a prompt's rare words each text lists in one sequence, float array (n_texts,).
 
     The value is the length of the longest sequence of rare words of the prompt, divided by the number of these rare
     words (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
@@ -118,8 +118,8 @@ def prompt_word_shares(sample: SampledTexts) -> Floats:
     response_share = np.exp(-sample.idf)
     is_rare = (n_prompts < MAX_RARE_SHARE * n_items) & (response_share < MAX_RARE_SHARE)
     shares = np.full(len(sample), np.nan)
-    for m, (first, end) in enumerate(sample.ranges):
-        prompt_words = sample.prompt_has_word[[m]].indices
+    for item, (first, end) in enumerate(sample.ranges):
+        prompt_words = sample.prompt_has_word[[item]].indices
         rare_words = prompt_words[is_rare[prompt_words]]
         if len(rare_words) < MIN_RARE_WORDS:
             continue

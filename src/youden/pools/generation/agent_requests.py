@@ -68,6 +68,8 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
+    Its key, under which the store saves the response, depends on `config`, `messages`, `agent` and `repeat`.
+
     Parameters
     ----------
     config : JudgeConfig
@@ -218,8 +220,9 @@ class Models:
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
             if key not in outcomes:
-                keys = [request.key for request in requests.values() if request.model == agent_request.model]
-                has_other_model = not any(key in outcomes for key in keys)
+                same_model = [request for request in requests.values() if request.model == agent_request.model]
+                # without any answer of this model, the answers are probably of another one
+                has_other_model = not any(request.key in outcomes for request in same_model)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
             reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)
@@ -279,8 +282,9 @@ class GeneratedTexts:
     ) -> str:
         """Record the outcome of a request.
 
-        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". `outcome` is None if
-        the request was not sent; `stored` means that the outcome comes from the store.
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". A completion is
+        added to `answers` under its key, an unfinished one too. `outcome` is None if the request was not sent; `stored`
+        means that the outcome comes from the store. `rows` and `usd`, which the scheduler passes, are ignored.
         """
         models = self._models
         models.n_done += 1

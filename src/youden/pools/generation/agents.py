@@ -54,10 +54,10 @@ class Instruction:
     digest: str
 
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
-        """Fill in the placeholders of the template.
+        """Fill in the placeholders {{text}} and {{notes}} of the template.
 
         Returns the system message, if there is one, and the user message. The texts are enclosed in tags that they
-        cannot contain.
+        cannot contain, also if they are empty. `notes` has no effect without its placeholder.
         """
         text, notes = (value.encode("utf-8", "replace").decode() for value in (text, notes))
         tag = make_fence(text, notes)
@@ -81,6 +81,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Returns
     -------
     Instruction
+        Template, system message (None without one), and digest of the file.
 
     Raises
     ------
@@ -341,12 +342,16 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 
 
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    """Load the config of a model or of its replacement in `model_map`; raise ConfigError [model-map] if it is not usable."""
+    """Load the config of a model, or of the model that replaces it; raise ConfigError [model-map] if it is not usable.
+
+    content : contents of the agents' file at `path`
+    model_map : name of a model → name of its replacement
+    """
     target = model_map.get(name, model_map.get(_ALL_MODELS, name))
     definition = content.models.get(target, target)
-    keys = definition if isinstance(definition, str) else {"name": target, **definition}
+    judge_keys = definition if isinstance(definition, str) else {"name": target, **definition}
     try:
-        config = load_judge_config(keys, file=path)
+        config = load_judge_config(judge_keys, file=path)
         if not config.makes_calls:
             raise ConfigError(f"'{config.backend}' makes no calls, so it cannot write a text.", slug="model-map")
     except YoudenError as error:

@@ -78,7 +78,8 @@ def generate(
     store : str or Path
         Path or URL of the store; requests whose answer it contains are not sent.
     asking : JudgingOptions, optional
-        Options of the queries. `max_missing` is the maximum fraction of responses that may be missing at the end.
+        Options of the queries. Models that may cost money need `max_cost`. `max_missing` is the maximum fraction of
+        responses that may be missing at the end.
     replay : bool, default False
         Whether answers come only from the store, without calls, keys or a cost cap.
     environment : mapping, optional
@@ -91,6 +92,7 @@ def generate(
     Returns
     -------
     GenerationResult
+        The pool, which is not written to a file, and what was requested.
 
     Raises
     ------
@@ -211,10 +213,10 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
 async def _query_agents(
     generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Query the models of agents, and return their answers by agent, with None if an input or an answer is missing.
+    """Query the models of agents, and return their answers by agent: None if an input or an answer is missing.
 
-    `texts` has the responses of the agents on which these are based. If `notes` is None, the models get the instruction
-    that produces notes; otherwise the instruction that uses them.
+    texts : responses of the agents on which these agents are based
+    notes : notes of the agents, for the instruction that uses them; None for the instruction that produces notes
     """
     keys_by_agent: dict[str, list[str | None]] = {}
     requests: dict[str, AgentRequest] = {}
@@ -223,9 +225,8 @@ async def _query_agents(
         instruction = notes_instruction if notes is None else response_instruction
         if agent.model is None or instruction is None:
             continue
-        configs = [
-            _configure_model(generation, agent, agent.model, repeat) for repeat in range(1, generation.repeats + 1)
-        ]
+        repeats = range(1, generation.repeats + 1)
+        configs = [_configure_model(generation, agent, agent.model, repeat) for repeat in repeats]
 
         agent_notes: Sequence[str | None] = [""] * len(generation.responses)
         if notes is not None:

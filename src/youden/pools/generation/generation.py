@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,7 @@ class Generation:
 
     @cached_property
     def cost(self) -> Cost:
-        """Maximum cost of the calls; its USD are None if a price is unknown."""
+        """Maximum number of calls and tokens, and their cost in USD, which is None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
         n_responses = len(self.responses)
@@ -75,7 +76,8 @@ class Generation:
                 continue
             config = self.file.models[agent.model]
             steps = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
-            instruction_characters = sum(len(message.content) for step in steps for message in step.messages(""))
+            messages = chain.from_iterable(step.messages("") for step in steps)
+            instruction_characters = sum(len(message.content) for message in messages)
 
             # four characters count as one token; notes are sent with the second step
             agent_tokens_in = (instruction_characters * n_responses + prompt_characters * len(steps)) // 4
@@ -105,6 +107,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Returns
     -------
     Generation
+        What is to be generated, and its expected cost. No request has been sent.
 
     Raises
     ------
@@ -113,8 +116,9 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
         needs a package that is not installed.
     """
     folder = file.path.parent
-    if any(step.name == "synonyms" for agent in file.agents for step in agent.transforms):
-        find_synonyms("good")
+    transforms = chain.from_iterable(agent.transforms for agent in file.agents)
+    if any(step.name == "synonyms" for step in transforms):
+        find_synonyms("good")  # raises an error if the synonyms are not installed
     instructions: dict[str, Instructions] = {}
     for agent in file.agents:
         response: Instruction | None = None
@@ -208,7 +212,7 @@ def is_generated(folder: Path) -> bool:
 
 
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
-    """Write the recipe of a generated pool into its folder.
+    """Write how a pool was generated to generation.json in its folder, and replace an existing file.
 
     Parameters
     ----------
@@ -217,7 +221,7 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     generation : Generation
         What was generated.
     store : str
-        Path or URL of the store; a path becomes relative to the folder.
+        Path or URL of the store; a path becomes relative to the folder, and a URL is written without its password.
     """
     file = generation.file
     location = redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix()

@@ -28,9 +28,10 @@ _UNDERLINE = re.compile(r"^[*=~^\"'-]{3,}$", re.MULTILINE)
 
 
 def python_topics() -> tuple[Item, ...]:
-    """Return at most 79 topics of Python's documentation as items, ordered by name; each has at least 100 words.
+    """Return topics of Python's documentation as items, with the text of a topic as the prompt.
 
-    The text of a topic is the prompt. Underlines of headings, and line breaks in paragraphs, are removed.
+    There are at most 79 topics, ordered by name, each with at least 100 words. Underlines of headings, and line breaks in
+    paragraphs, are removed.
     """
     text_by_topic: dict[str, str] = import_module("pydoc_data.topics").topics
     items = []
@@ -49,7 +50,7 @@ ITEM_SOURCES: Registry[Callable[[], tuple[Item, ...]]] = Registry(
 
 
 def read_items(source: str) -> tuple[Item, ...]:
-    """Read items.
+    """Read the items of a benchmark, each with its prompt, from a registered source or a file.
 
     Parameters
     ----------
@@ -97,15 +98,18 @@ def _read_lines(path: Path) -> tuple[Item, ...]:
 
     Values that no pool can contain are replaced, with a warning.
     """
-    items, replacements = [], Replacements()
+    items = []
+    replacements = Replacements()
     for location, row in read_lines(path, replacements):
-        name, prompt, meta = row.get("id"), row.get("prompt"), row.get("meta", {})
-        if not isinstance(name, str) or not name.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
+        id_ = row.get("id")
+        prompt = row.get("prompt")
+        meta = row.get("meta", {})
+        if not isinstance(id_, str) or not id_.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
             raise ConfigError(
                 f"{location}: the item does not fit. Set id and prompt to strings, and meta, if it exists, to an object.",
                 slug="items-invalid",
             )
-        items.append(Item(name, prompt, meta))
+        items.append(Item(id_, prompt, meta))
     note = replacements.describe()
     if note:
         _LOG.warning("%s", printable(note))

@@ -211,7 +211,9 @@ class Adaptive(TrialDesign):
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
         """Return the largest number of paired calls that the pilot, the part before the first round, may have.
 
-        `budget` is the number of paired calls of the whole search. A block of the pilot has one call per agent.
+        A block of the pilot has one call per agent.
+
+        budget : number of paired calls of the whole search
         """
         if self.pilot is not None:
             return int(budget * self.pilot)
@@ -321,11 +323,12 @@ class Adaptive(TrialDesign):
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
-        A block compares all contenders with one partner on one item, in one order. `active` : bool array (n_agents,),
-        the contenders; `eligible` : bool array (n_agents, n_items), cells that may be compared.
+        A block compares all contenders with one partner on one item, in one order. All rounds go through the same sequence of
+        blocks. A contender that was dropped and comes back therefore catches up with the comparisons of the others.
 
-        All rounds go through the same sequence of blocks, whose first block has the number `first_block`. A contender
-        that was dropped and comes back therefore catches up with the comparisons of the others.
+        active : bool array (n_agents,), contenders
+        eligible : bool array (n_agents, n_items), cells that may be compared
+        first_block : number of the first block of the sequence
         """
         n_agents, n_items = eligible.shape
         sequence = BlockSequence.draw(n_agents, n_items, rng)

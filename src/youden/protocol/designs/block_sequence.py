@@ -52,7 +52,7 @@ class Comparisons(NamedTuple):
     def to_trials(self, mask: Bools, *, block: Positions) -> Trials:
         """Make paired trials of the comparisons in `mask`, bool (n_comparisons,), which measure only the contenders.
 
-        block : int array (n_comparisons,), block number of each comparison in the plan.
+        block : int array (n_comparisons,), block number of each comparison in the plan
         """
         trials = Trials.paired(
             self.item[mask].astype(np.int32),
@@ -90,7 +90,8 @@ class BlockSequence(NamedTuple):
 
         A contender that is the partner is compared with itself; `are_eligible` excludes this comparison.
 
-        number : int array (n_blocks,), positions of the blocks in the sequence; contenders : int array (n_contenders,).
+        number : int array (n_blocks,), positions of the blocks in the sequence
+        contenders : int array (n_contenders,)
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item = self.items[number % n_items]

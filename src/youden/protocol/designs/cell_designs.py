@@ -96,14 +96,14 @@ class CellDesign(TrialDesign, ABC):
     def get_fraction(self, eligible: Bools) -> float | None:
         """Return the sampling fraction that the design's own options set; None if they set none.
 
-        `eligible` is a bool array (n_agents, n_items).
+        eligible : bool array (n_agents, n_items)
         """
 
     @abstractmethod
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
         """Return two instructions for an error message: if an agent has too few cells, and if an item has.
 
-        `eligible` is a bool array (n_agents, n_items).
+        eligible : bool array (n_agents, n_items)
         """
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:

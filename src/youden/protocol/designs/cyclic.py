@@ -136,7 +136,10 @@ class Cyclic(TrialDesign):
 
 
 def _budget_error(budget: int, eligible: Bools) -> PlanError:
-    """Make the error for a budget of paired calls that does not cover two blocks; eligible : (n_agents, n_items)."""
+    """Make the error for a budget of paired calls that does not cover two blocks.
+
+    eligible : bool array (n_agents, n_items), cells that may be compared
+    """
     # the largest number of calls that two blocks can have: one call per agent that is eligible on the item
     n_agents_on_item = eligible.sum(axis=0).tolist()
     largest_first = sorted((n for n in n_agents_on_item if n > 1), reverse=True)
@@ -195,7 +198,7 @@ class _Block(NamedTuple):
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
     """Yield the blocks of the cyclic design by the rule in the notes of `Cyclic`.
 
-    `eligible` is a bool array (n_agents, n_items).
+    eligible : bool array (n_agents, n_items)
     """
     check_shared_items(eligible)
     n_agents, n_items = eligible.shape
@@ -209,9 +212,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     n_remaining = sum(max(len(agents) - 1, 0) for agents in agents_by_item)
     if pairs == "unordered":  # the shifts d and m − d have the same pairs, and m/2 compares each pair in both orders
         n_remaining = sum(max(len(agents) - 1, 0) // 2 for agents in agents_by_item)
-        for agents, used in zip(agents_by_item, used_shifts, strict=True):
+        for agents, used_on_item in zip(agents_by_item, used_shifts, strict=True):
             if len(agents) % 2 == 0:
-                used.add(len(agents) // 2)
+                used_on_item.add(len(agents) // 2)
 
     period = lcm(n_items, n_agents - 1)
     step = 0
@@ -221,14 +224,14 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         step += 1
 
         # the next shift in the random order that the item allows and has not used
-        agents, used = agents_by_item[item], used_shifts[item]
+        agents, used_on_item = agents_by_item[item], used_shifts[item]
         candidates = map(int, chain(shifts[start:], shifts[:start]))
-        shift = next((shift for shift in candidates if shift < len(agents) and shift not in used), None)
+        shift = next((shift for shift in candidates if shift < len(agents) and shift not in used_on_item), None)
         if shift is None:
             continue
-        used.add(shift)
+        used_on_item.add(shift)
         if pairs == "unordered":
-            used.add(len(agents) - shift)
+            used_on_item.add(len(agents) - shift)
         n_remaining -= 1
         yield _Block(item, agents, shift)
 
@@ -268,7 +271,7 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
     """Return the number of each trial's block, int32 array (n_trials,); blocks are numbered from `start`.
 
-    `sizes` are the numbers of trials per block.
+    sizes : numbers of trials per block
     """
     numbers = np.arange(start, start + len(sizes), dtype=np.int32)
     return np.repeat(numbers, sizes)

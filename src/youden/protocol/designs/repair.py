@@ -249,7 +249,7 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
 def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, design: str, remedy: str) -> None:
     """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
 
-    `n_cells` is an int array with the number of cells of each agent, or of each item.
+    n_cells : int array with the number of cells of each agent, or of each item
     """
     if (n_cells < d).any():
         position = int(np.argmin(n_cells))
@@ -281,8 +281,8 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
         [not-connected]: if even all eligible cells together are not connected.
     """
     chosen = chosen.copy()
-    _add_missing_cells(chosen, eligible, key, d=d)
-    _add_missing_cells(chosen.T, eligible.T, key.T, d=d)
+    _add_missing_cells(chosen, eligible, key, n_per_row=d)
+    _add_missing_cells(chosen.T, eligible.T, key.T, n_per_row=d)
 
     # component of each agent and item; while there are several, add the cell with the smallest key that joins two
     agents, items = find_graph_components(chosen)
@@ -305,15 +305,15 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     return chosen
 
 
-def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, d: int) -> None:
-    """Add eligible cells in place until each row has d cells, those with the smallest keys first.
+def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, n_per_row: int) -> None:
+    """Add eligible cells in place until each row has `n_per_row` cells, those with the smallest keys first.
 
-    `cells`, `eligible` and `key` are arrays of one shape, (n_agents, n_items) or (n_items, n_agents).
+    cells, eligible, key : arrays of one shape, (n_agents, n_items) or (n_items, n_agents)
     """
-    for row in np.flatnonzero(cells.sum(axis=1) < d):
+    for row in np.flatnonzero(cells.sum(axis=1) < n_per_row):
         spare = np.flatnonzero(eligible[row] & ~cells[row])
         smallest_first = spare[np.argsort(key[row, spare])]
-        n_missing = d - int(cells[row].sum())
+        n_missing = n_per_row - int(cells[row].sum())
         cells[row, smallest_first[:n_missing]] = True
 
 

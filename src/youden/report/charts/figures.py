@@ -50,14 +50,17 @@ def _draw_matrix(
     titles: Sequence[str | None] = (None, None),
     flagged: Bools | None = None,
 ) -> Figure:
-    """Draw a matrix as tiles.
+    """Draw a matrix as coloured tiles.
 
     value : float array (n_rows, n_columns), NaN for no tile
-    sides : column of the frame → names of the rows, then of the columns
+    sides : two entries: the field of the rows with their names, then the field of the columns with their names
+    row_height, max_height : heights in pixels of one row, and of the figure
     max_labelled : maximum number of rows with labels
+    titles : titles of the vertical and of the horizontal axis
     flagged : bool array (n_rows, n_columns), tiles to outline
     """
     (row, row_names), (column, column_names) = sides.items()
+
     is_labelled = len(row_names) <= max_labelled
     axis = alt.Axis(labels=is_labelled, ticks=is_labelled, labelLimit=110)
     column_axis = axis if row_names is column_names else alt.Axis(labels=False, ticks=False)
@@ -65,8 +68,11 @@ def _draw_matrix(
         x=alt.X(f"{column}:N", scale=make_tile_scale(column_names), title=titles[1], axis=column_axis),
         y=alt.Y(f"{row}:N", scale=make_tile_scale(row_names), title=titles[0], axis=axis),
     )
-    tooltip = [f"{row}:N", f"{column}:N", "value:Q .3f", *([] if flagged is None else ["flagged:N"])]
-    chart = base.mark_rect().encode(color=colour, tooltip=make_tooltips(*tooltip))
+    tooltip_fields = [f"{row}:N", f"{column}:N", "value:Q .3f"]
+    if flagged is not None:
+        tooltip_fields.append("flagged:N")
+    chart = base.mark_rect().encode(color=colour, tooltip=make_tooltips(*tooltip_fields))
+
     i, j = np.nonzero(~np.isnan(value))
     columns: dict[str, Column] = {
         row: [row_names[k] for k in i.tolist()],
@@ -76,10 +82,13 @@ def _draw_matrix(
     if flagged is not None:
         columns["flagged"] = np.where(flagged[i, j], "yes", "no").tolist()
         if flagged.any():
-            outline = base.transform_filter("datum.flagged == 'yes'")
-            chart += outline.mark_rect(filled=False, stroke=LINKED_COLOUR, strokeWidth=2 if is_labelled else 1)
+            flagged_tiles = base.transform_filter("datum.flagged == 'yes'")
+            outline_width = 2 if is_labelled else 1
+            chart += flagged_tiles.mark_rect(filled=False, stroke=LINKED_COLOUR, strokeWidth=outline_width)
+    frame = Frame.from_columns(**columns)
+
     height = min(max_height, max(160, row_height * len(row_names)))
-    return Figure(slug, title, note, source, chart, frame=Frame.from_columns(**columns), height=height, canvas=True)
+    return Figure(slug, title, note, source, chart, frame=frame, height=height, canvas=True)
 
 
 def _residual_colour(value: Floats, title: str) -> alt.Color:
@@ -104,30 +113,37 @@ def _describe_bins(size: int, content: str) -> str:
 
 
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of pairs, and its residual from the effects of both agents; flagged pairs are outlined."""
+    """Draw the agreement of each pair of agents, then the part of it that the effects of both agents do not explain.
+
+    Pairs within a flagged group of agents are outlined.
+    """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
         return
-    size, source = grid.agents_per_row, f"rates.parquet, {format_n_answers(data.summary)}"
-    suffix = " Outlined: agents of one flagged group." if grid.flagged.any() else ""
-    suffix += _describe_bins(size, f"{size} × {size} agents")
-    sides = {"first": grid.names, "second": grid.names}
-    draw = partial(_draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, flagged=grid.flagged)
 
+    source = f"rates.parquet, {format_n_answers(data.summary)}"
+    note_on_tiles = " Outlined: agents of one flagged group." if grid.flagged.any() else ""
+    note_on_tiles += _describe_bins(grid.agents_per_row, f"{grid.agents_per_row} × {grid.agents_per_row} agents")
+    sides = {"first": grid.names, "second": grid.names}
+    draw_tiles = partial(
+        _draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, flagged=grid.flagged
+    )
+
+    title = "Agreement of pairs, best agents first"
     note = (
         "Mean of both orders, minus the means of the items. Good agents agree with each other: bright at the top left."
     )
-    title, colour = "Agreement of pairs, best agents first", _score_colour("agreement (TPR − FPR)")
-    yield draw("pairs", title, f"{note}{suffix}", source, grid.agreement, colour=colour)
+    colour = _score_colour("agreement (TPR − FPR)")
+    yield draw_tiles("pairs", title, f"{note}{note_on_tiles}", source, grid.agreement, colour=colour)
 
     if not np.isnan(grid.residual).all():
+        title = "What two abilities do not explain of it"
         note = (
             "Agreement minus the sum of the robust effects of both agents, with the same rows and columns. Orange: more than "
             "explained."
         )
-        title = "What two abilities do not explain of it"
         colour = _residual_colour(grid.residual, "beyond a_i + a_k (TPR − FPR)")
-        yield draw("pairs-beyond", title, f"{note}{suffix}", source, grid.residual, colour=colour)
+        yield draw_tiles("pairs-beyond", title, f"{note}{note_on_tiles}", source, grid.residual, colour=colour)
 
 
 @without_validation
@@ -139,7 +155,7 @@ def draw_figures(data: ReportData) -> tuple[Figure, ...]:
         _draw_cells,
         check_charts.draw_difficulty,
         check_charts.draw_curl,
-        check_charts.draw_false_alarms,
+        check_charts.draw_false_positive_rates,
         check_charts.draw_holdout,
         check_charts.draw_quality,
         check_charts.draw_variance_components,
@@ -149,25 +165,30 @@ def draw_figures(data: ReportData) -> tuple[Figure, ...]:
 
 
 @without_validation
-def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
+def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str, unit: str = "") -> Figure:
     """Draw how far each agent is from the average agent, with its interval.
 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking, best agent first. At least one agent has an ability.
+        Ranking, best agent first. At least one agent has an ability; the others, and agents after the first
+        `MAX_RANKED`, are not drawn.
     level : float
         Confidence level of the intervals.
     source : str
         Source of the data, for display.
+    unit : str, optional
+        Unit of the abilities. Default: scores.
 
     Returns
     -------
     Figure
+        Vega-Lite specification with its data, title and note.
     """
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))
     drawn = ranked[:MAX_RANKED]
+
     columns: dict[str, Column] = {
         "agent": [agent.agent for agent in drawn],
         "ability": [agent.ability for agent in drawn],
@@ -179,6 +200,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
         values = [getattr(agent, attribute) for agent in drawn]
         columns[name] = [None if value is None else value - average for value in values]
     frame = Frame.from_rows(drawn, **columns, ranks="ranks", trials="n_trials")
+
     numbers = ("ability:Q .3f", "distance:Q +.3f", "low:Q +.3f", "high:Q +.3f", "trials:Q ,")
     names = ["agent:N", "group:N", "ranks:N"] if has_groups else ["agent:N", "ranks:N"]
     base = make_chart().encode(
@@ -186,10 +208,11 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
         color=color_by_group(frame),
         tooltip=make_tooltips(*names, *numbers),
     )
-    x = alt.X("distance:Q", title=["ability minus the average agent's", SCORE], scale=alt.Scale(zero=False))
+    x = alt.X("distance:Q", title=["ability minus the average agent's", unit or SCORE], scale=alt.Scale(zero=False))
     chart = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(x=x)
     if any(agent.low is not None for agent in drawn):
         chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+
     note = (
         f"Dot: ability minus the average ability, which is {average:.3f}; line: its {level:.0%} interval. The lines of two "
         "significantly different agents may overlap, because the standard error of their difference decides."
@@ -208,20 +231,25 @@ def _draw_ranking(data: ReportData) -> Iterator[Figure]:
 
 
 def _draw_agents(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of agents twice: sorted by rank, and with similar agents next to each other."""
-    grid, source = data.agents, f"rates.parquet, {format_n_answers(data.summary)}"
+    """Draw the agreement of ordered pairs of agents twice: agents by rank, then similar agents next to each other."""
+    grid = data.agents
+    source = f"rates.parquet, {format_n_answers(data.summary)}"
     for slug, order, description in (
         ("agents", grid.by_rank, "best first"),
         ("agents-clustered", grid.by_cluster, "similar agents together"),
     ):
-        value, names, size = grid.tiles(order)
+        agreement, names, agents_per_tile = grid.average_tiles(order)
         note = (
             "Tile: how often the judge found that the response of the row (read first) and that of the column answer the same "
-            f"item, minus the false-positive rate. Empty: not compared.{_describe_bins(size, f'{size} × {size} agents')}"
+            "item, minus the false-positive rate. Empty: not compared."
         )
+        note += _describe_bins(agents_per_tile, f"{agents_per_tile} × {agents_per_tile} agents")
         yield _draw_matrix(
-            *(slug, f"Agreement of agents, {description}", note, source),
-            value,
+            slug,
+            f"Agreement of agents, {description}",
+            note,
+            source,
+            agreement,
             colour=_score_colour("TPR − FPR"),
             sides={"first": names, "second": names},
             row_height=18,
@@ -232,23 +260,30 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
 
 
 def _draw_cells(data: ReportData) -> Iterator[Figure]:
-    """Draw the scores of agents on items, and their residuals."""
-    grid, n_answers = data.cells, format_n_answers(data.summary)
-    size = grid.agents_per_row * grid.items_per_column
-    bins = _describe_bins(size, f"{grid.agents_per_row} agents × {grid.items_per_column} items")
-    sides, titles = {"agent": grid.rows, "item": grid.columns}, (None, "item, easiest first")
-    draw = partial(_draw_matrix, sides=sides, row_height=15, max_height=620, max_labelled=60, titles=titles)
+    """Draw the score of each agent on each item, then its residual: the score minus the prediction of the fit."""
+    grid = data.cells
+    n_answers = format_n_answers(data.summary)
+    cells_per_tile = grid.agents_per_row * grid.items_per_column
+    note_on_bins = _describe_bins(cells_per_tile, f"{grid.agents_per_row} agents × {grid.items_per_column} items")
+    draw_tiles = partial(
+        _draw_matrix,
+        sides={"agent": grid.rows, "item": grid.columns},
+        row_height=15,
+        max_height=620,
+        max_labelled=60,
+        titles=(None, "item, easiest first"),
+    )
 
-    note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not compared, or held out.{bins}"
+    note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not compared, or held out.{note_on_bins}"
     source = f"scores.csv, {n_answers}"
-    yield draw("scores", "Scores of agents on items", note, source, grid.score, colour=_score_colour(SCORE))
+    yield draw_tiles("scores", "Scores of agents on items", note, source, grid.score, colour=_score_colour(SCORE))
 
     if not np.isnan(grid.residual).all():
+        title = "What ability − difficulty does not explain"
         note = (
             "Score minus its prediction, with the same rows and columns. A pattern shows that one number per agent does not "
-            "describe all items."
+            f"describe all items.{note_on_bins}"
         )
         source = f"scores.csv and the fit ({data.summary.facts.estimator}), {n_answers}"
-        title = "What ability − difficulty does not explain"
         colour = _residual_colour(grid.residual, "residual (score units)")
-        yield draw("residuals", title, f"{note}{bins}", source, grid.residual, colour=colour)
+        yield draw_tiles("residuals", title, note, source, grid.residual, colour=colour)

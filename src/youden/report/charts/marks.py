@@ -71,10 +71,15 @@ class Frame:
         -------
         Frame
         """
-        rows = list(rows)
-        values: dict[str, Column] = {name: [getattr(row, name) for row in rows] for name in names}
+        objects = list(rows)
+        values: dict[str, Column] = {}
+        for name in names:
+            values[name] = [getattr(row, name) for row in objects]
         for name, column in columns.items():
-            values[name] = [getattr(row, column) for row in rows] if isinstance(column, str) else column
+            if isinstance(column, str):
+                values[name] = [getattr(row, column) for row in objects]
+            else:
+                values[name] = column
         return cls.from_columns(**values)
 
     def rows(self) -> list[dict[str, Json]]:

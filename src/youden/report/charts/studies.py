@@ -11,6 +11,7 @@ from youden.report.charts.marks import (
     DASHED,
     GROUP_COLOURS,
     NO_GROUP,
+    Column,
     Figure,
     Frame,
     color_by,
@@ -26,6 +27,7 @@ from youden.study.baseline_table import BaselinesStudy
 from youden.study.budget_curves import BudgetStudy
 from youden.study.budget_goals import Goal, recommend
 from youden.study.grid import SeedSummary
+from youden.study.instruments import InstrumentsStudy
 from youden.study.sparsity import SparsityStudy
 from youden.text.printable import printable
 from youden.workflows.stress import Stress
@@ -33,7 +35,7 @@ from youden.workflows.stress import Stress
 
 @without_validation
 def draw_slope(data: Comparison) -> Figure:
-    """Draw one line per agent, from its rank in the first run to its rank in the second."""
+    """Draw a slope chart of two runs: one line per agent, from its rank in the first run to its rank in the second."""
     lines = data.lines
     runs = ["1", "2"]
     first_ranks = [line.first_rank for line in lines]
@@ -49,22 +51,24 @@ def draw_slope(data: Comparison) -> Figure:
         ability="ability",
         change=["significant" if line.differs else "not significant" for line in lines] * 2,
     )
-    axis = alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label")
-    heights = alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False)
+
+    run_axis = alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label")
+    height_scale = alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False)
     base = make_chart().encode(
-        x=alt.X("run:N", title=None, scale=alt.Scale(domain=runs, padding=0.8), axis=axis),
-        y=alt.Y("height:Q", title=None, scale=heights, axis=None),
+        x=alt.X("run:N", title=None, scale=alt.Scale(domain=runs, padding=0.8), axis=run_axis),
+        y=alt.Y("height:Q", title=None, scale=height_scale, axis=None),
         color=color_by_group(frame),
         tooltip=make_tooltips("agent:N", "group:N", "run:N", "rank:Q", "interval:N", "ability:Q .3f", "change:N"),
     )
-    dashes = alt.Scale(domain=["significant", "not significant"], range=[[1, 0], [4, 4]])
+    dash_scale = alt.Scale(domain=["significant", "not significant"], range=[[1, 0], [4, 4]])
     chart = base.mark_line(strokeWidth=2).encode(
-        detail=alt.Detail("agent:N"), strokeDash=alt.StrokeDash("change:N", legend=None, scale=dashes)
+        detail=alt.Detail("agent:N"), strokeDash=alt.StrokeDash("change:N", legend=None, scale=dash_scale)
     )
     chart += base.mark_point(filled=True, size=50, opacity=1)
     labels = base.transform_calculate(label="datum.rank + '  ' + datum.agent").encode(text=alt.Text("label:N"))
     chart += labels.transform_filter(alt.datum.run == runs[0]).mark_text(align="right", dx=-8, limit=92)
     chart += labels.transform_filter(alt.datum.run == runs[1]).mark_text(align="left", dx=8, limit=92)
+
     note = (
         "One line per agent, from its rank in the first run to its rank in the second, among the agents in both. Solid: its "
         "distance from the average agent, in standard deviations of each ranking, differs significantly (95 %); dashed: it does "
@@ -76,6 +80,30 @@ def draw_slope(data: Comparison) -> Figure:
     return Figure("slope", "Ranks in both runs", note, source, chart, frame=frame, height=height)
 
 
+@without_validation
+def draw_instruments(study: InstrumentsStudy) -> Figure:
+    """Draw the ability by information against that by preference, one dot with both intervals per agent."""
+    rows = list(study.agents.values())
+    columns: dict[str, Column] = {"agent": list(study.agents), "flag": [row.flag or "no flag" for row in rows]}
+    for name in ("information", "preference"):
+        for bound in ("ability", "low", "high"):
+            columns[f"{name}_{bound}"] = [getattr(getattr(row, name), bound) for row in rows]
+    frame = Frame.from_columns(**columns)
+    x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
+    y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
+    tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
+    base = make_chart().encode(x=x, y=y, color=color_by("flag", "flag"), tooltip=tooltips)
+    chart = base.mark_rule(opacity=0.5).encode(x=alt.X("information_low:Q"), x2=alt.X2("information_high:Q"))
+    chart += base.mark_rule(opacity=0.5).encode(y=alt.Y("preference_low:Q"), y2=alt.Y2("preference_high:Q"))
+    chart += base.mark_point(filled=True, size=60, opacity=1)
+    chart += base.mark_text(align="left", dx=7, dy=-7, limit=120).encode(text=alt.Text("agent:N"))
+    note = (
+        f"Dot: abilities of an agent; lines: their {study.level:.0%} intervals. A flagged agent is significantly above the "
+        "average agent by one instrument and below it by the other."
+    )
+    return Figure("instruments", "Two instruments", note, "ranking.csv of both runs", chart, frame=frame, height=420)
+
+
 def _distinct_positions(ranks: Sequence[int]) -> list[int]:
     """Return a distinct vertical position for each agent, from 1, in the order of the ranks."""
     order = np.argsort(ranks, kind="stable")
@@ -85,39 +113,50 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 
 @without_validation
 def draw_stress_figure(stress: Stress) -> Figure:
-    """Draw the rank of the best agent of each attack, one dot per ranking method.
+    """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
     A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent in the
     plain ranking without an attack; it is the last rank if the base agent has none.
     """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
-    marks = [(attack, ranking, result) for attack in attacks for ranking, result in attack.ranks_after.items()]
+    attack_of_dot = []
+    ranking_of_dot = []
+    result_of_dot = []
+    for attack in attacks:
+        for ranking, result in attack.ranks_after.items():
+            attack_of_dot.append(attack)
+            ranking_of_dot.append(ranking)
+            result_of_dot.append(result)
+    is_detected = [bool(attack.check_findings or attack.alarms) for attack in attack_of_dot]
     frame = Frame.from_columns(
-        attack=[attack.attack for attack, _, _ in marks],
-        ranking=[ranking for _, ranking, _ in marks],
-        rank=[result.rank for _, _, result in marks],
-        others=[result.shift for _, _, result in marks],
-        detected=["detected" if attack.check_findings or attack.alarms else "not detected" for attack, _, _ in marks],
-        check=[", ".join(attack.check_findings) or "no finding" for attack, _, _ in marks],
+        attack=[attack.attack for attack in attack_of_dot],
+        ranking=ranking_of_dot,
+        rank=[result.rank for result in result_of_dot],
+        others=[result.shift for result in result_of_dot],
+        detected=["detected" if detected else "not detected" for detected in is_detected],
+        check=[", ".join(attack.check_findings) or "no finding" for attack in attack_of_dot],
     )
+
     x_scale = alt.Scale(domain=[1, stress.n_agents], nice=False, padding=10)
     y_scale = make_tile_scale([attack.attack for attack in attacks])
+    rankings = list(stress.places)
     base = make_chart().encode(
         y=alt.Y("attack:N", title=None, scale=y_scale, axis=alt.Axis(labelLimit=170)),
         x=alt.X("rank:Q", title=f"rank of the best attacker, of {stress.n_agents}", scale=x_scale),
-        color=color_by("ranking", "ranking", domain=list(stress.places)),
+        color=color_by("ranking", "ranking", domain=rankings),
         tooltip=make_tooltips("attack:N", "ranking:N", "rank:Q", "others:Q .2f", "check:N"),
     )
-    opacity = alt.Scale(domain=["detected", "not detected"], range=[1, 0])
+    opacity_scale = alt.Scale(domain=["detected", "not detected"], range=[1, 0])
     dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         shape=alt.Shape("ranking:N", title="ranking"),
-        fillOpacity=alt.FillOpacity("detected:N", title="check or alarm", scale=opacity),
-        fill=alt.Fill("ranking:N", scale=alt.Scale(domain=list(stress.places), range=GROUP_COLOURS), legend=None),
+        fillOpacity=alt.FillOpacity("detected:N", title="check or alarm", scale=opacity_scale),
+        fill=alt.Fill("ranking:N", scale=alt.Scale(domain=rankings, range=GROUP_COLOURS), legend=None),
     )
     unattacked_rank = stress.places["plain"] or stress.n_agents
     rule = alt.Chart(alt.InlineData(values=[{"rank": unattacked_rank}])).mark_rule(**DASHED)
     rule = rule.encode(x=alt.X("rank:Q", scale=x_scale))
+
     note = (
         f"Rank 1 is best. Dashed: rank of {stress.base_agent} without an attack. Hollow: neither a check nor an alarm names "
         "it."
@@ -128,36 +167,46 @@ def draw_stress_figure(stress: Stress) -> Figure:
 
 
 @without_validation
-def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
-    """Draw the accuracy of each design by number of calls: ρ to the dense ranking, and the share of the top agents found.
+def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
+    """Draw the accuracy of each design by number of calls.
 
-    A ring marks the smallest budget that meets the goal.
+    The first figure has Spearman's ρ to the dense ranking, and a ring around the smallest budget that meets the goal. The
+    second has the recall of the best agents.
     """
-    recommended = recommend(study, goal).row
-    budgets = [(design, row) for design, rows in study.designs.items() for row in rows if row.rho_mean is not None]
+    recommended_row = recommend(study, goal).row
+    designs = []
+    rows = []
+    for design, rows_of_design in study.designs.items():
+        for row in rows_of_design:
+            if row.rho_mean is not None:
+                designs.append(design)
+                rows.append(row)
+    rho_mean = np.array([row.rho_mean for row in rows], dtype=np.float64)
+    rho_sd = np.array([row.rho_sd or 0.0 for row in rows])
     frame = Frame.from_rows(
-        [row for _, row in budgets],
-        design=[design for design, _ in budgets],
+        rows,
+        design=designs,
         calls="calls",
         percent="percent",
         rho="rho_mean",
-        low=[(row.rho_mean or 0.0) - (row.rho_sd or 0.0) for _, row in budgets],
-        high=[(row.rho_mean or 0.0) + (row.rho_sd or 0.0) for _, row in budgets],
-        recommended=[row is recommended for _, row in budgets],
+        low=rho_mean - rho_sd,
+        high=rho_mean + rho_sd,
+        recommended=[row is recommended_row for row in rows],
     )
-    calls = alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False))
+
     base = make_chart().encode(
-        x=calls,
+        x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
         color=color_by("design", "design"),
         tooltip=make_tooltips("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
     )
     mean = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
     chart = _draw_means_with_errors(base, mean, width=2)
     chart += base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=mean)
-    ring = "The ring marks the smallest budget that meets it." if recommended is not None else "No budget meets it."
+
+    note_on_ring = "The ring marks the smallest budget that meets it." if recommended_row else "No budget meets it."
     note = (
         f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.halves.rho:.3f}. "
-        f"Goal: {goal}. {ring}"
+        f"Goal: {goal}. {note_on_ring}"
     )
     source = f"youden study budget, answers replayed, of {study.dense_calls:,} dense calls"
     figure = Figure("budget", "Accuracy of each design by budget", note, source, chart, frame=frame, height=300)
@@ -165,29 +214,30 @@ def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
 
 def _draw_recall(study: BudgetStudy) -> Figure:
-    """Draw the fraction of the top k agents that each design finds, by number of calls."""
-    marks = []
+    """Draw the recall of the best agents by number of calls: the fraction of the dense top k that each design finds."""
+    columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, rows in study.designs.items():
         for row in rows:
-            marks += [(design, row.calls, k, recall) for k, recall in (row.recalls or {}).items()]
-    frame = Frame.from_columns(
-        design=[design for design, _, _, _ in marks],
-        calls=[calls for _, calls, _, _ in marks],
-        top=[f"top {k}" for _, _, k, _ in marks],
-        recall=[recall for _, _, _, recall in marks],
-        halves=[study.halves.recalls[k] for _, _, k, _ in marks],
-    )
+            for k, recall in (row.recalls or {}).items():
+                columns["design"].append(design)
+                columns["calls"].append(row.calls)
+                columns["top"].append(f"top {k}")
+                columns["recall"].append(recall)
+                columns["halves"].append(study.halves.recalls[k])
+    frame = Frame.from_columns(**columns)
+
     base = make_chart().encode(
         color=color_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     )
-    lines = base.encode(
+    recall_by_calls = base.encode(
         x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
         y=alt.Y("recall:Q", title="share of the dense top k found", scale=alt.Scale(domain=[0, 1])),
         shape=alt.Shape("design:N", title="design"),
         detail=alt.Detail("design:N"),
     )
-    chart = lines.mark_line(strokeWidth=2) + lines.mark_point(filled=True, size=60, opacity=1)
+    chart = recall_by_calls.mark_line(strokeWidth=2) + recall_by_calls.mark_point(filled=True, size=60, opacity=1)
     chart += base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
+
     note = "ρ refers to all agents, this figure to the best. Dashed: recall of the top of one half of the items by the other."
     title = "Recall of the best agents by budget"
     source = f"youden study budget, means over {study.n_seeds} seeds"
@@ -195,8 +245,11 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 
 
 @without_validation
-def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error on held-out cells of each regime: by its share of cells, and by its number of calls."""
+def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
+    """Draw the prediction error on held-out cells of each regime (a design and its fraction of observed cells).
+
+    The first figure shows the error by the fraction of observed cells, the second by the number of calls.
+    """
     rows = [row for row in (*study.rows, study.dense) if row.rmse and row.calls and row.of_all]
     rmse = [_mean(row.rmse) for row in rows]
     sd = [0.0 if row.rmse is None else row.rmse.sd or 0.0 for row in rows]
@@ -210,65 +263,73 @@ def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
         high=np.add(rmse, sd),
         rho=[_mean(row.rho) for row in rows],
     )
+
     note = (
         f"Mean and SD over holdouts of {study.holdout:.0%} of the cells, rule {study.rule}, which all regimes share. A cell is "
         "not a call: it is compared with every other agent."
     )
     source = f"youden study sparsity, {study.n_agents} agents × {study.n_items} items, {study.kind} scores"
+    mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
     figures = []
-    for column, title, number_format in (
+    for column, axis_title, number_format in (
         ("cells", "share of all cells", "%"),
         ("calls", "calls of both trial types", "~s"),
     ):
         base = make_chart().encode(
-            x=alt.X(f"{column}:Q", title=title, axis=alt.Axis(format=number_format)),
+            x=alt.X(f"{column}:Q", title=axis_title, axis=alt.Axis(format=number_format)),
             color=color_by("design", "design"),
             tooltip=make_tooltips("regime:N", "rmse:Q .4f", "rho:Q .3f"),
         )
-        mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
         chart = _draw_means_with_errors(base, mean, width=1.5)
-        slug, heading = f"sparsity-{column}", f"Holdout error by {column}"
-        figures.append(Figure(slug, heading, note, source, chart, frame=frame, height=280))
+        slug = f"sparsity-{column}"
+        title = f"Holdout error by {column}"
+        figures.append(Figure(slug, title, note, source, chart, frame=frame, height=280))
     return tuple(figures)
 
 
 @without_validation
-def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error on held-out cells of each model, lowest first."""
+def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
+    """Draw the prediction error of each model on held-out cells, lowest first, with the central 95 % of the seeds."""
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
+    models = [row.name for row in rows]
     frame = Frame.from_columns(
-        model=[row.name for row in rows],
+        model=models,
         rmse=[row.rmse.mean for row in rows],
         low=[row.rmse.low for row in rows],
         high=[row.rmse.high for row in rows],
         rho=[row.rho.mean for row in rows],
     )
+
     base = make_chart().encode(
-        y=alt.Y(
-            "model:N", title=None, scale=make_tile_scale([row.name for row in rows]), axis=alt.Axis(labelLimit=220)
-        ),
+        y=alt.Y("model:N", title=None, scale=make_tile_scale(models), axis=alt.Axis(labelLimit=220)),
         color=alt.value(GROUP_COLOURS[0]),
         tooltip=make_tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
     )
+    intervals = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
     mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    chart = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-    chart += base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
+
+    title = "Models on the same held-out cells"
     note = (
         f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. The intervals "
         "overlap more than the models differ for the same seed; the sentences above refer to those differences."
     )
-    title, source = "Models on the same held-out cells", f"youden study baselines, {study.kind} scores"
-    return (Figure("baselines", title, note, source, chart, frame=frame, height=40 + 18 * len(rows)),)
+    source = f"youden study baselines, {study.kind} scores"
+    height = 40 + 18 * len(rows)
+    return (Figure("baselines", title, note, source, intervals + dots, frame=frame, height=height),)
 
 
 def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:
-    """Draw means as a line with dots, and the range from column `low` to column `high` as vertical lines.
+    """Draw means as dots on a line, and vertical lines from column `low` to column `high` of the frame.
 
-    `mean` is the channel of the means, and `width` the width of the line in pixels.
+    base : chart with the horizontal axis and the colours
+    mean : vertical axis, with the column of the means
+    width : width of the line in pixels
     """
-    lines, rules = base.mark_line(strokeWidth=width), base.mark_rule()
-    chart: alt.LayerChart = lines.encode(y=mean) + rules.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-    chart += base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
+    lines = base.mark_line(strokeWidth=width).encode(y=mean)
+    ranges = base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
+    chart: alt.LayerChart = lines + ranges + dots
     return chart
 
 

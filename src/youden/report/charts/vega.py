@@ -135,17 +135,28 @@ def stress_spec(stress: Stress) -> dict[str, Json]:
 
 
 def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
-    """Render a complete Vega-Lite specification as the contents of a picture file, "svg" or "png".
+    """Render a complete Vega-Lite specification as a picture, and return the contents of its file.
 
-    An SVG ends with a comment that contains the digest of the specification, so that a test can check whether it is up
-    to date.
+    Parameters
+    ----------
+    spec : dict of str to object
+        Specification with data, title and width.
+    kind : {"svg", "png"}
+        Format of the picture.
+
+    Returns
+    -------
+    bytes
+        An SVG ends with a comment that contains the digest of the specification. A test compares it with the
+        specification to find outdated pictures.
     """
     import vl_convert
 
     if kind == "png":
         png: bytes = vl_convert.vegalite_to_png(spec, scale=SCALE)
         return png
-    return f"{to_svg(spec)}\n<!-- {spec_digest(spec)} -->\n".encode()
+    svg = f"{to_svg(spec)}\n<!-- {spec_digest(spec)} -->\n"
+    return svg.encode()
 
 
 def spec_digest(spec: dict[str, Json]) -> str:
@@ -155,7 +166,10 @@ def spec_digest(spec: dict[str, Json]) -> str:
 
 
 def _complete_spec(figure: Figure, name: str) -> dict[str, Json]:
-    """Add data, title, source and width to the specification of a figure; `name` is the name of the run."""
+    """Return the complete specification of a figure, with its data, title, source and width.
+
+    name : name of the run, for the title
+    """
     title: Json = {
         "text": f"{printable(name)}: {figure.title}",
         "subtitle": f"Source: {figure.source}",

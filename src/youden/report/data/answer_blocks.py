@@ -141,7 +141,7 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     with the larger number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and
     in the same order the same code >> 1.
     """
-    first, second = number_cells(columns, plan)
+    first, second = number_texts(columns, plan)
     low, high = np.minimum(first, second), np.maximum(first, second)
     n_texts = MAX_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
     pair = low * n_texts + high
@@ -151,10 +151,11 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     return np.where(is_answered, 4 * pair + 2 * is_swapped + is_yes, -1)
 
 
-def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Return the number of the first and of the second text of each trial, int64 (n_trials,) each.
+def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
+    """Return the numbers of the first and of the second text of each trial, two int64 arrays (n_trials,).
 
-    Text numbers count the texts of the pool row by row: row × n_items + item, with the rows of `Pool.all_texts`.
+    The texts of the pool are counted row by row: the number of a text is row × n_items + item, with the rows of
+    `Pool.all_texts`.
 
     Parameters
     ----------
@@ -190,30 +191,33 @@ def compare_repeats(code: Positions) -> Repeats:
 
     Notes
     -----
-    Pairs of texts are divided into parts, and only the trials of one part are sorted at a time, to save memory.
+    Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
     """
-    n_parts = 1 << (len(code) // TRIALS_PER_SORT).bit_length()
+    n_chunks = 1 << (len(code) // TRIALS_PER_SORT).bit_length()
     differ = np.zeros(len(code), dtype=np.bool_)
-    retest, swapped = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    for part in range(n_parts):
-        rows = _rows_of_part(code, part, n_parts)
+    retest = np.zeros(2, dtype=np.int64)
+    swapped = np.zeros(2, dtype=np.int64)
+    for chunk in range(n_chunks):
+        rows = _rows_of_part(code, chunk, n_chunks)
         rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
-        question, yes = code[rows] >> 1, code[rows] & 1  # a question is two texts in one order
+        question = code[rows] >> 1  # two texts in one order
+        is_yes = code[rows] & 1
 
         # adjacent rows with the same question
         is_repeated = question[1:] == question[:-1]
-        retest += _count_same(is_repeated, yes[1:] == yes[:-1])
+        retest += _count_same(is_repeated, is_yes[1:] == is_yes[:-1])
 
         # adjacent questions that differ in the order of the texts only; the first answer to each counts
-        starts = np.flatnonzero(np.diff(question, prepend=-1))
-        first_question, first_yes = question[starts], yes[starts]
+        question_starts = np.flatnonzero(np.diff(question, prepend=-1))
+        first_question = question[question_starts]
+        first_is_yes = is_yes[question_starts]
         is_swapped = first_question[1:] == (first_question[:-1] | 1)
-        swapped += _count_same(is_swapped, first_yes[1:] == first_yes[:-1])
+        swapped += _count_same(is_swapped, first_is_yes[1:] == first_is_yes[:-1])
 
         # rows of two texts with some, but not only, yes-answers
-        starts = np.flatnonzero(np.diff(question >> 1, prepend=-1))
-        n_answers = np.diff(starts, append=len(rows))
-        n_yes = np.add.reduceat(yes, starts) if len(starts) else n_answers
+        pair_starts = np.flatnonzero(np.diff(question >> 1, prepend=-1))
+        n_answers = np.diff(pair_starts, append=len(rows))
+        n_yes = np.add.reduceat(is_yes, pair_starts) if len(pair_starts) else n_answers
         has_both_answers = (n_yes > 0) & (n_yes < n_answers)
         differ[rows[np.repeat(has_both_answers, n_answers)]] = True
     return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
@@ -229,7 +233,7 @@ def _rows_of_part(code: Positions, part: int, n_parts: int) -> Positions:
 
 
 def _make_agreement(counts: Positions) -> AnswerAgreement | None:
-    """Make the agreement from the number of pairs of answers and of equal ones, int (2,); None without a pair."""
+    """Make the agreement from the number of pairs of answers and of equal ones, int array (2,); None without a pair."""
     n, n_same = counts.tolist()
     return AnswerAgreement(n, n_same) if n else None
 

@@ -112,7 +112,10 @@ class Comparison:
         self.summary = (*agreement, *quality)
 
     def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Describe what both runs recommend, and how far their judges agree or why this cannot be measured."""
+        """Describe what both runs recommend, and how much their judges agree.
+
+        Returns two tuples of sentences: the recommendations, and the agreement or the reason why it cannot be measured.
+        """
         try:
             study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
         except (ConfigError, StatisticsError) as error:
@@ -155,15 +158,16 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
             abilities = {row.agent: row.ability for row in folder.read_ranking()}
             estimates.append(_RunQuality(name, facts, abilities))
 
-    for a, b in combinations(estimates, 2):
-        shared = [agent for agent in a.abilities if agent in b.abilities]
-        by_quality = _format_correlation(a.qualities, b.qualities, shared)
-        by_ability = _format_correlation(a.abilities, b.abilities, shared)
-        best_by_ability_a, best_by_ability_b = next(iter(a.abilities)), next(iter(b.abilities))
+    for first, second in combinations(estimates, 2):
+        shared_agents = [agent for agent in first.abilities if agent in second.abilities]
+        quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
+        ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
+        first_best_ability = next(iter(first.abilities))
+        second_best_ability = next(iter(second.abilities))
         yield (
-            f"Quality, estimated from labels, of {len(shared)} agents in both: ρ = {by_quality}, by ability {by_ability}. Best "
-            f"by quality in {a.name}: {a.facts.best} (by ability {best_by_ability_a}); in {b.name}: {b.facts.best} (by "
-            f"ability {best_by_ability_b})."
+            f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
+            f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "
+            f"{second.name}: {second.facts.best} (by ability {second_best_ability})."
         )
 
 
@@ -198,17 +202,21 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
 
 
 def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
-    """Match the agents that have an ability in both rankings, in the order of the first."""
+    """Match the agents that have an ability in both rankings, in the order of the first ranking."""
     second_by_id = {row.agent: row for row in second if row.ability is not None}
     pairs = [(row, second_by_id[row.agent]) for row in first if row.ability is not None and row.agent in second_by_id]
-    ability = np.array([[row.ability for row in pair] for pair in pairs], dtype=np.float64).reshape(-1, 2).T
-    first_ranks = rank_with_ties(ability[0]).tolist()
-    second_ranks = rank_with_ties(ability[1]).tolist()
-    is_different = _find_different(pairs, ability)
-    return [
-        SlopeLine(a, b, first_rank, second_rank, differs)
-        for (a, b), first_rank, second_rank, differs in zip(pairs, first_ranks, second_ranks, is_different, strict=True)
-    ]
+    first_ability = np.array([row.ability for row, _ in pairs], dtype=np.float64)
+    second_ability = np.array([row.ability for _, row in pairs], dtype=np.float64)
+    first_ranks = rank_with_ties(first_ability).tolist()
+    second_ranks = rank_with_ties(second_ability).tolist()
+    is_different = _find_different(pairs, np.stack([first_ability, second_ability]))
+
+    lines = []
+    for position, (first_row, second_row) in enumerate(pairs):
+        lines.append(
+            SlopeLine(first_row, second_row, first_ranks[position], second_ranks[position], is_different[position])
+        )
+    return lines
 
 
 def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
@@ -247,12 +255,17 @@ def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
     is_common = result.answered & ~np.isnan(other_decision)
     rows = []
     for trial_type, name in ((PAIRED, "paired"), (INDEPENDENT, "independent")):
-        used = is_common & (result.plan.trial_type == trial_type)
-        n_common = int(used.sum())
-        is_yes = result.hard_answer[used] == 1
-        is_other_yes = other_decision[used] == 1
-        cells = (is_yes & is_other_yes, is_yes & ~is_other_yes, ~is_yes & is_other_yes, ~is_yes & ~is_other_yes)
-        counts = [f"{int(cell.sum()):,}" for cell in cells]
+        is_used = is_common & (result.plan.trial_type == trial_type)
+        n_common = int(is_used.sum())
+        is_yes = result.hard_answer[is_used] == 1
+        is_other_yes = other_decision[is_used] == 1
+        combinations_of_answers = (
+            is_yes & is_other_yes,
+            is_yes & ~is_other_yes,
+            ~is_yes & is_other_yes,
+            ~is_yes & ~is_other_yes,
+        )
+        counts = [f"{int(mask.sum()):,}" for mask in combinations_of_answers]
         percent_different = 100 * float((is_yes != is_other_yes).mean()) if n_common else None
         rows.append([name, f"{n_common:,}", *counts, format_decimal(percent_different, 1)])
     heads = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.pipeline.text_length import length_correlation, length_finding
 from youden.report.data.evidence import Evidence
-from youden.report.data.grids import bin_means, label_bins
+from youden.report.data.grids import average_bins, label_bins
 from youden.report.data.summary import Summary
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.base.pair_chunks import fit_pair_effects
@@ -105,12 +105,8 @@ class GroupLine:
             self.most_moved = agents[int(outside_positions[change.argmax()])]
 
 
-def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
+def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
     """Measure the agreement within each group of agents, and the influence of the group on the ranking of the others.
-
-    The agreement within a group is compared with that across its border and outside it. The influence is Spearman's ρ of
-    the other agents' rankings with and without the group as partners, with the agent whose rank changes most. It needs
-    at least five agents outside the group.
 
     Parameters
     ----------
@@ -125,11 +121,17 @@ def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequ
     -------
     list of GroupLine
         Groups for which something could be measured; those with a known agreement come first.
+
+    Notes
+    -----
+    The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
+    group as partners. It needs at least five agents outside the group.
     """
     agreement = np.where(pairs.compared, pairs.mean, 0.0)
     residual = pairs.mean - fit_pair_effects(pairs.compared.astype(np.float64), agreement.sum(axis=1))
+    distinct_groups = dict.fromkeys(group for group in groups if group is not None)
     lines = []
-    for group in dict.fromkeys(group for group in groups if group is not None):
+    for group in distinct_groups:
         inside = np.array([name == group for name in groups], dtype=np.bool_)
         lines.append(GroupLine(group, pairs, inside, residual=residual, agents=agents))
     measured = [line for line in lines if line.inside is not None or line.correlation is not None]
@@ -261,9 +263,9 @@ class PairGrid:
 
         self.agents_per_row = bin_size
         self.names = label_bins(ranked, bin_size)
-        self.agreement = bin_means(agreement, bin_size, bin_size)
-        self.residual = bin_means(ranked_residual, bin_size, bin_size)
-        self.flagged = bin_means(is_flagged[ranked_square] * off_diagonal, bin_size, bin_size) > 0
+        self.agreement = average_bins(agreement, bin_size, bin_size)
+        self.residual = average_bins(ranked_residual, bin_size, bin_size)
+        self.flagged = average_bins(is_flagged[ranked_square] * off_diagonal, bin_size, bin_size) > 0
 
 
 MIN_SPLIT_HALF_RHO = 0.8
@@ -314,28 +316,33 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     RankingChecks
         A finding for every check, also for those that detected no problem.
     """
-    agents, pairs = evidence.agent_ids, evidence.pairs
+    agents = evidence.agent_ids
+    pairs = evidence.pairs
     if pairs is None:
         return RankingChecks(None, (), (_check_signal(summary),))
 
     group_by_agent = {agent.id: agent.group for agent in evidence.pool.agents}
     groups = [group_by_agent.get(agent) for agent in agents]
-    ability_by_agent = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
-    ability = np.array([ability_by_agent[agent] for agent in agents])
-    lines = describe_groups(pairs, groups, agents)
+    lines = measure_groups(pairs, groups, agents)
+
+    ability_by_agent = {row.agent: row.ability for row in summary.ranking}
+    ability = np.array([ability_by_agent[agent] for agent in agents], dtype=np.float64)  # None becomes NaN
+
     robust = summary.facts.alternative_rankings.get("robust")
     flagged_groups = () if robust is None else robust.groups
     grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
+
     findings = [
         _check_signal(summary),
         _check_pairs(grid, n_agents=len(agents)),
         *_check_length(ability, evidence, summary),
         *_check_split_half(summary),
-        *_check_absence_of_groups([line for line in lines if line.correlation is not None]),
+        *_check_group_influence([line for line in lines if line.correlation is not None]),
         *_check_coalitions([line for line in lines if line.inside is not None]),
         *_check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT)),
     ]
-    return RankingChecks(grid, tuple(lines), tuple(sorted(findings, key=lambda finding: finding.severity != "warning")))
+    findings.sort(key=lambda finding: finding.severity != "warning")
+    return RankingChecks(grid, tuple(lines), tuple(findings))
 
 
 def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
@@ -344,8 +351,9 @@ def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[st
 
 
 def _check_signal(summary: Summary) -> Finding:
-    """Report whether the judge separates these agents."""
-    signal, reason = summary.facts.signal, summary.facts.recommendation.reason
+    """Report whether the judge separates these agents: whether it discriminates, and finds significant differences."""
+    signal = summary.facts.signal
+    reason = summary.facts.recommendation.reason
     p_value = signal.p_equal_abilities
     has_signal = signal.discriminates and signal.separates_agents
     if has_signal:
@@ -400,8 +408,11 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _check_absence_of_groups(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report how much the ranking of the other agents changes without the most influential group as partners."""
+def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
+    """Report the group without which, as partners, the ranking of the other agents changes most.
+
+    lines : groups with a known correlation; nothing is reported if there are none
+    """
     if not lines:
         return
     worst = min(lines, key=lambda line: line.correlation or 0.0)
@@ -423,21 +434,27 @@ def _check_absence_of_groups(lines: Sequence[GroupLine]) -> Iterator[Finding]:
 
 
 def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report how many agents that always agree would be needed to rank above each group."""
+    """Report the fraction of the pool at which agents that always agree with each other would rank above each group.
+
+    lines : groups with a known agreement; nothing is reported if there are none
+    """
     if not lines:
         return
     sentences = []
-    lines_with_share = [line for line in lines if line.losing_share is not None]
-    if lines_with_share:
-        limits = [f"“{line.group}” from {line.losing_share:.0%} of the pool on" for line in lines_with_share]
+
+    beatable = [line for line in lines if line.losing_share is not None]
+    if beatable:
+        limits = [f"“{line.group}” from {line.losing_share:.0%} of the pool on" for line in beatable]
         sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
-    without_share = [line.group for line in lines if line.losing_share is None]
-    if without_share:
-        sentences.append(f"Agents of {_quote_all(without_share)} agree less with each other than with other agents.")
-    weaker = [line.group for line in lines_with_share if (line.outside or 0.0) > (line.inside or 0.0)]
-    if weaker:
+
+    divided_groups = [line.group for line in lines if line.losing_share is None]
+    if divided_groups:
+        sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
+
+    weaker_groups = [line.group for line in beatable if (line.outside or 0.0) > (line.inside or 0.0)]
+    if weaker_groups:
         sentences.append(
-            f"At present, agents outside {_quote_all(weaker)} agree more with each other than those inside."
+            f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
         )
     yield _make_finding("coalition", " ".join(sentences), is_problem=False)
 

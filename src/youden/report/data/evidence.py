@@ -118,7 +118,7 @@ class Sources:
             self._open_store(folder, str(judge.get("prompt_digest")))
 
     def _open_pool(self, folder: RunFolder) -> None:
-        """Read the pool of a run; if it is not available or has changed, state the reason in `missing`."""
+        """Read the pool of a run into `self.pool`; if it is not available or has changed, add the reason to `self.missing`."""
         if not folder.has("config.yaml"):
             self.missing.append("This run was imported without texts.")
             return
@@ -135,7 +135,10 @@ class Sources:
             )
 
     def _open_store(self, folder: RunFolder, prompt_digest: str) -> None:
-        """Read the prompt of the judge, and check that the store can be opened; otherwise, state the reason in `missing`."""
+        """Read the prompt of the judge into `self.prompt`, and the address of the store into `self.store`.
+
+        If one of them cannot be read, or if the prompt has changed, the reason is added to `self.missing`.
+        """
         try:
             config = folder.read_config()
             with open_store_of_folder(config.store_location):

@@ -21,6 +21,8 @@ from youden.types.pool import Floats, Positions, ReadOnly
 
 MAX_TILES = 12_000
 """Approximate number of cells above which a matrix is drawn in bins; the figure states it."""
+MAX_ROWS = 120
+"""Maximum number of rows of the matrix of agents and items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +40,8 @@ class AgentGrid(ReadOnly):
     by_cluster: Positions
     """int64 (n_agents,), positions of the agents, similar agents next to each other."""
 
-    def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
-        """Average the agreement over tiles, with the agents in the given order.
+    def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
+        """Average the agreement over square tiles, with the agents in the given order.
 
         Parameters
         ----------
@@ -50,20 +52,20 @@ class AgentGrid(ReadOnly):
 
         Returns
         -------
-        value : float array (n_rows, n_rows)
-            Mean agreement of each tile.
+        agreement : float array (n_rows, n_rows)
+            Mean of the known agreements in each tile; NaN if there are none.
         names : tuple of str
             Labels of the rows and columns.
         agents_per_tile : int
-            Number of agents per row.
+            Number of agents in a row or column of tiles.
         """
         max_rows = math.isqrt(max_tiles)
         agents_per_tile = math.ceil(len(order) / max_rows)
-        value = self.value[np.ix_(order, order)]
+        agreement = self.value[np.ix_(order, order)]
         if agents_per_tile > 1:
-            value = bin_means(value, agents_per_tile, agents_per_tile)
+            agreement = average_bins(agreement, agents_per_tile, agents_per_tile)
         names = label_bins([self.agents[position] for position in order], agents_per_tile)
-        return value, names, agents_per_tile
+        return agreement, names, agents_per_tile
 
 
 def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
@@ -76,11 +78,12 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of the agents, best first.
     fpr : float or None
-        Pooled false-positive rate, which is subtracted unless each pair has its own rate.
+        Pooled false-positive rate, which is subtracted unless each pair has its own rate; None subtracts nothing.
 
     Returns
     -------
     AgentGrid
+        Agreement by position of the agents, and two orders of them: by rank, and by hierarchical clustering.
     """
     pooled_rate = 0.0 if evidence.own_rates else fpr or 0.0
     value = evidence.agreement - pooled_rate
@@ -89,16 +92,16 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
         agents=evidence.agent_ids,
         value=value,
         by_rank=np.array([position_by_agent[agent] for agent in ranked], dtype=np.int64),
-        by_cluster=cluster_order(value),
+        by_cluster=order_by_similarity(value),
     )
 
 
-def cluster_order(value: Floats) -> Positions:
+def order_by_similarity(agreement: Floats) -> Positions:
     """Order agents so that agents that agree are next to each other, by average linkage.
 
     Parameters
     ----------
-    value : float array (n_agents, n_agents)
+    agreement : float array (n_agents, n_agents)
         Agreement of ordered pairs. NaN is replaced by the mean of all pairs.
 
     Returns
@@ -110,14 +113,14 @@ def cluster_order(value: Floats) -> Positions:
     -----
     The distance of two agents is 1 − their mean agreement over both orders.
     """
-    n_agents = len(value)
+    n_agents = len(agreement)
     if n_agents < 3:
         return np.arange(n_agents)
-    overall = 0.0 if np.isnan(value).all() else float(np.nanmean(np.stack([value, value.T])))
-    distance = 1 - average_orders(value, default=overall)
+    mean_agreement = 0.0 if np.isnan(agreement).all() else float(np.nanmean(np.stack([agreement, agreement.T])))
+    distance = 1 - average_orders(agreement, default=mean_agreement)
     np.fill_diagonal(distance, 0.0)
-    tree = linkage(squareform(distance, checks=False), "average")
-    return np.asarray(leaves_list(tree), dtype=np.int64)
+    cluster_tree = linkage(squareform(distance, checks=False), "average")
+    return np.asarray(leaves_list(cluster_tree), dtype=np.int64)
 
 
 class CellGrid:
@@ -147,14 +150,14 @@ class CellGrid:
         mean_score = np.divide(total, n_scores, out=np.full(len(n_scores), -2.0), where=n_scores > 0)
         item_order = np.argsort(-mean_score, kind="stable")
 
-        per_row, per_column = bin_sizes((cells.n_agents, cells.n_items), max_tiles)
+        per_row, per_column = choose_bin_sizes((cells.n_agents, cells.n_items), max_tiles)
         row = _assign_bins(agent_order, per_row, cells.n_agents)[cells.agent]
         column = _assign_bins(item_order, per_column, cells.n_items)[cells.item]
         shape = math.ceil(len(agent_order) / per_row), math.ceil(len(item_order) / per_column)
         residual = value - evidence.predicted.predict(cells.agent, cells.item)
         self.agents_per_row, self.items_per_column = per_row, per_column
-        self.score = _tile_means(row, column, value, shape)
-        self.residual = _tile_means(row, column, residual, shape)
+        self.score = _average_by_tile(row, column, value, shape)
+        self.residual = _average_by_tile(row, column, residual, shape)
         self.rows = label_bins([scores.agent_ids[i] for i in agent_order], per_row)
         self.columns = label_bins([scores.item_ids[j] for j in item_order], per_column)
 
@@ -166,39 +169,61 @@ def _assign_bins(order: Positions, size: int, n: int) -> Positions:
     return bins
 
 
-def _tile_means(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
-    """Average values by tile, ignoring NaN: float array of `shape`, NaN for an empty tile.
+def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
+    """Return the mean value of the cells in each tile. NaN values are ignored.
 
-    `row`, `column` and `values` are arrays (n_cells,): the tile of each cell, and its value.
+    row, column : int arrays (n_cells,), row and column of the tile to which each cell belongs
+    values : float array (n_cells,), values of the cells
+    shape : numbers of rows and columns of tiles
+
+    Returns a float array of this shape, NaN for an empty tile.
     """
     n_rows, n_columns = shape
-    valid = ~np.isnan(values)
-    tile = (row * n_columns + column)[valid]
-    n = np.bincount(tile, minlength=n_rows * n_columns)
-    total = np.bincount(tile, values[valid], len(n))
-    mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
-    return mean.reshape(shape)
+    n_tiles = n_rows * n_columns
+    is_valid = ~np.isnan(values)
+    tile = (row * n_columns + column)[is_valid]
+    n_cells = np.bincount(tile, minlength=n_tiles).astype(np.float64)
+    total = np.asarray(np.bincount(tile, values[is_valid], n_tiles), dtype=np.float64)
+    return _divide_or_nan(total, n_cells).reshape(shape)
 
 
-def bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
+def _divide_or_nan(total: Floats, n: Floats) -> Floats:
+    """Divide sums by numbers of values; NaN where the number is 0."""
+    quotient: Floats = np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
+    return quotient
+
+
+def choose_bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
     """Choose how many agents and items share a bin, so that a matrix has at most about `max_tiles` tiles.
 
-    `shape` is (n_agents, n_items).
+    Parameters
+    ----------
+    shape : (int, int)
+        Numbers of agents and items.
+    max_tiles : int
+        Approximate maximum number of tiles.
 
-    >>> bin_sizes((30, 200), 12_000), bin_sizes((200, 2000), 12_000)
+    Returns
+    -------
+    agents_per_row, items_per_column : int
+        Numbers of agents and items per bin.
+
+    Examples
+    --------
+    >>> choose_bin_sizes((30, 200), 12_000), choose_bin_sizes((200, 2000), 12_000)
     ((1, 1), (2, 17))
     """
     n_agents, n_items = shape
-    agents_per_row = max(1, math.ceil(n_agents / 120))
+    agents_per_row = max(1, math.ceil(n_agents / MAX_ROWS))
     n_rows = math.ceil(n_agents / agents_per_row)
     items_per_column = max(1, math.ceil(n_items * n_rows / max_tiles))
     return agents_per_row, items_per_column
 
 
-def bin_means(value: Floats, per_row: int, per_column: int) -> Floats:
+def average_bins(value: Floats, per_row: int, per_column: int) -> Floats:
     """Average a matrix over bins of `per_row` rows and `per_column` columns, ignoring NaN; an empty bin is NaN.
 
-    >>> bin_means(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
+    >>> average_bins(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
     array([[ 2., nan]])
     """
     row_starts = np.arange(0, value.shape[0], per_row)
@@ -208,23 +233,31 @@ def bin_means(value: Floats, per_row: int, per_column: int) -> Floats:
         row_sums = np.add.reduceat(matrix, row_starts, axis=0)
         return np.asarray(np.add.reduceat(row_sums, column_starts, axis=1))
 
-    valid = ~np.isnan(value)
-    total = sum_bins(np.where(valid, value, 0.0))
-    n = sum_bins(valid.astype(np.float64))
-    mean: Floats = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
-    return mean
+    is_valid = ~np.isnan(value)
+    total = sum_bins(np.where(is_valid, value, 0.0))
+    n_valid = sum_bins(is_valid.astype(np.float64))
+    return _divide_or_nan(total, n_valid)
 
 
 def average_orders(value: Floats, *, default: float) -> Floats:
-    """Average each pair of agents over both orders, ignoring NaN.
+    """Average the values of each pair of agents over both orders, ignoring NaN.
 
-    `value` is a float array (n_agents, n_agents), like the result. `default` is the result for a pair that is NaN in both
-    orders.
+    Parameters
+    ----------
+    value : float array (n_agents, n_agents)
+        Value of each ordered pair.
+    default : float
+        Result for a pair that is NaN in both orders.
+
+    Returns
+    -------
+    float array (n_agents, n_agents)
+        A symmetric matrix.
     """
     orders = np.stack([value, value.T])
     total = np.nansum(orders, axis=0)
-    n = (~np.isnan(orders)).sum(axis=0)
-    return np.asarray(np.divide(total, n, out=np.full_like(value, default), where=n > 0))
+    n_valid = (~np.isnan(orders)).sum(axis=0)
+    return np.asarray(np.divide(total, n_valid, out=np.full_like(value, default), where=n_valid > 0))
 
 
 def label_bins(names: Sequence[str], size: int) -> tuple[str, ...]:
@@ -277,7 +310,7 @@ class HoldoutPoints(ReadOnly):
     """Number of held-out cells that could be predicted."""
 
 
-def compute_false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
+def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
     """Compute the false-positive rate of each agent that has an answered independent trial, highest rate first.
 
     Parameters
@@ -300,28 +333,37 @@ def compute_false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[F
     # trials in which an agent comes first or second
     n = counts.n.sum(axis=0) + counts.n.sum(axis=1)
     n_yes = counts.n_yes.sum(axis=0) + counts.n_yes.sum(axis=1)
+
+    # Clopper–Pearson bounds are quantiles of beta distributions
     tail = (1 - FAMILYWISE_LEVEL) / len(agent_ids) / 2
-    low = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n - n_yes + 1, tail), 0.0)
-    high = np.where(n_yes < n, betaincinv(n_yes + 1, np.maximum(n - n_yes, 1), 1 - tail), 1.0)
-    lines = [
-        FalseAlarm(agent_ids[k], int(n[k]), int(n_yes[k]), float(low[k]), float(high[k]), alarmed=k in alarmed)
-        for k in np.flatnonzero(n).tolist()
-    ]
-    return tuple(sorted(lines, key=lambda line: -line.rate))
+    n_no = n - n_yes
+    low = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n_no + 1, tail), 0.0)
+    high = np.where(n_no > 0, betaincinv(n_yes + 1, np.maximum(n_no, 1), 1 - tail), 1.0)
+
+    rates = []
+    for agent in np.flatnonzero(n).tolist():
+        bounds = float(low[agent]), float(high[agent])
+        is_alarmed = agent in alarmed
+        rates.append(FalseAlarm(agent_ids[agent], int(n[agent]), int(n_yes[agent]), *bounds, alarmed=is_alarmed))
+    rates.sort(key=lambda rate: -rate.rate)
+    return tuple(rates)
 
 
 def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
-    """Sample at most `MAX_POINTS` held-out cells, and return their predicted and observed scores.
+    """Sample at most `MAX_POINTS` held-out cells at random, and return their predicted and observed scores.
 
-    Returns None if the run has no held-out cell that could be predicted.
+    Returns None if the run has no held-out cell, or if the fit can predict none of them.
     """
     if evidence.holdout is None:
         return None
     cells, observed, _ = evidence.holdout.cells
     order = cells.by_agent
     predicted = evidence.predicted.predict(cells.agent[order], cells.item[order])
-    valid = np.flatnonzero(~np.isnan(predicted))
-    if not len(valid):
+    predictable = np.flatnonzero(~np.isnan(predicted))
+    n_predictable = len(predictable)
+    if n_predictable == 0:
         return None
-    sample = standalone_stream(0).choice(valid, min(MAX_POINTS, len(valid)), replace=False)
-    return HoldoutPoints(predicted[sample], observed[order[sample]], len(valid))
+
+    rng = standalone_stream(0)
+    sample = rng.choice(predictable, min(MAX_POINTS, n_predictable), replace=False)
+    return HoldoutPoints(predicted[sample], observed[order[sample]], n_predictable)

@@ -128,12 +128,12 @@ def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
 
 
 def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
-    """Read stored answers.
+    """Read the raw answers to requests from the store.
 
     Parameters
     ----------
     keys : sequence of bytes
-        Request hashes; empty for a trial without one.
+        Hash of each request; empty for a trial without a request.
     store : str or None
         Address of the store; None if it cannot be opened.
 
@@ -149,11 +149,13 @@ def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | No
     """
     if store is None:
         return (None,) * len(keys)
-    hashes = [key.decode() for key in keys]
-    with open_store_of_folder(store) as answers:
-        completions = answers.answers([request_hash for request_hash in hashes if request_hash])
-    raw = {request_hash: _to_raw(completion) for request_hash, completion in completions.items()}
-    return tuple(raw.get(request_hash) for request_hash in hashes)
+
+    request_hashes = [key.decode() for key in keys]
+    hashes_to_read = [request_hash for request_hash in request_hashes if request_hash]
+    with open_store_of_folder(store) as opened_store:
+        completions = opened_store.answers(hashes_to_read)
+    raw_answers = {request_hash: _to_raw(completion) for request_hash, completion in completions.items()}
+    return tuple(raw_answers.get(request_hash) for request_hash in request_hashes)
 
 
 def cells_of(line: TrialLine) -> tuple[Cell, Cell]:

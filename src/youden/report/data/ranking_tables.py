@@ -141,7 +141,7 @@ def format_cell(row: RankedAgent, column: TableColumn) -> str:
 
 
 def rank_agents(
-    rows: Sequence[RankingRow], pool: PoolSummary, choice: ChoiceFacts | None = None
+    rows: Sequence[RankingRow], pool: PoolSummary | None, choice: ChoiceFacts | None = None
 ) -> tuple[RankedAgent, ...]:
     """Add the values that are only displayed to the rows of a ranking.
 
@@ -149,28 +149,33 @@ def rank_agents(
     ----------
     rows : sequence of RankingRow
         Ranking, best agent first.
-    pool : PoolSummary
-        Pool of the run, for the mean length of the responses.
+    pool : PoolSummary or None
+        Pool of the run, for the mean length of the responses; None without responses.
     choice : ChoiceFacts, optional
-        Selection of the run, for the probability of being the best.
+        Selection of the run, for the probability of being the best, which is None without it.
 
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order.
+        The same agents, in the same order, with the probability of being the best, the rank by length of the responses,
+        and the bar of the interval in percent of the axis; each is None if unknown.
     """
-    length_ranks = _rank_by_length(pool)
+    length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
-    bounds = [bound for row in rows for bound in (row.low, row.high, row.ability) if bound is not None]
-    axis_start = min(bounds, default=0.0)
-    axis_length = (max(bounds, default=1.0) - axis_start) or 1.0
+    values = [value for row in rows for value in (row.low, row.high, row.ability) if value is not None]
+    axis_start = min(values, default=0.0)
+    axis_length = (max(values, default=1.0) - axis_start) or 1.0
+
+    def to_percent_of_axis(value: float) -> float:
+        return 100 * (value - axis_start) / axis_length
 
     agents = []
     for row in rows:
         bar = None
         if row.ability is not None and row.low is not None and row.high is not None:
-            low, center, high = (100 * (bound - axis_start) / axis_length for bound in (row.low, row.ability, row.high))
-            bar = IntervalBar(low=low, width=high - low, center=center)
+            low = to_percent_of_axis(row.low)
+            high = to_percent_of_axis(row.high)
+            bar = IntervalBar(low=low, width=high - low, center=to_percent_of_axis(row.ability))
         agent = RankedAgent(
             **vars(row), p_best=p_best.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar
         )
@@ -179,18 +184,31 @@ def rank_agents(
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
-    """Find, for each agent, the agents whose abilities are not significantly different, in the order of the ranking.
+    """Find, for each agent, the other agents whose abilities do not differ significantly from its own.
 
-    Returns the ids of these agents by the id of the agent; None for an agent without an interval.
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    ranking : sequence of RankedAgent
+        Ranking, best agent first.
+
+    Returns
+    -------
+    dict of str to (tuple of str or None)
+        Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
     """
-    position = {agent: k for k, agent in enumerate(evidence.agent_ids)}
-    order = np.array([position[agent.agent] for agent in ranking], dtype=np.int64)
-    tied: dict[str, tuple[str, ...] | None] = {}
-    for k in order.tolist():
-        is_tied = ~evidence.significant[k, order] & (order != k)
-        names = tuple(evidence.agent_ids[index] for index in order[is_tied].tolist())
-        tied[evidence.agent_ids[k]] = names if evidence.is_compared[k] else None
-    return tied
+    position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
+    order = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
+    tied_agents: dict[str, tuple[str, ...] | None] = {}
+    for position in order.tolist():
+        agent = evidence.agent_ids[position]
+        if not evidence.is_compared[position]:
+            tied_agents[agent] = None
+            continue
+        is_tied = ~evidence.significant[position, order] & (order != position)
+        tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in order[is_tied].tolist())
+    return tied_agents
 
 
 def _format_range(low: int, high: int) -> str:

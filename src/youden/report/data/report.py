@@ -81,18 +81,18 @@ class AgentPage:
             Rows of the trials that lower its ability most.
         """
         self.findings, self.worst = findings, worst
-        highest, lowest = _extremes(agreement)
+        highest, lowest = _find_extremes(agreement)
         self.high = [(k, float(agreement[k])) for k in highest]
         self.low = [(k, float(agreement[k])) for k in lowest]
-        highest, lowest = _extremes(residual)
+        highest, lowest = _find_extremes(residual)
         self.gains = [(int(item[j]), float(score[j]), float(residual[j])) for j in highest if residual[j] > 0]
         self.loses = [(int(item[j]), float(score[j]), float(residual[j])) for j in lowest if residual[j] < 0]
 
 
-def _agent_pages(
+def _make_agent_pages(
     evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
-    """Make the details of each agent, in the order of the grid.
+    """Return the details of each agent, in the order of the grid: scores, residuals, agreement and worst trials.
 
     `worst` has the rows of the worst trials of each agent; it is empty for an imported run.
     """
@@ -102,18 +102,33 @@ def _agent_pages(
     agreement = average_orders(grid.value, default=np.nan)
     np.fill_diagonal(agreement, np.nan)
     pages = []
-    for k, agent in enumerate(grid.agents):
-        cells_of_agent = cells_by_agent[k]
-        item, score = cells.item[cells_of_agent], scores[cells_of_agent]
-        residual = score - evidence.predicted.predict(k, item)
+    for position, agent in enumerate(grid.agents):
+        cells_of_agent = cells_by_agent[position]
+        item = cells.item[cells_of_agent]
+        score = scores[cells_of_agent]
+        residual = score - evidence.predicted.predict(position, item)
         findings = list(iter_agent_findings(agent, summary, checks))
-        rows = worst[k] if worst else []
-        pages.append(AgentPage(agreement[k], item, score, residual, findings=findings, worst=rows))
+        worst_rows = worst[position] if worst else []
+        pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst_rows))
     return pages
 
 
 def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:
-    """Yield sentences about one agent, from the warnings, checks and labels of a run."""
+    """Yield one sentence for each warning, check or label of a run that names an agent.
+
+    Parameters
+    ----------
+    agent : str
+        Id of the agent.
+    summary : Summary
+        Summary of the run.
+    checks : RankingChecks
+        Checks of its ranking.
+
+    Yields
+    ------
+    str
+    """
     messages = [
         finding.message
         for finding in (*summary.warnings, *checks.warnings)
@@ -138,7 +153,7 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
                 yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
 
 
-def _extremes(value: Floats) -> tuple[list[int], list[int]]:
+def _find_extremes(value: Floats) -> tuple[list[int], list[int]]:
     """Return the positions of the highest values, highest first, and of the lowest values, lowest first.
 
     At most `N_EXTREMES` of each; no position is in both lists.
@@ -246,7 +261,7 @@ class ReportData:
         self.curl = folder.read_curl()
         self.holdout = sample_holdout_points(evidence)
         self.item_ids = evidence.item_ids
-        self.pages = _agent_pages(evidence, summary, self.agents, self.checks, worst)
+        self.pages = _make_agent_pages(evidence, summary, self.agents, self.checks, worst)
 
     @property
     def can_assess_additivity(self) -> bool:

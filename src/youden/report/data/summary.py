@@ -36,9 +36,10 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of the scores on each link, with standard errors if rectangles were sampled.
+    """Tabulate the curl of the scores for each link function, with standard errors if rectangles were sampled.
 
-    Curl measures the deviation of scores from an additive model after a link function; a rectangle is two agents and two items.
+    The curl of a rectangle (two agents and two items) is the deviation of its four scores from an additive model, after the
+    scores were transformed by the link function.
     """
     rows = []
     for scores, link, curl in links:
@@ -56,7 +57,7 @@ def _format_with_error(value: float, std_error: float | None) -> str:
     return f"{format_decimal(value)} ± {format_decimal(std_error, 4)}"
 
 
-MAX_CHANCES = 5
+MAX_LISTED_AGENTS = 5
 """Maximum number of agents whose probability of being the best is listed."""
 
 
@@ -166,6 +167,8 @@ class Summary:
         Returns
         -------
         Table
+            Ranks, agent, group (if any agent has one), ability, interval, bar and the other columns of the run, as
+            text.
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
@@ -229,7 +232,7 @@ class Summary:
         return f"Intervals and ranks describe how these agents would perform on {ABOUT[self.facts.target]}."
 
     @property
-    def chances(self) -> str | None:
+    def p_best_text(self) -> str | None:
         """Sentence with the probabilities of being the best, highest first.
 
         None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
@@ -239,13 +242,13 @@ class Summary:
         is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
         if choice is None or not choice.candidates or not is_by_agreement:
             return None
-        listed = list(choice.p_best.items())[:MAX_CHANCES]
-        text = ", ".join(f"{agent} {chance:.2f}" for agent, chance in listed)
-        if len(choice.p_best) > len(listed):
-            remainder = 1 - sum(chance for _, chance in listed)
-            text += f"; all others: {max(remainder, 0.0):.2f}"
+        displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
+        probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
+        if len(choice.p_best) > len(displayed):
+            p_of_others = 1 - sum(p_best for _, p_best in displayed)
+            probabilities += f"; all others: {max(p_of_others, 0.0):.2f}"
         return (
-            f"Probability of being the best: {text}. If many agents are nearly level, the probability of the first is "
+            f"Probability of being the best: {probabilities}. If many agents are nearly level, the probability of the first is "
             "overstated."
         )
 
@@ -262,14 +265,19 @@ class Summary:
             return None
         (agent,) = choice.agents
         low, high = format_recognitions(choice.ability_low, choice.ability_high)
+        unit = "comparisons beyond chance"
+        if self.facts.preference is not None:
+            unit = "comparisons with the average agent, won minus lost"
         regret = ""
         if choice.candidates:
             expected = format_recognition_difference(choice.expected_regret)
             regret = f"On average, {agent} is {expected} of 100 comparisons behind the best. "
-        return (
-            f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 "
-            "comparisons beyond chance."
-        )
+        return f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
+
+    @property
+    def preference(self) -> tuple[str, ...]:
+        """Sentences on position bias, ties and length of a run that asks for preferences; empty for other runs."""
+        return () if self.facts.preference is None else self.facts.preference.sentences
 
     @property
     def partners(self) -> str | None:
@@ -316,18 +324,19 @@ class Summary:
     def standings(self) -> tuple[str, ...]:
         """One sentence per alternative ranking that could be computed."""
         return tuple(
-            describe_alternative_ranking(name, facts, heads=name == self.facts.ranked_by)
+            describe_alternative_ranking(name, facts, is_main=name == self.facts.ranked_by)
             for name, facts in self.facts.alternative_rankings.items()
             if not facts.message
         )
 
     @property
     def percent_of_dense(self) -> float | None:
-        """Number of calls in percent of the calls of the dense design; None for an imported run.
+        """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        If there are more independent than paired trials, because calls cost nothing, only paired ones count.
+        Independent trials do not count if there are more of them than paired trials; that occurs only if calls cost
+        nothing. None for an imported run and for self-trials.
         """
-        if self.calls is None:
+        if self.calls is None or not self.calls.n_dense_calls:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
         n_calls = self.calls.n_paired if is_free else self.calls.n_done

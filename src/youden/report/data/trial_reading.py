@@ -23,9 +23,9 @@ from youden.report.data.answer_blocks import (
     TrialSource,
     compare_repeats,
     encode_trials,
-    number_cells,
+    number_texts,
 )
-from youden.report.data.grids import compute_false_alarms
+from youden.report.data.grids import compute_false_positive_rates
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, sample_surprising
 from youden.stats.trials.false_positives import YesCounts
 from youden.types import INDEPENDENT, PAIRED, Plan
@@ -84,7 +84,8 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
     result = folder.read_verdicts(folder.read_plan())
     if result.request_hash is None:
         return None
-    hashes = sorted({key.decode() for key in result.request_hash[result.reused].tolist()})
+    reused_keys = result.request_hash[result.reused].tolist()
+    hashes = sorted({key.decode() for key in reused_keys})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)
@@ -185,8 +186,8 @@ class WorstTrials:
         self._min_shortfall = np.full(plan.n_agents, -np.inf)
 
     def add(self, rows: TrialRows) -> None:
-        """Add the next rows of the run, and keep the worst trials of each agent."""
-        first_cell, second_cell = number_cells(rows.columns, self._plan)
+        """Add the next rows of the run; of all rows so far, keep only the `N_WORST_TRIALS` worst trials of each agent."""
+        first_cell, second_cell = number_texts(rows.columns, self._plan)
         agents = (rows.columns["first"], rows.columns["second"])
         is_answered = rows.columns["missing_reason"] == 0
         for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
@@ -210,9 +211,14 @@ class WorstTrials:
         return tuple(tuple(self._trials[2, start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
-        """Compute how far answers are below those expected, float (n_trials,).
+        """Compute how unfavourable each answer is for the agents.
 
-        `chunk`, int64 array (n_trials,), has positions of answered trials in `rows`.
+        For a paired trial, this is the expected answer minus the actual one. For an independent trial, it is the answer
+        itself, because a yes is wrong.
+
+        chunk : int64 array (n_trials,), positions of answered trials in `rows`
+
+        Returns a float array (n_trials,), in which larger numbers are worse.
         """
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
@@ -227,13 +233,13 @@ class WorstTrials:
         """Keep the worst trials of each agent, and only the worst of several trials of the same two texts."""
         agent, side, row, low_cell, high_cell = self._trials
 
-        # The worst trial of each agent and two texts
+        # Of several trials of an agent with the same two texts, keep the worst
         order = np.lexsort((row, side, -self._shortfall, high_cell, low_cell, agent))
         texts = self._trials[[0, 3, 4]][:, order]
         is_worst = np.append(True, (texts[:, 1:] != texts[:, :-1]).any(axis=0))[: len(order)]
         order = order[is_worst]
 
-        # The worst trials of each agent
+        # Of each agent, keep the first N_WORST_TRIALS trials, worst first
         order = order[np.lexsort((row[order], side[order], -self._shortfall[order], agent[order]))]
         starts = np.searchsorted(agent[order], np.arange(self._plan.n_agents + 1))
         position = np.arange(len(order)) - starts[agent[order]]
@@ -286,7 +292,7 @@ class TrialReading:
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _ANSWERS_DIFFER)] = _ANSWERS_DIFFER
         self.judge.retest, self.judge.swapped = repeats.retest, repeats.swapped
-        self.alarms = compute_false_alarms(yes_counts, plan.agent_ids)
+        self.alarms = compute_false_positive_rates(yes_counts, plan.agent_ids)
         self.latency = durations.latency
         self.worst = worst.rows
 
@@ -299,7 +305,7 @@ class TrialReading:
         return count_kinds(self._kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample at most `max_trials` rows, int64 (n_rows,): the most surprising kinds first, at random within a kind."""
+        """Sample at most `max_trials` rows, int64 array (n_rows,): the most surprising kinds first, at random within a kind."""
         return sample_surprising(self._kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int]) -> list[TrialLine]:

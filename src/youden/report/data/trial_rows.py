@@ -135,12 +135,12 @@ class TrialRows:
 
     @property
     def differ(self) -> Bools | None:
-        """Whether the same two texts also got the other answer: bool (n_rows,); None if unknown."""
+        """Whether the same two texts also got the other answer: bool array (n_rows,); None if unknown."""
         return self._differ
 
     @cached_property
     def kind(self) -> Codes:
-        """Index into `KINDS`: int8 (n_rows,)."""
+        """Kind of each trial, as an index into `KINDS`: int8 array (n_rows,)."""
         trial_type, hard = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
@@ -169,7 +169,7 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def line(self, row: int) -> TrialLine:
-        """Return one trial by its row in the run."""
+        """Return the values of the trial in row `row` of the run; its texts are not included."""
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
@@ -202,7 +202,8 @@ class TrialRows:
         condition : TrialFilter
             Filter.
         by : str, default "kind"
-            Column by which the trials are sorted; missing values come last.
+            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
+            come last, and ties stay in the order of the run.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
 
@@ -242,9 +243,9 @@ class TrialRows:
             masks.append(columns["hard_answer"] == (condition.answer == "yes"))
         if condition.cells is not None:
             second_item = np.where(columns["trial_type"] == INDEPENDENT, columns["other_item"], columns["item"])
-            is_first_found = condition.cells[columns["first"], columns["item"]]
-            is_second_found = condition.cells[columns["second"], second_item]
-            masks.append(is_first_found | is_second_found)
+            is_first_selected = condition.cells[columns["first"], columns["item"]]
+            is_second_selected = condition.cells[columns["second"], second_item]
+            masks.append(is_first_selected | is_second_selected)
 
         is_selected = np.ones(len(columns["trial_type"]), dtype=np.bool_)
         for mask in masks:
@@ -252,7 +253,10 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _sort_values(self, by: Column) -> Floats:
-        """Compute the numbers by which the rows are sorted, float (n_rows,); names are sorted alphabetically."""
+        """Return the numbers by which the rows are sorted, float array (n_rows,).
+
+        The number of a name is its place in alphabetical order.
+        """
         if by == "row":
             return np.arange(len(self.columns["trial_type"]), dtype=np.float64)
         if by == "item":
@@ -270,7 +274,7 @@ class TrialBook(TrialRows):
     def __init__(self, result: Verdicts, against: Floats | None = None) -> None:
         """Collect the trials of a run.
 
-        `against` has the decision of another judge on each trial, 0 or 1, float (n_trials,), NaN if it has none.
+        `against` has the decision of another judge on each trial, 0 or 1, float array (n_trials,), NaN if it has none.
         """
         columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
         columns |= {"answer": result.answer, "hard_answer": result.hard_answer, "missing_reason": result.missing_reason}
@@ -282,7 +286,7 @@ class TrialBook(TrialRows):
 
     @cached_property
     def differ(self) -> Bools:
-        """Whether the same two texts also got the other answer: bool (n_trials,)."""
+        """Whether the same two texts also got the other answer: bool array (n_trials,)."""
         return compare_repeats(encode_trials(self.columns, self.plan)).differ
 
     @property
@@ -291,7 +295,7 @@ class TrialBook(TrialRows):
         return count_kinds(self.kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample at most `max_trials` rows, int64 (n_rows,): the most surprising kinds first, at random within a kind."""
+        """Sample at most `max_trials` rows, int64 array (n_rows,): the most surprising kinds first, at random within a kind."""
         return sample_surprising(self.kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:
@@ -315,6 +319,7 @@ class TrialBook(TrialRows):
         Returns
         -------
         Page
+            Number of all matching trials, and the trials of the page; none if `start` is beyond the last one.
         """
         rows = self.find(condition, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))
@@ -328,7 +333,7 @@ class TrialBook(TrialRows):
 
 @lru_cache(maxsize=4)
 def _alphabetical_positions(names: tuple[str, ...]) -> Floats:
-    """Compute the position of each name in alphabetical order, float (n_names,)."""
+    """Compute the position of each name in alphabetical order, float array (n_names,)."""
     order = np.argsort(np.array(names, dtype=object), kind="stable")
     return np.argsort(order).astype(np.float64)
 
@@ -356,10 +361,12 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     int64 array (n_sampled,)
         Positions of the trials.
     """
-    sampled = [np.empty(0, dtype=np.int64)]
-    remaining = max_trials
+    samples = [np.empty(0, dtype=np.int64)]
+    n_remaining = max_trials
     for code in range(len(KINDS)):
-        rows = np.flatnonzero(kind == code)
-        sampled.append(rows[rng.choice(len(rows), min(remaining, len(rows)), replace=False)])
-        remaining -= len(sampled[-1])
-    return np.concatenate(sampled)
+        trials_of_kind = np.flatnonzero(kind == code)
+        n_sampled = min(n_remaining, len(trials_of_kind))
+        sampled = rng.choice(len(trials_of_kind), n_sampled, replace=False)
+        samples.append(trials_of_kind[sampled])
+        n_remaining -= n_sampled
+    return np.concatenate(samples)

@@ -146,27 +146,37 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
     list of (str, WarningLine)
         Subject and line of each kind, in the order of first occurrence.
     """
-    by_kind: dict[tuple[About, str, str], list[Finding]] = {}
+    findings_by_kind: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:
-        if finding.message.removesuffix(".").casefold() in headline.casefold():
+        message = finding.message.removesuffix(".")
+        if message.casefold() in headline.casefold():
             continue
         kind = kind_of(finding)
         name = finding.slug if kind.several or kind.is_repeated else finding.message
-        same_kind = by_kind.setdefault((kind.about, name, str(finding.facts.get("judge"))), [])
+        judge = str(finding.facts.get("judge"))
+        same_kind = findings_by_kind.setdefault((kind.about, name, judge), [])
         if all(finding.message != earlier.message for earlier in same_kind):
             same_kind.append(finding)
-    return [(about, _make_line(same_kind)) for (about, *_), same_kind in by_kind.items()]
+
+    lines = []
+    for (about, _, _), same_kind in findings_by_kind.items():
+        lines.append((about, _make_line(same_kind)))
+    return lines
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text without its full stop, or its part before a colon or semicolon outside brackets.
+    """Return the first sentence of a text without its full stop.
+
+    A colon or semicolon ends a sentence too. An end within brackets, or within the first `MIN_SENTENCE_CHARACTERS`
+    characters, is ignored.
 
     >>> first_sentence("The judge is a similarity baseline: it sees words. Read on.")
     'The judge is a similarity baseline'
     """
     for end in re.finditer(r"[.:;] ", text):
         sentence = text[: end.start()]
-        if end.start() >= MIN_SENTENCE_CHARACTERS and sentence.count("(") == sentence.count(")"):
+        is_outside_brackets = sentence.count("(") == sentence.count(")")
+        if len(sentence) >= MIN_SENTENCE_CHARACTERS and is_outside_brackets:
             return sentence
     return text.removesuffix(".")
 

@@ -70,7 +70,9 @@ def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
 def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
     """Make a content security policy that allows only the given scripts.
 
-    `is_served` is whether the viewer serves the page, which then may load data from it. A page in a file loads nothing.
+    A page in a file loads nothing.
+
+    is_served : whether the viewer serves the page, which then may load data from it
     """
     script_sources = " ".join(script.source for script in scripts) or "'none'"
     viewer = "'self'" if is_served else "'none'"
@@ -106,17 +108,19 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
     return {"slope": draw_slope(data).to_json()}
 
 
-def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
-    """Draw the ranking of a run in progress.
+def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
+    """Draw only a ranking, for a run in progress or one that asks for preferences.
 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking by the answers so far.
-    n_answered : int
-        Number of answers.
+        Ranking, best agent first.
+    source : str
+        Source of the data, for display.
     level : float
         Confidence level of the intervals.
+    unit : str, optional
+        Unit of the abilities. Default: scores.
 
     Returns
     -------
@@ -127,13 +131,13 @@ def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: 
         return {}
     from youden.report.charts.figures import draw_ranking_figure
 
-    figure = draw_ranking_figure(agents, level=level, source=f"the store, {n_answered:,} answers so far")
+    figure = draw_ranking_figure(agents, level=level, source=source, unit=unit)
     return {figure.slug: figure.to_json()}
 
 
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page: findings, partners, items and worst trials."""
-    position_by_agent = {name: k for k, name in enumerate(data.agents.agents)}
+    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
     items = _items_of_trials(worst)
@@ -143,7 +147,7 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
         "names": [printable(name) for name in data.agents.agents],
         "items": _names_by_position(data.item_ids, sorted(items)),
         "order": list(rows),
-        "pages": {str(k): _to_page_json(page, rows[k], data) for k, page in enumerate(data.pages)},
+        "pages": {str(position): _to_page_json(page, rows[position], data) for position, page in enumerate(data.pages)},
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst],
     }
@@ -196,7 +200,8 @@ def collect_trial_data(
     Returns
     -------
     dict of str to object, or None
-        None for an imported run.
+        Columns, trials, texts and names; without trials, texts and names if `has_sample` is False. None for an imported
+        run.
     """
     if trials is None:
         return None
@@ -229,7 +234,7 @@ def select_names(lines: Sequence[TrialLine], agents: Sequence[str], items: Seque
     Returns
     -------
     dict
-        "agents" and "items": position, as a text → printable name.
+        "agents" and "items": position, as a text → printable name, for those that occur in `lines`.
     """
     agent_positions = {agent for line in lines for agent in (line.first, line.second)}
     return {

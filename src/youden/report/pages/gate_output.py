@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
 
 
-def gate_markdown(gate: Gate) -> str:
-    """Render the result of a gate as Markdown: result, one row per agent, next command, best agents of the run."""
+def render_gate_markdown(gate: Gate) -> str:
+    """Render the result of a gate as Markdown: the outcome, one table row per agent, the next command, and the best agents."""
     lines = [
         f"## {_MARKS[gate.outcome]} {gate.outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
         "",
@@ -32,12 +32,14 @@ def gate_markdown(gate: Gate) -> str:
     ]
     undecided = [row for row in gate.agents if row.outcome == "undecided"]
     lines += ["", *(f"- {escape_markdown(describe_result(gate, row))}" for row in undecided)]
+
     command = format_next_command(gate)
     if command is not None:
         # the fence must be longer than any sequence of backticks in the command
         longest = max((len(backticks) for backticks in re.findall("`+", command)), default=0)
         fence = "`" * max(3, longest + 1)
         lines += ["", f"{fence}sh", printable(command), fence]
+
     for paragraph in (*describe_run(gate), format_footnote(gate)):
         lines += ["", escape_markdown(paragraph)]
     return "\n".join([*lines, "", f"<sub>{escape_markdown(gate.signature)}</sub>", ""])
@@ -45,19 +47,21 @@ def gate_markdown(gate: Gate) -> str:
 
 def render_junit(gate: Gate) -> str:
     """Render the result of a gate as JUnit XML, one test case per agent: "worse" is a failure, "undecided" an error."""
-    verdicts = [row.outcome for row in gate.agents]
+    outcomes = [row.outcome for row in gate.agents]
     counts = {
-        "tests": str(len(verdicts)),
-        "failures": str(verdicts.count("worse")),
-        "errors": str(verdicts.count("undecided")),
+        "tests": str(len(outcomes)),
+        "failures": str(outcomes.count("worse")),
+        "errors": str(outcomes.count("undecided")),
         "skipped": "0",
         "time": "0",
     }
     root = ET.Element("testsuites", counts)
     suite = ET.SubElement(root, "testsuite", {"name": "youden gate", **counts})
     properties = ET.SubElement(suite, "properties")
-    for name, value in {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}.items():
+    values = {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}
+    for name, value in values.items():
         ET.SubElement(properties, "property", {"name": name, "value": printable(value)})
+
     for row in gate.agents:
         message = printable(describe_result(gate, row))
         names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}

@@ -22,7 +22,8 @@ from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
-from youden.text.sentences import ABILITY, escape_markdown, format_count, format_items_compared
+from youden.study.instruments import compare_instruments
+from youden.text.sentences import ABILITY, PREFERENCE_ABILITY, escape_markdown, format_count, format_items_compared
 from youden.text.tables import format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
@@ -65,6 +66,11 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
     live, home : str, optional
         Paths under which the viewer serves the trials of the run, and its list of runs. Default: the page is a file,
         which contains a sample of the trials.
+
+    Returns
+    -------
+    str
+        The whole HTML document.
     """
     return _render(
         "report.html",
@@ -80,6 +86,21 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
     )
 
 
+def render_preferences(run: Summary, *, home: str | None = None) -> str:
+    """Render the report of a run that asks for preferences as HTML; `home` is the path of the viewer's list of runs."""
+    return _render(
+        "preference.html",
+        figures=embed.draw_ranking_alone(
+            run.ranking, source="ranking.csv", level=run.facts.level, unit="win rate − loss rate"
+        ),
+        live=None,
+        home=home,
+        run=run,
+        ability=PREFERENCE_ABILITY,
+        ranking=run.table(bar_cells=0),
+    )
+
+
 def render_comparison(data: Comparison, *, live: str | None = None, home: str | None = None) -> str:
     """Render a comparison of two runs as HTML.
 
@@ -88,7 +109,13 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
     data : Comparison
         Data of the comparison.
     live, home : str, optional
-        Paths under which the viewer serves the trials of both runs, and its list of runs. Default: the page is a file.
+        Paths under which the viewer serves the trials of both runs, and its list of runs. Default: the page is a file,
+        which contains a sample of the trials.
+
+    Returns
+    -------
+    str
+        The whole HTML document.
     """
     return _render(
         "comparison.html",
@@ -108,9 +135,9 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     figures: dict[str, Json] = {}
     sections = []
     for number, part in enumerate(parts, start=1):
-        part_figures = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
-        figures |= part_figures
-        sections.append((part.name, part.signature, part.summary, list(part_figures)))
+        figures_of_part = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
+        figures |= figures_of_part
+        sections.append((part.name, part.signature, part.summary, list(figures_of_part)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
@@ -186,7 +213,7 @@ def render_markdown(data: ReportData) -> str:
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.selection, run.chances):
+    for sentence in (run.calibration, run.selection, run.p_best_text):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
@@ -266,7 +293,18 @@ def _render_stress_markdown(stress: Stress) -> str:
     return "\n".join([*lines, ""])
 
 
-def write_report(folder: RunFolder) -> ReportData:
+def _render_preferences_as_markdown(run: Summary) -> str:
+    """Render the summary of a run that asks for preferences as Markdown."""
+    title = f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}"
+    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection, run.chances, *run.preference]
+    paragraphs = [escape_markdown(sentence) for sentence in sentences if sentence]
+    warnings = "\n".join(_format_warnings(run.warnings))
+    table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
+    signature = f"<sub>{escape_markdown(run.signature)}</sub>"
+    return "\n\n".join([title, *paragraphs, warnings, table, signature]) + "\n"
+
+
+def write_report(folder: RunFolder) -> Summary:
     """Write the report of a fitted run to report.html in its folder.
 
     Parameters
@@ -276,8 +314,8 @@ def write_report(folder: RunFolder) -> ReportData:
 
     Returns
     -------
-    ReportData
-        Data of the report.
+    Summary
+        Summary of the run.
 
     Raises
     ------
@@ -287,23 +325,35 @@ def write_report(folder: RunFolder) -> ReportData:
     return write_page(folder)[1]
 
 
-def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the report of a fitted run as HTML, and return its path and its data.
+def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Summary]:
+    """Write the report of a fitted run as HTML, and return its path and the summary of the run.
 
-    `out` is the file; by default, report.html in the folder of the run.
+    out : file; by default, report.html in the folder of the run
     """
-    data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
+    if folder.asks_preference:
+        summary = Summary(folder)
+        write_file(path, render_preferences(summary))
+        return path, summary
+    data = ReportData(folder)
     write_file(path, render_page(data))
-    return path, data
+    return path, data.summary
 
 
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    `out` is the file; by default, against-SECOND.html in the folder of the first run.
+    out : file; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
+    if first.asks_preference or second.asks_preference:
+        from youden.report.charts.studies import draw_instruments
+
+        study = compare_instruments(first, second)
+        figures = (draw_instruments(study),) if vega.has_charts() else ()
+        part = StudyPart("Two instruments", " and ".join(study.runs), study.summary, figures)
+        write_study(path, " and ".join(study.runs), [part])
+        return path
     write_file(path, render_comparison(Comparison(first, second)))
     return path
 
@@ -311,7 +361,11 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
     """Write one figure of a fitted run as a picture, and return its path.
 
-    `slug` is the short name of the figure. `out` is the file; by default, SLUG.KIND in the folder of the run.
+    slug : short name of the figure
+    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
+
+    Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
+    installed; RunFolderError if a file of the run is missing or damaged.
     """
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
@@ -333,9 +387,10 @@ def write_as(
     kind : {"html", "md", "csv", "png", "svg"}
         The whole report, its summary, the ranking, or one figure.
     out : path, optional
-        File to write. Default: one in the run's folder.
+        File to write; an existing one is replaced. Default: report.KIND, CHART.KIND or against-RUN.html in the run's
+        folder.
     chart : str, optional
-        Figure of "png" and "svg". Default: "ranking".
+        Figure of "png" and "svg"; ignored for others. Default: "ranking".
     against : RunFolder, optional
         Other run to show side by side ("html").
 
@@ -350,7 +405,8 @@ def write_as(
         [report-format]: if `kind` is unknown; [report-against]: if `against` is given and `kind` is not "html";
         [unknown-chart]: if the run has no such figure; [pictures-missing]: if a required package is not installed.
     RunFolderError
-        If a file of the run is missing or damaged.
+        If a file of the run is missing or damaged; for "csv" also [fit-stale], [run-other-plan]: if the run was planned
+        or judged again since it was fitted.
     """
     if against is not None and kind != "html":
         raise ConfigError(
@@ -408,6 +464,8 @@ def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
 
 def read_markdown(folder: RunFolder) -> str:
     """Read a fitted run and render its summary as Markdown; RunFolderError if a file is missing or damaged."""
+    if folder.asks_preference:
+        return _render_preferences_as_markdown(Summary(folder))
     return render_markdown(ReportData(folder))
 
 

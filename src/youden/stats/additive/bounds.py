@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
 from youden.errors import StatisticsError
-from youden.stats.additive.elimination import Effects, Equations, equate, sides, solve
+from youden.stats.additive.elimination import Effects, Equations, make_normal_equations, sides, solve
 from youden.stats.additive.observed_cells import Cells
 from youden.types.pool import Bools, Floats
 
@@ -99,14 +99,17 @@ class _BoxPoint(NamedTuple):
 
 
 def fit_box(equations: Equations) -> Fit:
-    """Fit with all predictions in [−1, 1], starting from the plain fit.
+    """Fit effects so that all predictions are in [−1, 1], the box.
+
+    The plain fit is returned if its predictions are in the box. Otherwise, it is the start of an active-set method: the
+    effects that are on a bound are revised until they no longer change.
 
     Raises StatisticsError [box-too-large] if the plain fit leaves the box and the smaller side exceeds `MAX_BOX_ROWS`.
     """
     plain = fit_plain(equations)
     n_rows, n_columns = len(equations.n), len(equations.m)
-    nothing = OnBound(np.zeros((2, n_rows), np.bool_), np.zeros((2, n_columns), np.bool_))
-    active = _activate(equations, plain.effects, nothing)
+    no_bounds = OnBound(np.zeros((2, n_rows), np.bool_), np.zeros((2, n_columns), np.bool_))
+    active = _activate_bounds(equations, plain.effects, no_bounds)
     if not active.x.any():
         return plain
     if n_rows > MAX_BOX_ROWS:
@@ -120,16 +123,16 @@ def fit_box(equations: Equations) -> Fit:
     is_settled = False
     while not is_settled and n_rounds < MAX_BOX_ROUNDS:
         point = _solve_on_bounds(equations, active)
-        kept = _revise(equations, active, point)
-        revised = _activate(equations, point.effects, kept)
+        revised_bounds = _revise_bounds(equations, active, point)
+        revised = _activate_bounds(equations, point.effects, revised_bounds)
         is_settled = np.array_equal(revised.x, active.x) and np.array_equal(revised.y, active.y)
         solved, active = active, revised
         n_rounds += 1
-    return Fit(point.effects, _box_residual(equations, solved, point), n_rounds, plain.n_iterations)
+    return Fit(point.effects, _measure_violation(equations, solved, point), n_rounds, plain.n_iterations)
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise the objective with the active effects on their bounds: p, the upper one, and q, the lower one.
+    """Minimise the objective with the active effects on their bounds, of which p is the upper and q the lower one.
 
     The free columns are eliminated, which leaves n_rows + 3 unknowns: the row effects x, p, q, and the multiplier ν of the
     constraint that the effects of the items sum to 0.
@@ -165,8 +168,9 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
     """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the gauge.
 
-    w : float (n_columns,), 1/(m + ridge) for free columns, 0 for those on a bound. Returns the matrix, float
-    (n_rows + 3, n_rows + 3), and the right-hand side, float (n_rows + 3,).
+    w : float array (n_columns,), 1/(m + ridge) for free columns, 0 for those on a bound
+
+    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,).
     """
     A, c = equations.A, equations.c
     g, f = equations.row_gauge, equations.column_gauge
@@ -206,11 +210,14 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
     return system, target
 
 
-def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Change the active sets of a fit in a box: which effects are on the bounds.
+def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
+    """Revise which effects are on the bounds of the box.
 
     Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond an active bound
-    are put on it. `point` is the solution with the effects of `active` on their bounds.
+    are put on it.
+
+    active : effects that were on the bounds
+    point : solution with these effects on their bounds
     """
     x, y = point.effects
     g_x, g_y = point.gradient
@@ -238,10 +245,10 @@ def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
     return revised
 
 
-def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Activate each inactive bound that effects cross, and put on it the effects that are beyond it.
+def _activate_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
+    """Put the effects that are beyond an inactive bound on this bound, which becomes active.
 
-    The bound is the v with Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊, approximately.
+    The position v of the bound solves Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊ approximately.
     """
     n, m = equations.n, equations.m
     revised = OnBound(active.x.copy(), active.y.copy())
@@ -268,7 +275,7 @@ def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBoun
     return revised
 
 
-def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
+def _measure_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
     `point` is the solution with the effects of `active` on their bounds.
@@ -296,7 +303,7 @@ def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> fl
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit with each score of ±1 as a bound, which the prediction may exceed.
+    """Fit effects to censored scores: a score of ±1 is only a bound, which the prediction may exceed.
 
     Parameters
     ----------
@@ -315,13 +322,13 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     excess = saturated.excess(effects)
     kkt = equations.kkt(effects, *saturated.totals(excess))
     largest_total = max(float(np.abs(equations.r).max()), float(np.abs(equations.c).max()))
-    flat = FLAT * largest_total
+    tolerance = FLAT * largest_total
 
     n_rounds = 1
     is_settled = False
-    while not is_settled and kkt > flat and n_rounds < MAX_CENSORED_ROUNDS:
+    while not is_settled and kkt > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
         is_exceeded = excess != 0
-        target, n_more = saturated.solve_without(is_exceeded)
+        target, n_solver_iterations = saturated.solve_without(is_exceeded)
         step = Effects(target.x - effects.x, target.y - effects.y)
         length = saturated.line_search(effects, step)
         effects = target if length == 1 else _move(effects, length, step)
@@ -330,7 +337,7 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
         kkt = equations.kkt(effects, *saturated.totals(excess))
         is_settled = length == 1 and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
-        n_iterations += n_more
+        n_iterations += n_solver_iterations
     return Fit(effects, kkt, n_rounds, n_iterations)
 
 
@@ -365,7 +372,7 @@ class _Saturated:
         return self._excess_of(prediction)
 
     def _excess_of(self, prediction: Floats) -> Floats:
-        """Compute the excess of predictions in the direction of the rows, float (n_saturated,)."""
+        """Compute the excess of predictions in the direction of the rows, float array (n_saturated,)."""
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def totals(self, excess: Floats) -> tuple[Floats, Floats]:
@@ -396,12 +403,12 @@ class _Saturated:
         is_used[self._index[is_exceeded]] = False
         if not is_used.any():
             return Effects(np.zeros(len(full.n)), np.zeros(len(full.m))), 0
-        reduced = equate(self._cells.where(is_used), ridge=full.ridge)
+        reduced = make_normal_equations(self._cells.where(is_used), ridge=full.ridge)
         reduced = replace(reduced, row_gauge=full.row_gauge, column_gauge=full.column_gauge)
         return solve(reduced, reduced.r, reduced.c)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of a step, in (0, 1], at which the objective stops falling along it.
+        """Find how much of a step to take: the multiple in (0, 1] at which the objective is smallest.
 
         The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing. The
         result is 1 if it does not change sign before the end of the step, or if the objective does not fall at its
@@ -420,8 +427,8 @@ class _Saturated:
             excess = self._excess_of(prediction + length * rise)
             return without_bounds - float((self._weight * rise) @ excess)
 
-        first = slope(0.0)
-        if slope(1.0) <= FLAT * abs(first) or first >= 0:
+        initial_slope = slope(0.0)
+        if slope(1.0) <= FLAT * abs(initial_slope) or initial_slope >= 0:
             return 1.0
         from scipy.optimize import brentq  # takes long to load, and only the last steps need it
 

@@ -139,7 +139,7 @@ class ClippedLinear(Estimator):
             the box needs too much memory.
         """
         check_level(self.level)
-        index, value, weight = _normalised_cells(scores)
+        index, value, weight = _normalise_cells(scores)
         cells = cells_from_arrays(
             index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, weight=weight
         )
@@ -251,7 +251,7 @@ class ClippedLinear(Estimator):
         return iter_cell_influence(*self._binding_cells(), component=self._component)
 
     def _binding_cells(self) -> tuple[CellIndex, Floats, Floats]:
-        """Return the cells that carry information, their weights and their residuals, float (n_cells,) each.
+        """Return the cells that carry information, their weights and their residuals, float array (n_cells,) each.
 
         With the constraint "censored", these are the cells other than scores of ±1 that their predictions exceed.
         """
@@ -300,8 +300,8 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
         )
 
 
-def _normalised_cells(scores: Scores | ArrayLike) -> ScoredCells:
-    """Collect the observed cells, with weights of mean 1.
+def _normalise_cells(scores: Scores | ArrayLike) -> ScoredCells:
+    """Collect the observed cells of scores, with weights that are scaled to a mean of 1.
 
     Raises StatisticsError [scores-empty] if there are none.
     """

@@ -33,7 +33,7 @@ MAX_CG_ITERATIONS = 10_000
 
 
 class Effects(NamedTuple):
-    """Row effects x, float (n_rows,), and column effects y, float (n_columns,)."""
+    """Row effects x, float array (n_rows,), and column effects y, float array (n_columns,)."""
 
     x: Floats
     y: Floats
@@ -110,7 +110,7 @@ class Equations:
         return float((cells_by_column**2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
 
     def gram(self, w: Floats) -> Floats:
-        """Compute A diag(w) Aᵀ for weights w, float (n_columns,), as a dense array (n_rows, n_rows)."""
+        """Compute A diag(w) Aᵀ for weights w, float array (n_columns,), as a dense array (n_rows, n_rows)."""
         if isinstance(self.A, np.ndarray):
             product: Floats = dgemm(1.0, self.A.T, (self.A * w).T, trans_a=1)
             return product
@@ -163,7 +163,7 @@ class Equations:
         return max(float(np.abs(g_x).max()), float(np.abs(g_y).max()), abs(float(off_gauge)))
 
 
-def equate(cells: Cells, *, ridge: float) -> Equations:
+def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     """Make the normal equations of the additive model for observed cells, with a ridge penalty.
 
     The effects of the observed items sum to 0. The smaller side, agents or items, are the rows.
@@ -189,7 +189,10 @@ def equate(cells: Cells, *, ridge: float) -> Equations:
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
     """Make the matrix of the weights of cells, a dense array if it is small or well filled, else a sparse one.
 
-    row, column : int (n_cells,); weight : float (n_cells,). Returns an array (n_rows, n_columns).
+    row, column : int array (n_cells,)
+    weight : float array (n_cells,)
+
+    Returns an array (n_rows, n_columns).
     """
     n_rows, n_columns = shape
     if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
@@ -255,9 +258,12 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, float (n_rows,).
+    """Solve (S + σhhᵀ) x = target for each target.
 
-    Returns the solutions, and the number of iterations of the conjugate gradients. For `cholesky`, see `solve`.
+    targets : float arrays (n_rows,), right-hand sides
+    cholesky : whether to factorize the matrix; None to decide by its size
+
+    Returns the solutions, and the number of iterations of the conjugate gradients.
     """
     use_cholesky = equations.uses_cholesky if cholesky is None else cholesky
     if use_cholesky:
@@ -267,7 +273,7 @@ def _solve_rows(
     diagonal = equations.n + equations.ridge
     n_iterations = 0
 
-    def count(_: Floats) -> None:
+    def count_iteration(_: Floats) -> None:
         """Count an iteration; called after each with the current solution."""
         nonlocal n_iterations
         n_iterations += 1
@@ -281,7 +287,7 @@ def _solve_rows(
     jacobi = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
     solutions = []
     for target in targets:
-        x, _ = cg(S_operator, target, rtol=CG_TOLERANCE, maxiter=MAX_CG_ITERATIONS, M=jacobi, callback=count)
+        x, _ = cg(S_operator, target, rtol=CG_TOLERANCE, maxiter=MAX_CG_ITERATIONS, M=jacobi, callback=count_iteration)
         solutions.append(np.asarray(x))
     return solutions, n_iterations
 

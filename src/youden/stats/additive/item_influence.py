@@ -139,7 +139,7 @@ class _LinkedGroup(NamedTuple):
     share_squares : float array (n_linked,)
         Sum of the squared shares of each agent's cells.
     iter_chunks : callable
-        Function that yields influence and share for one chunk of items after another, float (n_linked, n_chunk_items) each.
+        Function that yields influence and share for one chunk of items after another, float array (n_linked, n_chunk_items) each.
     """
 
     agents: Positions
@@ -150,7 +150,11 @@ class _LinkedGroup(NamedTuple):
 
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of linked agents of each component; the parameters are those of the covariance."""
+    """Yield the largest group of linked agents of each component.
+
+    weight, residual : float array (n_cells,)
+    component : int array (n_agents,), −1 for an agent without a cell
+    """
     # number the agents with a cell from 0
     is_observed = component >= 0
     observed = np.flatnonzero(is_observed)
@@ -167,7 +171,7 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     adjusted = weight * residual * free.factor
 
     def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
-        """Yield influence and share, float (n_linked, n_chunk_items) each, for the agents of a group."""
+        """Yield two float arrays (n_linked, n_chunk_items) per chunk of items: influence, and share in the agents' weights."""
         R = V[group] - V[group].mean(axis=0)
         for E, C, p in index.iter_matrices(adjusted, normalised, free.share):
             influence = R @ E - (R @ C) * E.sum(axis=0)
@@ -175,7 +179,7 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
 
     n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
     share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
-    for group in _robustly_linked(component, index.where(is_free)):
+    for group in _find_robustly_linked(component, index.where(is_free)):
         yield _LinkedGroup(
             agents=observed[group],
             weight=free.agent_weight[group],
@@ -206,7 +210,7 @@ class _FreeCells(NamedTuple):
 def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCells:
     """Compute the shares of free cells in the weights of their agents, and the corrections of their residuals.
 
-    weight, leverage, is_free : arrays (n_cells,); a cell is free unless it is fitted exactly.
+    weight, leverage, is_free : arrays (n_cells,); a cell is free unless it is fitted exactly
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
@@ -222,8 +226,10 @@ def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_fre
 def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, *, component: Ids) -> Floats:
     """Invert the normal matrix of agent effects, from which the effects of items were eliminated.
 
-    weight, normalised : float (n_cells,), weights of cells, and the same divided by the weight of the item. component :
-    int (n_agents,), component of each agent. Returns float (n_agents, n_agents).
+    weight, normalised : float array (n_cells,), weights of cells, and the same divided by the weight of the item
+    component : int array (n_agents,), component of each agent
+
+    Returns a float array (n_agents, n_agents).
     """
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
@@ -238,10 +244,12 @@ def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, 
 
 
 def _compute_leverages(index: CellIndex, weight: Floats, normalised: Floats, V: Floats) -> Floats:
-    """Compute the leverage h of each cell, how much its prediction moves with its own score: float (n_cells,).
+    """Compute the leverage h of each cell, float array (n_cells,).
 
-    weight, normalised : float (n_cells,), weights A of cells, and C = A/m with m the weight of the item. V : float
-    (n_agents, n_agents), inverse of the normal matrix of agent effects.
+    Leverage is how much the prediction of a cell moves with the score of the same cell.
+
+    weight, normalised : float array (n_cells,), weights A of cells, and C = A/m with m the weight of the item
+    V : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
     """
     agent, item = index.agent, index.item
     item_weight = np.bincount(item, weight, index.n_items)
@@ -263,11 +271,13 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
     return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)
 
 
-def _robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
+def _find_robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
     """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
 
-    component : int (n_agents,), component of each agent; free_cells : cells that are not fitted exactly. Returns masks of
-    the agents of each set, bool (n_agents,). A component without such a set is left out.
+    component : int array (n_agents,), component of each agent
+    free_cells : cells that are not fitted exactly
+
+    Returns masks of the agents of each set, bool array (n_agents,). A component without such a set is left out.
     """
     linked_set = agent_components(
         free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items

@@ -218,7 +218,9 @@ def check_range(cells: Cells) -> None:
 
 
 def _drop_weight_0(cells: Cells, weights: RealColumn) -> Cells:
-    """Check the weights of cells, float (n_cells,), and drop the cells of weight 0.
+    """Check the weights of cells, and drop the cells of weight 0.
+
+    weights : float array (n_cells,)
 
     Raises StatisticsError [weights-negative] if a weight is negative or infinite, and [scores-empty] if all are 0.
     """

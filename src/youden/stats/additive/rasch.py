@@ -139,9 +139,9 @@ class Rasch(Estimator):
         return np.clip(self.link_.inverse(self.ability_[:, None] - self.difficulty_), -1, 1)
 
     def _check_parameters(self) -> Link:
-        """Return the link of that name.
+        """Check the link and the method, and return the link function.
 
-        Raises StatisticsError [unknown-link] or [rasch-method] if the link or the method is invalid.
+        Raises StatisticsError [unknown-link] or [rasch-method] if one of them is invalid.
         """
         if self.link not in LINKS:
             raise StatisticsError(
@@ -210,15 +210,16 @@ class _Cells:
         )
 
     def predict(self, fit: Solution) -> Floats:
-        """Predict the values of the cells on the scale of the link: float (n_cells,)."""
+        """Predict the values of the cells on the scale of the link: float array (n_cells,)."""
         return np.asarray(fit.ability[self.agent] - fit.difficulty[self.item])
 
 
 def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Maximise the quasi-likelihood by Fisher scoring, with halved steps where it would fall.
+    """Maximise the quasi-likelihood by Fisher scoring, and halve a step that would lower it.
 
-    `start` is the least-squares fit. Returns the best fit found, and the number of scoring steps, which is
-    `_MAX_ROUNDS` + 1 if the fit did not converge.
+    start : least-squares fit
+
+    Returns the best fit found, and the number of scoring steps, which is `_MAX_ROUNDS` + 1 if the fit did not converge.
     """
     fit = start
     eta = cells.predict(fit)  # predictions on the scale of the link

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
 from youden.stats.additive.bounds import Fit, fit_box, fit_censored, fit_plain
-from youden.stats.additive.elimination import Equations, equate, reaches_all_rows
+from youden.stats.additive.elimination import Equations, make_normal_equations, reaches_all_rows
 from youden.stats.additive.observed_cells import Cells, cells_from_arrays, check_range
 from youden.stats.base.estimator import check_constraint, check_ridge
 from youden.stats.trials.comparisons import agent_components, describe_components
@@ -164,14 +164,14 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     check_constraint(constraint, choices=_CONSTRAINTS)
     if constraint != "none":
         check_range(cells)
-    linking_cells = _linking_cells(cells, ridge=ridge)
-    equations = equate(cells, ridge=ridge)
+    linking_cells = _select_linking_cells(cells, ridge=ridge)
+    equations = make_normal_equations(cells, ridge=ridge)
     fit = _fit(constraint, cells, equations)
 
     x = np.where(equations.n > 0, fit.effects.x, np.nan)
     y = np.where(equations.m > 0, fit.effects.y, np.nan)
     ability, difficulty = (y, x) if equations.swapped else (x, y)
-    component, n_components = _components(linking_cells, equations, is_complete=linking_cells is cells)
+    component, n_components = _label_components(linking_cells, equations, is_complete=linking_cells is cells)
 
     scale = float(max(np.abs(equations.r).max(), np.abs(equations.c).max()))
     message = describe_components(component)
@@ -205,10 +205,12 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
     return fit_plain(equations)
 
 
-def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
-    """Label the sets of agents that chains of cells connect, int32 (n_agents,), and count the sets.
+def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
+    """Label the sets of agents that chains of cells connect, and count the sets.
 
-    An agent without a cell gets the label −1. `is_complete` is whether `cells` are all those of the equations.
+    is_complete : whether `cells` are all cells of the equations
+
+    Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
     """
     # a fast check, which recognises most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
@@ -219,7 +221,7 @@ def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tup
     return component, int(component.max()) + 1
 
 
-def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
+def _select_linking_cells(cells: Cells, *, ridge: float) -> Cells:
     """Select the cells whose weight is not negligible compared with the ridge penalty.
 
     Only these cells make agents comparable. Returns `cells` itself if all of them are selected. Raises StatisticsError

@@ -164,7 +164,7 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
     for chunk in chunks:
-        agent_weight = _sums_by_group(chunk, chunk.weight, n_agents)
+        agent_weight = _sum_by_group(chunk, chunk.weight, n_agents)
         _add_to_normal_equations(sums, chunk, agent_weight)
 
         # Without effect groups, each item is one group.
@@ -179,10 +179,10 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
 def _add_to_normal_equations(sums: _Sums, chunk: PairChunk, agent_weight: Any) -> None:
     """Add the trials of a chunk to `normal` and `right`, in place.
 
-    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group.
+    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
-    agent_answers = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
+    agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
 
     # mean answer ȳ of each group; halved, as the sums count a trial for both of its agents
     group_weight = agent_weight.sum(axis=0) / 2
@@ -234,7 +234,7 @@ def _iter_influence(
     n_agents = len(effect)
     for chunk in chunks():
         first, second, group, weight = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
-        agent_weight = _sums_by_group(chunk, weight, n_agents)  # Σw by agent (row) and group (column)
+        agent_weight = _sum_by_group(chunk, weight, n_agents)  # Σw by agent (row) and group (column)
         group_weight = np.maximum(agent_weight.sum(axis=0) / 2, np.finfo(np.float64).tiny)
 
         # e = y − a_first − a_second − b_group, with b the weighted mean of y − a_first − a_second in the group
@@ -258,10 +258,13 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage h of each trial, how much its fitted value moves with its own answer: float (n_trials,).
+    """Compute the leverage h of each trial, float array (n_trials,).
 
-    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group; group_weight :
-    float (n_groups,); inverse : float (n_agents, n_agents), pseudo-inverse P of the normal matrix.
+    Leverage is how much the fitted value of a trial moves with the answer of the same trial.
+
+    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    group_weight : float array (n_groups,)
+    inverse : float array (n_agents, n_agents), pseudo-inverse P of the normal matrix
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -291,7 +294,7 @@ class _ResidualComponents:
         self.item_mean = np.full(n_items, np.nan)
 
     def add_items(self, item_mean: Floats) -> None:
-        """Add the means of the next items, float (n_chunk_items,)."""
+        """Add the means of the next items, float array (n_chunk_items,)."""
         end = self._n_added_items + len(item_mean)
         self.item_mean[self._n_added_items : end] = item_mean
         self._n_added_items = end
@@ -303,14 +306,14 @@ class _ResidualComponents:
         is_free : bool (n_trials,), False for trials that are fitted exactly
         n_agents : number of agents
         """
-        used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
+        counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
-        squares = sum_by_item(chunk, used**2, n_agents)
+        squares = sum_by_item(chunk, counted_residual**2, n_agents)
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
 
         # products of two residuals of an agent on one item: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
-        twice_products = sum_by_item(chunk, used, n_agents) ** 2 - squares
+        twice_products = sum_by_item(chunk, counted_residual, n_agents) ** 2 - squares
         self._products += twice_products.sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2
 
@@ -371,11 +374,12 @@ class _ResidualComponents:
         return np.asarray(np.divide(remaining, total, out=trial_correction, where=total > 0))
 
 
-def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum a column, float (n_trials,), by agent and effect group.
+def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
+    """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
 
-    A trial counts for both of its agents. Returns an array (n_agents, n_groups), or a `csr_array` if most of its
-    entries would be 0.
+    column : float array (n_trials,), values
+
+    Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
     """
     n_groups = 0 if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     if n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column):
@@ -388,7 +392,9 @@ def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
 def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
     """Average the effects of groups over the trials of each item, with the weights of the trials.
 
-    group_effect : float (n_groups,), effect of each group. Returns float (n_items,), NaN for an item without a trial.
+    group_effect : float array (n_groups,), effect of each group
+
+    Returns a float array (n_items,), NaN for an item without a trial.
     """
     item_weight = np.bincount(chunk.item, chunk.weight, chunk.n_items)
     has_trials = item_weight > 0

@@ -36,7 +36,7 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     0.875
     """
     positive = _check_groups(ability, positive)
-    return float(_auc(ability[None, :], positive)[0])
+    return float(_area_under_curve(ability[None, :], positive)[0])
 
 
 def auc_measurement_interval(
@@ -97,7 +97,7 @@ def auc_measurement_interval(
             f"Lower bounds must not exceed upper bounds: got {int((low > high).sum())} that do. Pass low ≤ high.",
             slug="interval-order",
         )
-    value = float(_auc(ability[None, :], positive)[0])
+    value = float(_area_under_curve(ability[None, :], positive)[0])
     std_error = (high - low) / (2 * z)
     n_missing = int(np.isnan(std_error).sum())
     if n_missing:
@@ -105,7 +105,7 @@ def auc_measurement_interval(
 
     drawn_abilities = ability + std_error * rng.standard_normal((n_draws, len(ability)))
     tail = (1 - level) / 2
-    percentiles = np.quantile(_auc(drawn_abilities, positive), [tail, 1 - tail]).tolist()
+    percentiles = np.quantile(_area_under_curve(drawn_abilities, positive), [tail, 1 - tail]).tolist()
     lower, upper = min(value, percentiles[0]), max(value, percentiles[1])
     if lower == upper:
         return Metric(value, np.nan, np.nan, level, f"none: {level:.0%} of the draws equal the estimate")
@@ -166,11 +166,14 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     return Metric(value, low, high, level, "Newcombe, method 5")
 
 
-def _auc(ability: Floats, positive: Bools) -> Floats:
-    """Compute the area under the ROC curve for each draw of the abilities: float (n_draws,).
+def _area_under_curve(ability: Floats, positive: Bools) -> Floats:
+    """Compute the area under the ROC curve for each draw of the abilities: float array (n_draws,).
 
-    ability : float (n_draws, n_agents); positive : bool (n_agents,), agents of the positive group. The area is
-    Mann–Whitney's U, from the ranks of the positive agents, divided by the number of pairs of both groups.
+    ability : float array (n_draws, n_agents)
+    positive : bool array (n_agents,), agents of the positive group
+
+    The area is Mann–Whitney's U, from the ranks of the positive agents, divided by the number of pairs of both
+    groups.
     """
     from scipy.stats import rankdata
 
@@ -182,7 +185,7 @@ def _auc(ability: Floats, positive: Bools) -> Floats:
 
 
 def _check_groups(ability: Floats, positive: Bools) -> Bools:
-    """Check that abilities and groups allow an AUC, and return the groups as bool (n_agents,).
+    """Check that abilities and groups allow an AUC, and return the groups as bool array (n_agents,).
 
     Raises StatisticsError [metric-shape], [auc-groups], [metric-missing] or [auc-one-group].
     """

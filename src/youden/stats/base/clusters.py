@@ -292,7 +292,7 @@ def covariance_of_chunks(
     data_weight = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
 
     # variance added to the shrunk one: that of the prior, and that of effects which no cluster has shown
-    unseen = _unseen_effect_square(squares, fourth_powers, n, floor=0.0)
+    unseen = _estimate_unseen_square(squares, fourth_powers, n, floor=0.0)
     added_variance = (1 - data_weight) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
     added = _scale_rows_and_columns(_independent_covariance(in_mean), added_variance)
     shrunk = _scale_rows_and_columns(gram, data_weight) + added
@@ -308,7 +308,9 @@ def covariance_of_chunks(
 def _independent_covariance(in_mean: Bools) -> Floats:
     """Compute the covariance of independent abilities, measured from the mean of some agents, scaled to variances of 1.
 
-    in_mean : bool array (n_agents,), agents over which the mean is taken. Returns float (n_agents, n_agents).
+    in_mean : bool array (n_agents,), agents over which the mean is taken
+
+    Returns a float array (n_agents, n_agents).
     """
     K = int(in_mean.sum())
     centred = np.eye(len(in_mean)) - np.outer(in_mean, in_mean) / K
@@ -339,14 +341,18 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     the others none, n/3 if effects are normally distributed. A small r means that effects are rare events, of which
     others may not have occurred yet.
     """
-    return _unseen_effect_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
+    return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
 
-def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of a kind of cluster that was not observed yet, see `unseen_effect_square`.
+def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
+    """Estimate the squared effect of a kind of cluster that was not observed yet, from sums over the observed ones.
 
-    squares, fourth_powers, n : arrays (n_agents,), the sums Σd² and Σd⁴ of the effects d of each agent's clusters, and
-    the number of these. floor : smallest value of the factor 1 − 3r/n. Returns float (n_agents,).
+    squares : float array (n_agents,), sum Σd² of the squared effects d of each agent's clusters
+    fourth_powers : float array (n_agents,), sum Σd⁴
+    n : array (n_agents,), number of clusters of each agent
+    floor : smallest value of the factor 1 − 3r/n
+
+    Returns a float array (n_agents,).
     """
     # r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r)
     has_effect = squares > n * _NO_INFLUENCE**2

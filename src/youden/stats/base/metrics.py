@@ -146,7 +146,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     _check_rankings(ability, reference, level=level)
     rho = rank_correlation(ability, reference)
     variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
-    return _fisher_interval(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
+    return _add_fisher_interval(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
 
 
 def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
@@ -184,7 +184,7 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     _check_rankings(ability, reference, level=level)
     tau = float(kendalltau(ability, reference, variant="b").statistic)
     variance = 0.437 / max(len(ability) - 4, 1)
-    return _fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
+    return _add_fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
 
 
 def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
@@ -233,11 +233,14 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 
 
-def _fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
+def _add_fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
     """Add an interval to a correlation, by Fisher's transform: tanh(atanh(value) ± z·√variance).
 
-    variance : variance of atanh(value). n : number of agents. method : name of the formula of the variance. There is no
-    interval for fewer than 5 agents, and for a correlation of ±1.
+    variance : variance of atanh(value)
+    n : number of agents
+    method : name of the formula of the variance
+
+    There is no interval for fewer than 5 agents, and for a correlation of ±1.
     """
     if n < _MIN_AGENTS_FISHER:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
@@ -255,9 +258,11 @@ def normal_quantile(level: float) -> float:
 
 
 def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None:
-    """Check that two arrays, float (n_agents,), can be correlated.
+    """Check that two rankings can be correlated.
 
     Raises StatisticsError [level], [metric-shape], [metric-missing] or [metric-constant] otherwise.
+
+    ability, reference : float arrays (n_agents,)
     """
     normal_quantile(level)
     if ability.shape != reference.shape or ability.ndim != 1:

@@ -168,32 +168,39 @@ class InfluenceChunk(NamedTuple):
 
 
 def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column over the trials of each agent in each effect group, float (n_agents, n_effect_groups).
+    """Sum a column over the trials of each agent in each effect group, float array (n_agents, n_effect_groups).
 
-    `column` is a float array (n_trials,). A trial counts for both of its agents.
+    A trial counts for both of its agents.
+
+    column : float array (n_trials,)
     """
     n_groups = chunk.n_items if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     return _sum_by_agent(chunk, chunk.effect_groups, (column, column), n_agents, n_groups)
 
 
 def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column over the trials of each agent on each item, float (n_agents, n_items).
+    """Sum a column over the trials of each agent on each item, float array (n_agents, n_items).
 
-    `column` is a float array (n_trials,). A trial counts for each of its agents that it measures.
+    A trial counts for each of its agents that it measures.
+
+    column : float array (n_trials,)
     """
     columns = column * chunk.first_weight, column * chunk.second_weight
     return _sum_by_agent(chunk, chunk.item, columns, n_agents, chunk.n_items)
 
 
-def _sum_by_agent(chunk: PairChunk, group: Ids, columns: tuple[Floats, Floats], n_agents: int, n_groups: int) -> Floats:
-    """Sum a column for first agents and one for second agents by agent and group, float (n_agents, n_groups).
+def _sum_by_agent(
+    chunk: PairChunk, group: Ids, values_by_side: tuple[Floats, Floats], n_agents: int, n_groups: int
+) -> Floats:
+    """Sum the values of all trials by agent and group of trials: float array (n_agents, n_groups).
 
-    `group` is an int array and `columns` two float arrays (n_trials,).
+    group : int array (n_trials,)
+    values_by_side : values of the first and of the second agents, two float arrays (n_trials,)
     """
     sums = np.zeros(n_agents * n_groups)
-    for agent, column in zip((chunk.first, chunk.second), columns, strict=True):
+    for agent, value in zip((chunk.first, chunk.second), values_by_side, strict=True):
         cell = agent * np.int64(n_groups) + group
-        sums += np.bincount(cell, column, n_agents * n_groups)
+        sums += np.bincount(cell, value, n_agents * n_groups)
     return sums.reshape(n_agents, n_groups)
 
 

@@ -151,7 +151,7 @@ class _Curl(Protocol):
 
 
 class _ExactCurl(NamedTuple):
-    """Exact curl of a matrix, float (n_agents, n_items), with standard errors 0."""
+    """Exact curl of a matrix, float array (n_agents, n_items), with standard errors 0."""
 
     value: Floats
 
@@ -310,7 +310,7 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
 
 
 def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
-    """Check scores, and return the observed cells and their scores, float (n_cells,)."""
+    """Check scores, and return the observed cells and their scores, float array (n_cells,)."""
     if isinstance(scores, Scores):
         return check_scored_cells(scores)[:2]
     value = check_score_matrix(scores)
@@ -319,7 +319,7 @@ def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
 
 
 def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
-    """Compute the residuals of the additive least-squares fit: float (n_cells,)."""
+    """Compute the residuals of the additive least-squares fit: float array (n_cells,)."""
     fit = solve_additive(
         index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, constraint="none"
     )
@@ -329,7 +329,9 @@ def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive scores are on one link: quantiles of their curl, raw and per standard deviation, and R².
 
-    `index` are the cells of the scores. R² is that of the additive fit.
+    R² is that of the additive fit.
+
+    index : cells of the scores
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()
@@ -358,10 +360,10 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
 
 
 def _standard_deviation(value: Floats) -> float:
-    """Compute the standard deviation of values, float (n,); 0 if they differ by rounding errors only."""
+    """Compute the standard deviation of values, float array (n,); 0 if they differ by rounding errors only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 
 
 def _exact(value: Floats) -> Estimates:
-    """Return values, float (n,), as estimates without a standard error."""
+    """Return values, float array (n,), as estimates without a standard error."""
     return Estimates(value, np.zeros(len(value)))

@@ -67,10 +67,10 @@ class _Gaps:
         return self._count(self.reach(gap))
 
     def reach(self, gap: int) -> Positions:
-        """Find the position of the first later entry more than `gap` steps away from each entry, int64 (n_entries,)."""
+        """Find the position of the first later entry more than `gap` steps away from each entry, int64 array (n_entries,)."""
         return self.key.searchsorted(self.key + gap, side="right")
 
-    def listed(self, start: Positions, stop: Positions, *, every: int) -> Positions:
+    def list_gaps(self, start: Positions, stop: Positions, *, every: int) -> Positions:
         """List the gaps from each entry to the entries `start` to `stop` − 1, or only every `every`-th of these gaps.
 
         Gaps are numbered by entry, then by later entry; the first one listed has the number `every` // 2.
@@ -107,25 +107,27 @@ class _Gaps:
         if high - low == 1:
             return high * self.unit
 
-        between = self.listed(start, stop, every=1)
+        between = self.list_gaps(start, stop, every=1)
         position = rank - n_low - 1
         return float(np.partition(between, position)[position]) * self.unit
 
     def _guess_bounds(self, start: Positions, stop: Positions, *, rank: int, n_between: int) -> tuple[int, int]:
-        """Guess, from a sample of gaps, a gap just below and one just above that of a rank.
+        """Guess, from a sample of gaps, two gaps between which the gap of a given rank probably lies.
 
-        start, stop : int64 arrays (n_entries,); the gaps are those from each entry to the entries `start` to `stop` − 1.
-        rank : rank among these gaps. n_between : their number.
+        start, stop : int64 arrays (n_entries,); the gaps are those from each entry to the entries `start` to `stop` −
+            1
+        rank : rank among these gaps
+        n_between : their number
         """
         every = n_between // _SAMPLED
-        sample = np.sort(self.listed(start, stop, every=every))
+        sample = np.sort(self.list_gaps(start, stop, every=every))
         position = rank // every
         margin = _SAMPLED // 100
         before, after = np.clip([position - margin, position + margin], 0, len(sample) - 1)
         return int(sample[before]) - 1, int(sample[after])
 
     def _count(self, reach: Positions) -> int:
-        """Count the gaps from each entry to the later entries before `reach`, int64 (n_entries,)."""
+        """Count the gaps from each entry to the later entries before `reach`, int64 array (n_entries,)."""
         return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
 
 
@@ -165,14 +167,15 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     >>> curl_quantiles(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), q=(0.3, 0.5, 1.0))
     array([0.25, 0.5 , 0.75])
     """
-    for level in q:
-        if not 0 <= level <= 1:
+    for probability in q:
+        if not 0 <= probability <= 1:
             raise StatisticsError(
-                f"Probabilities must be from 0 to 1: got {level}. Pass probabilities such as 0.5.", slug="curl-level"
+                f"Probabilities must be from 0 to 1: got {probability}. Pass probabilities such as 0.5.",
+                slug="curl-level",
             )
     gaps = _checked_gaps(matrix)
-    total = gaps.n_gaps
-    ranks = [max(1, math.ceil(Fraction(repr(float(level))) * total)) for level in q]
+    n_gaps = gaps.n_gaps
+    ranks = [max(1, math.ceil(Fraction(repr(float(probability))) * n_gaps)) for probability in q]
     return np.array([gaps.order_statistic(rank) for rank in ranks])
 
 
@@ -222,7 +225,10 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
-    """Check a score matrix, float (n_agents, n_items), and compute the gaps of its shorter side."""
+    """Check a matrix of scores, and compute the gaps between rows or between columns, whichever are fewer.
+
+    matrix : float array (n_agents, n_items)
+    """
     scores = np.asarray(as_matrix(matrix), dtype=np.float64)
     n_infinite = int(np.isinf(scores).sum())
     if n_infinite:
@@ -239,7 +245,10 @@ def _checked_gaps(matrix: Floats) -> _Gaps:
 
 
 def _compute_gaps(scores: Floats) -> _Gaps:
-    """Sort the differences of all pairs of rows of a matrix, float (n_rows, n_columns), and round them to a grid."""
+    """Compute the differences between all pairs of rows of a matrix, round them to a grid, and sort them.
+
+    scores : float array (n_rows, n_columns)
+    """
     n_rows, n_columns = scores.shape
     upper, lower = np.triu_indices(n_rows, 1)
     n_differences = len(upper) * n_columns
@@ -356,7 +365,7 @@ def median_differences(
     scores = check_score_matrix(matrix)
     values = np.stack([link.forward(scores) for link in LINKS.values()])
     exact = np.array([curl_quantiles(value, (0.5,))[0] for value in values])
-    medians = _bootstrap_medians(
+    medians = _resample_medians(
         values, ~np.isnan(scores), rng=rng, coincident=coincident, n_draws=n_draws, n_rectangles=n_rectangles
     )
     if len(medians) < n_draws / 2:
@@ -387,7 +396,7 @@ def median_differences(
     return tuple(differences)
 
 
-def _bootstrap_medians(
+def _resample_medians(
     values: Floats,
     observed: Bools,
     *,
@@ -396,9 +405,9 @@ def _bootstrap_medians(
     n_draws: int,
     n_rectangles: int,
 ) -> Floats:
-    """Compute the median curl on each link in samples of agents and items with replacement, float (n_valid, n_links).
+    """Compute the median curl on each link in samples of agents and items with replacement, float array (n_valid, n_links).
 
-    `values`, float (n_links, n_agents, n_items), are the scores on each link, and `observed` is a bool array (n_agents,
+    `values`, float array (n_links, n_agents, n_items), are the scores on each link, and `observed` is a bool array (n_agents,
     n_items). Samples without a complete rectangle are left out.
     """
     n_links = len(values)

@@ -50,7 +50,7 @@ class _RowPairs(NamedTuple):
 
     @classmethod
     def from_mask(cls, observed: Bools) -> _RowPairs:
-        """Make the pairs of the shorter side of a mask, bool (n_agents, n_items)."""
+        """Make the pairs of the shorter side of a mask, bool array (n_agents, n_items)."""
         rows = observed if observed.shape[0] <= observed.shape[1] else observed.T
         upper, lower = np.triu_indices(len(rows), 1)
         return cls(rows, upper, lower, shared_columns(rows)[upper, lower])
@@ -107,9 +107,9 @@ class Corners(NamedTuple):
     n_all: int
 
     def scores(self, score_at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the scores of the cells (i, j), (k, j), (i, m) and (k, m), float (n_pairs, n_per_pair) each.
+        """Return the scores of the cells (i, j), (k, j), (i, m) and (k, m), float array (n_pairs, n_per_pair) each.
 
-        `score_at` is a function of an array of agents and an array of items that returns the scores of these cells.
+        score_at : function of an array of agents and an array of items that returns the scores of these cells
         """
         i, k, j, m, _ = self
         return score_at(i, j), score_at(k, j), score_at(i, m), score_at(k, m)
@@ -167,10 +167,13 @@ def sample_rectangles(
 def _find_columns(
     row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
 ) -> tuple[Positions, Positions]:
-    """Find the columns of rectangles from their ranks among the columns that both rows share.
+    """Find the two columns of each rectangle from their ranks among the columns that its two rows share.
 
-    sampled : int64 (n_pairs,), positions of the sampled pairs of rows, ascending; a pair may occur several times.
-    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), from 0. Returns two arrays of this shape.
+    sampled : int64 array (n_pairs,), positions of the sampled pairs of rows, ascending; a pair may occur several
+        times
+    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), from 0
+
+    Returns two arrays of this shape.
     """
     rows, upper, lower, n_shared = row_pairs
     n_columns = rows.shape[1]
@@ -195,7 +198,10 @@ def _find_columns(
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:
-    """Make the error for scores without a complete rectangle; `observed`, bool (n_agents, n_items), marks cells."""
+    """Make the error for scores without a complete rectangle of two agents and two items.
+
+    observed : bool array (n_agents, n_items), cells with a score
+    """
     n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
     if n_agents == 0:
         reason, remedy = "all cells are missing", "Check that the judge answered"

@@ -171,25 +171,29 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     if a.shape != b.shape or a.ndim != 2:
         raise shape_error(a, b)
     has_both = ~(np.isnan(a) | np.isnan(b))
-    rho_by_item = []
+    overall = _correlate_overall(a, b, has_both, level=level)
+
+    item_rhos = []
     for j in range(a.shape[1]):
-        has_values = has_both[:, j]
-        rho_by_item.append(_rho(a[has_values, j], b[has_values, j]))
-    valid_rho = np.array([rho for rho in rho_by_item if not np.isnan(rho)])
-    overall = _overall_correlation(a, b, has_both, level=level)
-    within_items = _mean_rho(valid_rho, level=level)
-    return CellCorrelation(overall, within_items, int(has_both.sum()), len(valid_rho))
+        agents = has_both[:, j]
+        rho = _rho(a[agents, j], b[agents, j])
+        if not np.isnan(rho):
+            item_rhos.append(rho)
+    within_items = _average_rho(np.array(item_rhos), level=level)
+    return CellCorrelation(overall, within_items, int(has_both.sum()), len(item_rhos))
 
 
 def _rho(a: Floats, b: Floats) -> float:
-    """Compute Spearman's ρ of two arrays, float (n,); NaN for fewer than 3 values, or if an array is constant."""
+    """Compute Spearman's ρ of two arrays, float array (n,); NaN for fewer than 3 values, or if an array is constant."""
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 
-def _mean_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of items, float (n_items,), with an interval by Student's t.
+def _average_rho(rhos: Floats, *, level: float) -> Metric:
+    """Average the correlations of all items, and add an interval by Student's t.
 
     There is no interval for fewer than 3 items, or if all correlations are equal.
+
+    rhos : float array (n_items,), correlations
     """
     n = len(rhos)
     if n < _MIN_ITEMS:
@@ -201,10 +205,13 @@ def _mean_rho(rhos: Floats, *, level: float) -> Metric:
     return Metric(mean, max(-1.0, mean - margin), min(1.0, mean + margin), level, f"Student t over {n} items")
 
 
-def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
-    """Correlate all cells of two matrices, float (n_agents, n_items), with an interval from a jackknife over items.
+def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
+    """Correlate the cells of two matrices, and add an interval from a jackknife over items.
 
-    `has_both`, bool (n_agents, n_items), selects the cells. Of more than 50 items, groups of items are left out in turn.
+    If there are more than 50 items, groups of items are left out in turn.
+
+    a, b : float arrays (n_agents, n_items)
+    has_both : bool array (n_agents, n_items), cells that have a value in both matrices
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _rho(value_a, value_b)

@@ -149,8 +149,8 @@ def curved_relation(
 
     # shifts of single agents
     residual = _residuals(np.column_stack([fixed, Z]), answer)
-    noise_ratio = _noise_ratio(residual, Z)
-    shifts = [_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
+    noise_ratio = _compute_noise_ratio(residual, Z)
+    shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
 
     # standard errors are at least √(3.54·h)/n, for effects that no trial has shown
@@ -208,10 +208,11 @@ def curve_share(ability: Floats, member: Floats) -> float:
 
 
 def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
-    """Subtract from agents' columns and from answers what the fixed part of a model explains by least squares.
+    """Regress the columns of agents and the answers on the fixed part of a model, and keep the residuals of both.
 
-    fixed : float (n_trials, n_columns), whose columns may be collinear; Z : float (n_trials, n_agents), 1 for the two
-    agents of a trial; answer : float (n_trials,).
+    fixed : float array (n_trials, n_columns), whose columns may be collinear
+    Z : float array (n_trials, n_agents), 1 for the two agents of a trial
+    answer : float array (n_trials,)
     """
     # orthonormal basis of the fixed part
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
@@ -229,9 +230,11 @@ def _label_statistics(
 ) -> tuple[Floats, Floats, Floats]:
     """Compute score, information and variance of labels, after subtracting a parabola in a covariate with errors.
 
-    x, x_variance : float (n_agents,), covariate and variances of its errors. ratio : variance between agents divided by
-    that of a trial. Returns the score vector, float (n_agents,), and the matrices of information and variance, float
-    (n_agents, n_agents) each.
+    x, x_variance : float array (n_agents,), covariate and variances of its errors
+    ratio : variance between agents divided by that of a trial
+
+    Returns the score vector, float array (n_agents,), and the matrices of information and variance, float (n_agents,
+    n_agents) each.
     """
     # G = N(1 + ratio·N)⁻¹, the information about the effects of agents, and h = (1 + ratio·N)⁻¹v, their score
     eigenvalues, U = np.linalg.eigh(design.N)
@@ -239,7 +242,7 @@ def _label_statistics(
     G = (U * (eigenvalues / (1 + ratio * eigenvalues))) @ U.T
     h = U @ ((U.T @ design.v) / (1 + ratio * eigenvalues))
 
-    curve, errors = _parabola_with_errors(x, x_variance, np.diag(G))
+    curve, errors = _estimate_parabola(x, x_variance, np.diag(G))
 
     # directions V in which the curve's moments are uncorrelated, and the share of errors in each
     moments, V = np.linalg.eigh(curve.T @ G @ curve)
@@ -254,11 +257,13 @@ def _label_statistics(
     return complement @ h, complement @ G, complement @ G @ complement.T
 
 
-def _parabola_with_errors(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
+def _estimate_parabola(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
     """Estimate x and x² without their errors, and the contribution of the errors to the moments of both.
 
-    x, x_variance, information : float (n_agents,), covariate, variance of its errors, and information about each agent.
-    Returns the estimates, float (n_agents, 2), and the contributions to the moments, float (2, 2).
+    x, x_variance, information : float array (n_agents,), covariate, variance of its errors, and information about each
+        agent
+
+    Returns the estimates, float array (n_agents, 2), and the contributions to the moments, float array (2, 2).
     """
     # power[m] is an unbiased estimate of the m-th power of the true x, by power[m + 1] = x·power[m] − m·var·power[m − 1]
     power = [np.ones_like(x), x]
@@ -274,15 +279,17 @@ def _parabola_with_errors(x: Floats, x_variance: Floats, information: Floats) ->
 
 
 def _residuals(design: Floats, answer: Floats) -> Floats:
-    """Compute the residuals of a least-squares fit, float (n_trials,); `design` is float (n_trials, n_columns)."""
+    """Compute the residuals of a least-squares fit, float array (n_trials,); `design` is float array (n_trials, n_columns)."""
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
-def _noise_ratio(residual: Floats, Z: Floats) -> Floats:
+def _compute_noise_ratio(residual: Floats, Z: Floats) -> Floats:
     """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
 
-    residual : float (n_trials,). Z : float (n_trials, n_agents), 1 for the two agents of a trial. Returns float
-    (n_agents,).
+    residual : float array (n_trials,)
+    Z : float array (n_trials, n_agents), 1 for the two agents of a trial
+
+    Returns a float array (n_agents,).
     """
     mean_square = float((residual**2).mean())
     if mean_square < _TINY:
@@ -313,11 +320,14 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
     return float(_VARIANCE_RATIOS[best, 0]), float(residual_squares[best]) / design.df
 
 
-def _agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
+def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
     """Estimate the deviation of one agent from the curve, with its standard error and degrees of freedom.
 
-    The variance τ² between agents is estimated from all other agents. noise_ratio : variance of the agent's trials
-    divided by that of all trials. Returns NaN if the deviation is not determined.
+    The variance τ² between agents is estimated from all other agents.
+
+    noise_ratio : variance of the agent's trials divided by that of all trials
+
+    Returns NaN if the deviation is not determined.
     """
     others = np.arange(len(design.v)) != agent
     own_square = float(design.N[agent, agent])

@@ -158,7 +158,7 @@ class JudgeShift:
         return math.hypot(unseen_members, unseen_others)
 
     def _unseen_shift(self, side: Bools, level: float) -> float:
-        """Compute how large a shift may be that the trials of a group have not shown; side : bool (n_compared,)."""
+        """Compute how large a shift may be that the trials of a group have not shown; side : bool array (n_compared,)."""
         n = self.n_by_agent[side]
         mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
         max_share = float(zero_event_upper_bound((1 - level) / 2, n.sum()))  # of the trials
@@ -176,10 +176,12 @@ def _reliability(effect: Floats, sampling_variance: Floats) -> float:
 def _fit_effects(
     first: Ids, second: Ids, answer: Floats, K: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the smallest norm.
+    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares; of several solutions, take the shortest.
 
-    first, second, answer, covariate : arrays (n_trials,). Returns the coefficients, float (n_agents,), or (n_agents + 1,)
-    with a covariate, and the pseudo-inverse of the normal matrix.
+    first, second, answer, covariate : arrays (n_trials,)
+
+    Returns the coefficients, float array (n_agents,), or (n_agents + 1,) with a covariate, and the pseudo-inverse of the
+    normal matrix.
     """
     # normal matrix: numbers of trials of each pair, and of each agent on the diagonal
     pairs = np.zeros((K, K))
@@ -198,7 +200,7 @@ def _fit_effects(
 
 
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
-    """Compute the sampling variances of fitted effects, float (n_agents,), with an error variance per trial.
+    """Compute the sampling variances of fitted effects, float array (n_agents,), with an error variance per trial.
 
     Error variances differ: answers vary less for an agent to which a judge nearly always answers no. `residual` is a
     float array (n_trials,), and `inverse` the pseudo-inverse of the normal matrix.
@@ -209,10 +211,10 @@ def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats
 
 
 def _residual_variance(residual: Floats, n_fitted: int) -> float:
-    """Compute the variance of residuals, float (n_trials,), after fitting `n_fitted` coefficients."""
+    """Compute the variance of residuals, float array (n_trials,), after fitting `n_fitted` coefficients."""
     return float(residual @ residual) / max(len(residual) - n_fitted, 1)
 
 
 def _sum_by_agent(first: Ids, second: Ids, column: Floats, K: int) -> Floats:
-    """Sum a column, float (n_trials,), by agent, float (n_agents,); a trial counts for both of its agents."""
+    """Sum a column, float array (n_trials,), by agent, float array (n_agents,); a trial counts for both of its agents."""
     return np.bincount(np.append(first, second), np.tile(column, 2), K).astype(np.float64)

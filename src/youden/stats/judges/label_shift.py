@@ -154,10 +154,15 @@ def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
 
 
 def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
-    """Compute the interval and the p-value of c = 0 from the values of c that each permutation excludes.
+    """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    ends : float (n_half_lines,), ascending ends of the half-lines of these values. n : number of all permutations.
-    n_always : number of those that exclude no value. Bounds are ∓∞ if no value can be excluded.
+    Each permutation excludes a half-line of values of c.
+
+    ends : float array (n_half_lines,), ascending ends of the half-lines of these values
+    n : number of all permutations
+    n_always : number of those that exclude no value
+
+    Bounds are ∓∞ if no value can be excluded.
     """
     low, high = -np.inf, np.inf
     n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
@@ -170,7 +175,7 @@ def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[
 
 
 def _all_labels(K: int, n_members: int) -> Floats:
-    """List all labels of `n_members` of K agents: float (n_labels, K), 1 for members."""
+    """List all labels of `n_members` of K agents: float array (n_labels, K), 1 for members."""
     members = np.array(list(combinations(range(K), n_members)))
     labels = np.zeros((len(members), K))
     labels[np.arange(len(members))[:, None], members] = 1.0
@@ -178,5 +183,5 @@ def _all_labels(K: int, n_members: int) -> Floats:
 
 
 def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
-    """Draw `n` random labels of `n_members` of K agents: float (n, n_agents), 1 for members."""
+    """Draw `n` random labels of `n_members` of K agents: float array (n, n_agents), 1 for members."""
     return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)

@@ -63,21 +63,23 @@ def length_share(
     lengths = np.stack([first_length, second_length]).astype(np.float64)
     first_class, second_class = _quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
     log_ratio = np.abs(np.diff(np.log(np.maximum(lengths, 1)), axis=0))[0]
-    by_length = _adjusted_r2(answer, weight, first_class * N_LENGTH_CLASSES + second_class)
-    by_ratio = _adjusted_r2(answer, weight, _quantile_classes(log_ratio, N_RATIO_CLASSES))
+    by_length = _compute_adjusted_r2(answer, weight, first_class * N_LENGTH_CLASSES + second_class)
+    by_ratio = _compute_adjusted_r2(answer, weight, _quantile_classes(log_ratio, N_RATIO_CLASSES))
     return max(by_length, by_ratio)
 
 
 def _quantile_classes(values: Floats, n_classes: int) -> Positions:
-    """Assign values to `n_classes` classes of about equal size by their quantiles: class numbers from 0, int64 (n,)."""
+    """Assign values to `n_classes` classes of about equal size by their quantiles: class numbers from 0, int64 array (n,)."""
     edges = np.quantile(values, np.linspace(0, 1, n_classes + 1)[1:-1])
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
-def _adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
+def _compute_adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
     """Compute the adjusted R² of predicting answers by their weighted mean in each cell.
 
-    `answer` and `weight` are float arrays (n_trials,); weights sum to 1. `cell`, int64 (n_trials,), is the cell of each trial.
+    answer : float array (n_trials,)
+    weight : float array (n_trials,), with sum 1
+    cell : int64 array (n_trials,), cell of each trial
     """
     cell_weight = np.bincount(cell, weight)
     is_used = cell_weight > 0

@@ -88,11 +88,11 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 
 
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
-    """Draw the true effects under judge B from their posterior distribution: float (n_draws, n_agents).
+    """Draw the true effects under judge B from their posterior distribution: float array (n_draws, n_agents).
 
-    x : float (n_agents,), effects under judge A, centred and of length 1.
+    x : float array (n_agents,), effects under judge A, centred and of length 1
     """
-    basis, sampling_variance = _sampling_basis(shift, x)
+    basis, sampling_variance = _make_deviation_basis(shift, x)
     observed = basis.T @ shift.effect_b
     slope = x @ shift.effect_b
     prior_variance = _draw_prior_variances(observed, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
@@ -111,10 +111,15 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     observed: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line, given the observed deviations: float (n_draws, n_vectors).
+    """Draw the prior variances of deviations from a line, given the observed deviations.
 
-    observed, sampling_variance : float (n_vectors,), deviations in an orthonormal basis, the quadratic one last, and
-    their sampling variances. slope : slope of the line. The prior variance is τ², plus that of the quadratic term.
+    The prior variance is τ², plus that of the quadratic term.
+
+    observed : float array (n_vectors,), deviations in an orthonormal basis, the quadratic one last
+    sampling_variance : float array (n_vectors,), their sampling variances
+    slope : slope of the line
+
+    Returns a float array (n_draws, n_vectors).
     """
     # likelihood of τ (rows) and of the SD of the quadratic term (columns)
     max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
@@ -131,11 +136,13 @@ def _draw_prior_variances(
     return prior_variance
 
 
-def _sampling_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
+def _make_deviation_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
     """Make an orthonormal basis of the deviations of effects from a line in x, with their sampling variances.
 
-    x : float (n_agents,), centred and of length 1. The last vector is the quadratic term, 0 for 3 agents; the sampling
-    errors of the others are uncorrelated. Returns float (n_agents, n_vectors) and (n_vectors,).
+    x : float array (n_agents,), centred and of length 1
+
+    The last vector is the quadratic term, 0 for 3 agents; the sampling errors of the others are uncorrelated. Returns
+    float array (n_agents, n_vectors) and (n_vectors,).
     """
     # the line (constant and x), and the part of x² that is orthogonal to it
     K = len(x)

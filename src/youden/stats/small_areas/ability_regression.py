@@ -119,11 +119,17 @@ class _Regression:
     prior: float
 
     def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Look up the likelihood of each agent's labels if it is no outlier, for intercepts a, slopes b and one τ.
+        """Look up the likelihood of each agent's labels under regressions with intercepts a, slopes b and one τ.
 
-        a : float (n_a,); b : float (n_b,); tau : SD of the deviation u. Returns three arrays (n_a, n_b, n_agents): the
-        likelihood, interpolated between two points of the grid of logits; the index of the lower one in `on_line`,
-        flattened; and the distance from it, as a fraction of the step.
+        The agent is assumed to be no outlier.
+
+        a : float array (n_a,)
+        b : float array (n_b,)
+        tau : SD of the deviation u
+
+        Returns three arrays (n_a, n_b, n_agents): the likelihood, interpolated between two points of the grid of
+        logits; the index of the lower one in `on_line`, flattened; and the distance from it, as a fraction of the
+        step.
         """
         n_sds, n_grid, n_agents = self.on_line.shape
 
@@ -148,7 +154,10 @@ class _Regression:
     def log_weights(self, a: Floats, b: Floats) -> Floats:
         """Compute log posterior weights for all combinations of intercepts a and slopes b, and for each τ and share.
 
-        a : float (n_a,) and b : float (n_b,), equidistant. Returns float (n_taus, n_outlier_shares, n_a, n_b).
+        a : float array (n_a,)
+        b : float array (n_b,), equidistant
+
+        Returns a float array (n_taus, n_outlier_shares, n_a, n_b).
         """
         log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(a), len(b)))
         for t, tau in enumerate(_TAUS):
@@ -341,10 +350,10 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
 def _add_predictions(
     grid: _PosteriorGrid, tau_index: int, tau: float, flat_weight: Floats, outlier_weight: Floats
 ) -> None:
-    """Add the posterior weights for one τ, without each agent's own labels, to two arrays, in place.
+    """Add the posterior weights for one τ to two arrays, in place; the labels of an agent do not count for itself.
 
-    flat_weight : float (n_sds · n_grid · n_agents,), for agents that are no outliers; outlier_weight : float
-    (n_agents,).
+    flat_weight : float array (n_sds · n_grid · n_agents,), for agents that are no outliers
+    outlier_weight : float array (n_agents,)
     """
     n_agents = len(outlier_weight)
     on_line, index, fraction = grid.regression.on_line_likelihood(grid.a, grid.b, tau)
@@ -426,8 +435,10 @@ def _standardise(x: Floats, reference: Floats) -> Floats:
 def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
     """Transform z by sign(c)·exp(c·z), with c the curvature, or leave it unchanged if c = 0.
 
-    z : float (n,), standardised abilities. reference : float (n_reference,), standardised abilities whose transformed
-    values have mean 0 and SD 1. Returns the transformed z and the derivative, float (n,) each.
+    z : float array (n,), standardised abilities
+    reference : float array (n_reference,), standardised abilities whose transformed values have mean 0 and SD 1
+
+    Returns the transformed z and the derivative, float array (n,) each.
     """
     if curvature == 0:
         return z, np.ones(len(z))
@@ -439,7 +450,7 @@ def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, 
 
 @lru_cache(2)
 def _normal_kernels(step: float) -> Floats:
-    """Compute normal densities around each grid point for each SD: float (n_sds, n_grid, n_grid), rows sum to 1."""
+    """Compute normal densities around each grid point for each SD: float array (n_sds, n_grid, n_grid), rows sum to 1."""
     logits = logit_grid(step)
     kernel = np.exp(-0.5 * ((logits[:, None] - logits) / _KERNEL_SDS[:, None, None]) ** 2)
     return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
@@ -457,16 +468,16 @@ def _make_grid(regression: _Regression) -> _PosteriorGrid:
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
 
-    a = _zoom(a, weight.sum(axis=(0, 1, 3)), 13)
+    a = _make_finer_grid(a, weight.sum(axis=(0, 1, 3)), 13)
     if regression.has_slope:
-        b = _zoom(b, weight.sum(axis=(0, 1, 2)), 13)
+        b = _make_finer_grid(b, weight.sum(axis=(0, 1, 2)), 13)
     return _PosteriorGrid(regression, a, b, regression.log_weights(a, b))
 
 
-def _zoom(grid: Floats, weight: Floats, n: int) -> Floats:
+def _make_finer_grid(grid: Floats, weight: Floats, n: int) -> Floats:
     """Make a grid of `n` points that covers 3.5 standard deviations around the mean of a distribution.
 
-    grid, weight : float (n_grid,), points and their probabilities.
+    grid, weight : float array (n_grid,), points and their probabilities
     """
     mean = float(weight @ grid)
     sd = float(np.sqrt(weight @ (grid - mean) ** 2))

@@ -225,7 +225,7 @@ def quality_from_labels(
         )
     n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
     mean = _mean_by_agent(agent, value, n)
-    relative_variance = _relative_variance(agent, value, mean)
+    relative_variance = _estimate_relative_variance(agent, value, mean)
     labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
     if (n > 0).sum() < MIN_AGENTS:
         return _estimate_from_labels(labels, level)
@@ -239,10 +239,10 @@ def quality_from_labels(
         predicted, remaining = residuals.predict_from_others(correlation)
         mean = np.clip(_mean_by_agent(agent, value - predicted, n), 0, 1)
         mean_remaining = np.where(n > 0, _mean_by_agent(agent, remaining, n), 1.0)
-        relative_variance = _relative_variance(agent, value, estimates.quality)
+        relative_variance = _estimate_relative_variance(agent, value, estimates.quality)
         labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
         estimates = _fit_regression(labels, ability, std_error, level)
-    widened = _widen(estimates, residuals.shared_variance(relative_variance))
+    widened = _widen_intervals(estimates, residuals.shared_variance(relative_variance))
     return replace(widened, item_variance_share=correlation)
 
 
@@ -264,17 +264,19 @@ class _LabelMeans:
 
 
 def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
-    """Compute the mean of x for each agent, 0 without labels; agent, x : arrays (n_labels,); n : float (n_agents,)."""
+    """Compute the mean of x for each agent, 0 without labels; agent, x : arrays (n_labels,); n : float array (n_agents,)."""
     return np.asarray(np.bincount(agent, weights=x, minlength=len(n)) / np.maximum(n, 1))
 
 
-def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
+def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
     """Estimate the variance of labels around the means of their agents, divided by mean·(1 − mean).
 
     The divisor is the variance of labels that are 0 or 1, for which the result is 1. Grades between 0 and 1 vary less.
 
-    agent, value : int and float array (n_labels,), agent and value of each label; mean : float (n_agents,). Returns a
-    number from 0.02 to 1, the same for all agents.
+    agent, value : int and float array (n_labels,), agent and value of each label
+    mean : float array (n_agents,)
+
+    Returns a number from 0.02 to 1, the same for all agents.
     """
     if np.isin(value, (0.0, 1.0)).all():
         return 1.0
@@ -316,7 +318,7 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
     )
 
 
-def _widen(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
+def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
     """Widen the intervals of quality q by an error that all label means share, of variance `shared_variance`·q·(1 − q).
 
     The error is added on the scale arcsin(√q), on which its standard deviation is √shared_variance/2 for every q.
@@ -332,10 +334,12 @@ def _widen(estimates: QualityEstimates, shared_variance: float) -> QualityEstima
 
 
 def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
-    """Compute the likelihood of each agent's labels at each logit of a grid: float (n_agents, n_grid).
+    """Compute the likelihood of each agent's labels at each logit of a grid: float array (n_agents, n_grid).
 
-    mean, n : float (n_agents,), label means and effective numbers of labels. step : step of the grid. The likelihood is
-    q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum.
+    mean, n : float array (n_agents,), label means and effective numbers of labels
+    step : step of the grid
+
+    The likelihood is q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum.
     """
     logits = logit_grid(step)
     log_mean_likelihood = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
@@ -344,7 +348,7 @@ def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
 
 
 def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, level: float) -> QualityEstimates:
-    """Estimate quality from labels and its regression on ability; ability, std_error : float (n_agents,)."""
+    """Estimate quality from labels and its regression on ability; ability, std_error : float array (n_agents,)."""
     mean, n = labels.mean, labels.n
     n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
     step = _FINE_STEP if n_effective.max() > _MANY_LABELS else _STEP
@@ -366,7 +370,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     quality = _posterior_means(at_median, likelihood)
 
     # intervals, which contain the point estimates
-    low, high = _credible_bounds(density, likelihood, p_outlier, labels, level)
+    low, high = _compute_credible_bounds(density, likelihood, p_outlier, labels, level)
     low, high = np.minimum(low, quality), np.maximum(high, quality)
 
     line = QualityLine(
@@ -394,20 +398,22 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 
 
 def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
-    """Compute the posterior mean of each agent's quality from regressions and its own labels: float (n_agents,)."""
+    """Compute the posterior mean of each agent's quality from regressions and its own labels: float array (n_agents,)."""
     on_line, p_off_line = posterior.predict()
     prior = on_line + p_off_line[:, None] * likelihood.uniform
     density = prior * likelihood.value
     return np.asarray((density @ expit(likelihood.logits)) / density.sum(axis=1))
 
 
-def _credible_bounds(
+def _compute_credible_bounds(
     density: Floats, likelihood: LabelLikelihood, p_outlier: Floats, labels: _LabelMeans, level: float
 ) -> tuple[Floats, Floats]:
-    """Compute credible bounds of quality; the interval of an outlier contains that of its labels alone.
+    """Compute credible bounds of quality; for an outlier, they enclose the interval from its labels alone.
 
-    density : float (n_agents, n_grid), posterior probabilities of the logits; p_outlier : float (n_agents,). Returns
-    lower and upper bounds, float (n_agents,) each.
+    density : float array (n_agents, n_grid), posterior probabilities of the logits
+    p_outlier : float array (n_agents,)
+
+    Returns lower and upper bounds, float array (n_agents,) each.
     """
     low = _quality_quantiles(density, likelihood.logits, (1 - level) / 2)
     high = _quality_quantiles(density, likelihood.logits, (1 + level) / 2)
@@ -429,9 +435,9 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Count the labels with which label means would have the same variance as these estimates, over all agents.
+    """Compute how many labels the label means would need to be as precise as these estimates, over all agents.
 
-    quality, variance : float (n_agents,), estimates and their posterior variances.
+    quality, variance : float array (n_agents,), estimates and their posterior variances
     """
     is_labelled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance
@@ -443,21 +449,26 @@ def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Flo
 def _equivalent_labels(density: Floats, q: Floats) -> Floats:
     """Compute the number of labels that a density is worth: a + b of a beta distribution with its mean and variance.
 
-    density : float (n_agents, n_grid), on q : float (n_grid,). Returns float (n_agents,).
+    density : float array (n_agents, n_grid), on q : float array (n_grid,). Returns a float array (n_agents,).
     """
     mean = density @ q
     return np.asarray(np.maximum(mean * (1 - mean) / _variance(density, q) - 1, 1e-9))
 
 
 def _variance(density: Floats, q: Floats) -> Floats:
-    """Compute the variance of each row of probabilities, float (n_agents, n_grid), of the values q, float (n_grid,)."""
+    """Compute the variance of quality for each agent: float array (n_agents,).
+
+    density : float array (n_agents, n_grid), probabilities of the values q
+    q : float array (n_grid,)
+    """
     return np.asarray(density @ q**2 - (density @ q) ** 2)
 
 
 def _quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
-    """Compute the p quantile of quality for each row of probabilities of logits: float (n_agents,).
+    """Compute the p quantile of quality for each row of probabilities of logits: float array (n_agents,).
 
-    density : float (n_agents, n_grid); logits : float (n_grid,).
+    density : float array (n_agents, n_grid)
+    logits : float array (n_grid,)
     """
     cumulative = np.cumsum(density, axis=1) - density / 2
     return np.asarray(expit([np.interp(p, row, logits) for row in cumulative]))

@@ -109,7 +109,7 @@ class LabelResiduals:
         return predicted, np.asarray(1 - correlation * weight * n_others)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance that the means of all labels share, because their items may be easy or difficult.
+        """Estimate the variance of the error that the label means of all agents share, as all have the same items.
 
         Parameters
         ----------
@@ -135,6 +135,6 @@ class LabelResiduals:
         return covariance * self.n_pairs / n_labels**2
 
     def _sum_products(self, x: Floats) -> float:
-        """Sum the products x_k·x_l over all ordered pairs of labels on one item; x : float (n_labels,)."""
+        """Sum the products x_k·x_l over all ordered pairs of labels on one item; x : float array (n_labels,)."""
         total = np.bincount(self.item_index, weights=x)
         return float((total**2).sum() - (x**2).sum())

@@ -33,7 +33,7 @@ _MAX_CELL_CHUNKS = 50
 
 
 def _kappa_prior() -> Floats:
-    """Compute the prior of κ on the grid, a half-t distribution: float (n_kappa,)."""
+    """Compute the prior of κ on the grid, a half-t distribution: float array (n_kappa,)."""
     edges = np.concatenate([[0.0], (_KAPPA[1:] + _KAPPA[:-1]) / 2, _KAPPA[-1:]])
     density = (1 + (_KAPPA / _PRIOR_SCALE) ** 2 / _PRIOR_DF) ** (-(_PRIOR_DF + 1) / 2)
     mass = density * np.diff(edges)
@@ -254,8 +254,9 @@ class IndependentTotals:
     def _add_side(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, rows: Bools) -> None:
         """Add answers to the sums of the agents on one side, the first or the second, of their trials.
 
-        agent, item : int (n_trials,), agent and item of the text on this side; answer : float (n_trials,); rows : bool
-        (n_trials,), trials that count for the agent.
+        agent, item : int array (n_trials,), agent and item of the text on this side
+        answer : float array (n_trials,)
+        rows : bool array (n_trials,), trials that count for the agent
         """
         n_agents = len(self.n)
         agent, item, answer = agent[rows], item[rows], answer[rows]
@@ -269,7 +270,8 @@ class IndependentTotals:
     def _add_cells(self, cell: Positions, answer: Floats) -> None:
         """Add answers to the sums of their cells, a cell being one agent on one item.
 
-        cell : int64 (n,), agent · n_items + item; answer : float (n,).
+        cell : int64 array (n,), agent · n_items + item
+        answer : float array (n,)
         """
         cells, position, n = np.unique(cell, return_inverse=True, return_counts=True)
         total = np.bincount(position, answer, len(cells)).astype(np.float64)
@@ -429,9 +431,11 @@ class IndependentTotals:
         )
 
     def _design_effect(self, rate: Floats) -> float:
-        """Compute by which factor correlation within cells inflates the variance of a rate, at least 1.
+        """Compute the factor, at least 1, by which correlation within cells inflates the variance of a rate.
 
-        A cell is an agent on an item; rate : float (n_agents,), rates from which residuals are measured.
+        A cell is an agent on an item.
+
+        rate : float array (n_agents,), rates from which residuals are measured
         """
         cell, n, total = self._sum_by_cell()
         agent = cell // self._n_items
@@ -522,7 +526,7 @@ class _RateFit:
             self._dispersion *= (K - 2) / (K - 1)
 
         # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
-        self._posterior = self._posterior_by_kappa(totals.n, totals.total, self._dispersion)
+        self._posterior = self._compute_posterior(totals.n, totals.total, self._dispersion)
         answer_variance = self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
         rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
         reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
@@ -534,11 +538,13 @@ class _RateFit:
         if self._is_equal:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
-    def _posterior_by_kappa(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
+    def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
         """Compute the posterior of rates for each κ, the coefficient of variation of the rates.
 
-        n, answer_sum : float (n_agents,), number and sum of the answers to each agent's trials. dispersion : variance of
-        an answer divided by its mean. A rate is regular, or with a small prior probability an outlier.
+        n, answer_sum : float array (n_agents,), number and sum of the answers to each agent's trials
+        dispersion : variance of an answer divided by its mean
+
+        A rate is regular, or with a small prior probability an outlier.
         """
         n_yes = answer_sum / dispersion  # a Poisson variable with the mean n·rate/dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
@@ -569,7 +575,7 @@ class _RateFit:
         return _Posterior(mixed_mean, mixed_variance, kurtosis_term, log_likelihood)
 
     def _kappa_weights(self, prior: Floats) -> Floats:
-        """Compute the posterior probabilities of the κ on the grid from prior ones: float (n_kappa,)."""
+        """Compute the posterior probabilities of the κ on the grid from prior ones: float array (n_kappa,)."""
         weight = self._likelihood * prior
         return np.asarray(weight / weight.sum())
 
@@ -595,15 +601,15 @@ class _RateFit:
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def link(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the rates of further agents, each from its own trials and the distribution of the first agents' rates.
+        """Estimate the rate of each further agent from its trials and the distribution of the first agents' rates.
 
-        n, answer_sum : float (n_linked,), number and sum of the answers to the trials of each further agent.
+        n, answer_sum : float array (n_linked,), number and sum of the answers to the trials of each further agent
         """
-        posterior = self._posterior_by_kappa(n, answer_sum, self._linked_dispersion)
+        posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
 
         def kappa_weights(prior: Floats) -> Floats:
-            """Compute the posterior of κ given the first agents' trials and one more agent's: (n_kappa, n_linked)."""
+            """Compute the posterior of κ given the trials of the first agents and of one other: (n_kappa, n_linked)."""
             weight = self._kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
@@ -621,12 +627,14 @@ class _RateFit:
     def _make_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Shift rates towards the mean answer to all trials, and add intervals.
+        """Make the result from fitted rates: shift them to the mean answer, and add confidence intervals.
 
         After the shift, the mean of the fitted rates is the mean answer, unless one of these rates would leave [0, 1].
 
-        rate, squared_error_variance, n_trials : float (n_agents,); covariance : float (n_agents, n_agents). The
-        covariance is increased for the uncertainty of the fitted mean.
+        rate, squared_error_variance, n_trials : float array (n_agents,)
+        covariance : float array (n_agents, n_agents)
+
+        The covariance is increased for the uncertainty of the fitted mean.
         """
         n_answers, pooled = max(self._totals.training_n, 1), self._totals.training_rate
         factor = 1 + 1 / self._effective_yeses
@@ -655,8 +663,10 @@ class _RateFit:
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
     """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
 
-    n_yes, expected_n_yes : float (n_agents,), observed numbers, and those at the mean rate. Returns the log likelihoods
-    if the rates are regular, float (n_kappa, n_agents), and if they are outliers, float (n_agents,).
+    n_yes, expected_n_yes : float array (n_agents,), observed numbers, and those at the mean rate
+
+    Returns the log likelihoods if the rates are regular, float array (n_kappa, n_agents), and if they are outliers, float
+    (n_agents,).
     """
     # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes

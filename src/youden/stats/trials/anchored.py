@@ -126,12 +126,14 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Estimate the effects of items, and the variances of items and of answers, after subtracting agents' effects.
+        """Estimate item effects and variances from the residuals of answers, and return the number of trials.
 
-        Sets the attributes that begin with `item_`, and `residual_variance`. Returns the number of trials.
+        Sets the attributes that begin with `item_`, and `residual_variance`.
         """
         # number of trials and mean residual of each item, and sum of squares within items
-        n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
+        n = np.zeros(n_items, dtype=np.int64)
+        mean = np.zeros(n_items)
+        squares = 0.0
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk)
             n[items] = np.bincount(chunk.item, minlength=chunk.n_items)
@@ -139,7 +141,8 @@ class AnchorScale:
             squares += float(((residual - mean[items][chunk.item]) ** 2).sum())
 
         # σ² of an answer and σ²_b between items; the mean square of item means exceeds σ²_b by σ²/n
-        observed, n_trials = n > 0, int(n.sum())
+        observed = n > 0
+        n_trials = int(n.sum())
         df = n_trials - int(observed.sum()) - len(self.effect)
         self.residual_variance = squares / df if df > 0 else 0.0
         between_variance = 0.0
@@ -150,19 +153,21 @@ class AnchorScale:
         # reliability n·σ²_b/(n·σ²_b + σ²), by which item means are shrunk
         total_variance = between_variance * n + self.residual_variance
         reliability = np.divide(between_variance * n, total_variance, out=np.zeros(n_items), where=total_variance > 0)
-        self.item_residual, self.item_share = mean, n / max(n_trials, 1)
+        self.item_residual = mean
+        self.item_share = n / max(n_trials, 1)
         self.item_effect: Floats = reliability * mean
         self.item_effect_variance: Floats = between_variance * (1 - reliability)
         return n_trials
 
     def _residuals(self, chunk: PairChunk) -> Floats:
-        """Subtract the centre and the effects of both agents from answers: float (n_trials,)."""
+        """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _estimate_covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate `cell_variance` and `pair_variance` from the residuals of agents and items."""
+        """Estimate `cell_variance` and `pair_variance`: the covariances of answers of one agent and of one pair."""
         n_anchors = len(self.effect)
-        product_sum, n_products = 0.0, 0
+        product_sum = 0.0
+        n_products = 0
         pair_sums = np.zeros((3, n_anchors, n_anchors))
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
@@ -181,9 +186,12 @@ class AnchorScale:
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
-    """Sum the products of the two residuals of an anchor in a block, over anchors and blocks, and count them.
+    """Sum the products of the two residuals that an anchor has in a block; return the sum and the number of products.
 
-    A block is a set of trials on one item in which each anchor appears at most twice; residual : float (n_trials,).
+    A block is a set of trials on one item in which each anchor appears at most twice. An anchor that appears once in a
+    block is skipped.
+
+    residual : float array (n_trials,)
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
@@ -198,7 +206,9 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 def _sum_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
 
-    residual : float (n_trials,). Returns float (3, n_anchors, n_anchors), filled above the diagonal.
+    residual : float array (n_trials,)
+
+    Returns a float array (3, n_anchors, n_anchors), filled above the diagonal.
     """
     low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
     pair = low.astype(np.int64) * n_anchors + high
@@ -210,8 +220,9 @@ def _sum_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
 def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
     """Compute the finite population correction of the variance of items, Σ_j (w_j − 1/J)² / Σ_j w_j².
 
-    share_squares : float array (...), the sums Σ_j w_j² of the shares w_j of all J items. Returns an array of the same
-    shape.
+    share_squares : float array (...), the sums Σ_j w_j² of the shares w_j of all J items
+
+    Returns an array of the same shape.
     """
     imbalance = np.maximum(share_squares - 1 / n_items, 0)
     ones = np.ones_like(share_squares)
@@ -219,12 +230,10 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate how much the expected residual of a pair of anchors varies from pair to pair: a variance.
+    """Estimate the variance between pairs of anchors of their expected residuals; 0 if no pair has two residuals.
 
-    It is 0 if no pair has two residuals.
-
-    n_residuals, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of each
-    unordered pair, above the diagonal.
+    n_residuals, total, squares : float array (n_anchors, n_anchors), number, sum and sum of squares of the residuals
+        of each unordered pair, above the diagonal
     """
     is_compared = n_residuals > 0
     n = n_residuals[is_compared]
@@ -361,14 +370,14 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum squares over the blocks and the items of each agent.
+    """Sum, for each agent, the squares of which its variance between blocks and between items is estimated.
 
-    effect, n : float arrays (n_agents,), effects on the scale and numbers of trials.
+    effect, n : float arrays (n_agents,), effects on the scale and numbers of trials
     """
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
     for items, chunk in _with_items(chunks()):
-        # residuals summed by agent and block
+        # squared sum of the residuals of each agent in each block
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
         block_and_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
         distinct, index = np.unique(block_and_agent, return_inverse=True)
@@ -377,6 +386,7 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
+        # share of each item in the agent's trials, and the variance by which it differs from that of the scale
         item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = item_counts / np.maximum(n, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -386,18 +396,18 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
 
 
 def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
-    """Subtract from answers the centre of the scale and the effects of partner and item: float (n_rows,).
+    """Subtract from answers the centre of the scale and the effects of partner and item: float array (n_rows,).
 
-    items : the items of the chunk.
+    items : the items of the chunk
     """
     item_effect = scale.item_effect[items][chunk.item]
     return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
 
 
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
-    """Count how often each agent occurs with each unit, such as an item: float (n_agents, n_units).
+    """Count how often each agent occurs with each unit, such as an item: float array (n_agents, n_units).
 
-    agent, unit : int (n_rows,).
+    agent, unit : int array (n_rows,)
     """
     counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
     return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
@@ -419,7 +429,7 @@ def compute_linked_influence(
     scale : AnchorScale
         Scale of the anchors.
     anchors : callable
-        Function of a slice of items that returns their influence U_kj on the anchors, float (n_anchors, n_items).
+        Function of a slice of items that returns their influence U_kj on the anchors, float array (n_anchors, n_items).
 
     Returns
     -------
@@ -634,7 +644,7 @@ class _ResidualSums:
         self._squares, self.count = 0.0, 0
 
     def add(self, agent: Ids, residual: Floats) -> None:
-        """Add residuals; agent : int (n,), residual : float (n,)."""
+        """Add residuals; agent : int array (n,), residual : float array (n,)."""
         n_agents = len(self._n)
         self._n += np.bincount(agent, minlength=n_agents)
         self._total += np.bincount(agent, residual, n_agents)
@@ -644,8 +654,10 @@ class _ResidualSums:
     def means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
         """Compute the mean residual of each agent and the variance of this mean.
 
-        df_share : degrees of freedom of the residual variance, divided by the number of residuals. centred : whether to
-        subtract the mean of all residuals. Returns two float arrays (n_agents,), NaN for an agent without a residual.
+        df_share : degrees of freedom of the residual variance, divided by the number of residuals
+        centred : whether to subtract the mean of all residuals
+
+        Returns two float arrays (n_agents,), NaN for an agent without a residual.
         """
         overall_mean = float(self._total.sum()) / self.count if centred else 0.0
         mean_square = self._squares / self.count - overall_mean**2

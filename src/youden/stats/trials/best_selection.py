@@ -135,7 +135,7 @@ def select_best(
     leader = int(selected[0])
     n_candidates = len(np.union1d(candidates, leader))
     level = 1 - (1 - differences.level) * alpha_fraction
-    distance_low, distance_high = _selection_adjusted_distances(covariance, leader, n_candidates, level)
+    distance_low, distance_high = _adjust_distances(covariance, leader, n_candidates, level)
     p_best, expected_regret = best_probabilities(ability, differences)
     return Choice(
         agents=tuple(selected.tolist()),
@@ -150,15 +150,16 @@ def select_best(
     )
 
 
-def _selection_adjusted_distances(
+def _adjust_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute how far the bounds of an agent's interval are below and above its estimate, if it was selected.
+    """Compute the distances of the interval bounds of a selected agent below and above its estimate.
 
-    agent : position of the agent with the highest estimate among `n_candidates` agents.
+    agent : position of the agent, which was selected as the one with the highest estimate of `n_candidates` agents
     """
     p_upper = (1 + level) / 2
-    df, std_error = covariance.df[agent], float(covariance.std_error[agent])
+    df = covariance.df[agent]
+    std_error = float(covariance.std_error[agent])
     t_low = float(stdtrit(df, p_upper ** (1 / n_candidates)))
     t_high = float(stdtrit(df, p_upper))
     return t_low * std_error, t_high * std_error
@@ -225,9 +226,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
     df = np.max(differences.df, axis=1, where=~diagonal, initial=1.0)
     if top == 1:
-        quantile = _dunnett_quantiles(_agent_std_errors(differences), df, level)
+        quantile = _dunnett_quantiles(_split_std_errors(differences), df, level)
     else:
-        tail = ndtr(-_range_quantile(n_agents, level))
+        tail = ndtr(-_compute_range_quantile(n_agents, level))
         quantile = np.tile(stdtrit(df, 1 - tail), (n_agents, 1))
 
     # θ̂_k − θ̂_i + d·SE_ik, with the larger of the t quantiles of agents k and i
@@ -243,8 +244,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _dunnett_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute Dunnett's quantile for each agent as the control, transformed to Student's t of each other agent.
 
-    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom. Returns float (n_agents, n_agents):
-    row k has the control k, and column i has the degrees of freedom of agent i.
+    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
+
+    Returns a float array (n_agents, n_agents): row k has the control k, and column i has the degrees of freedom of agent i.
     """
     # quantiles for a few standard errors of the control, transformed to Student's t with the same tail probability
     sizes = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
@@ -322,10 +324,12 @@ def next_allocation(
     return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
 
 
-def _agent_std_errors(differences: Differences) -> Floats:
-    """Find a standard error e_i for each agent such that √(e_i² + e_k²) is about that of the difference of i and k.
+def _split_std_errors(differences: Differences) -> Floats:
+    """Derive a standard error of each agent from those of differences, as if agents were independent.
 
-    This treats agents as independent. Returns float (n_agents,).
+    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
+
+    Returns a float array (n_agents,).
     """
     K = len(differences.std_error)
     difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
@@ -343,17 +347,19 @@ def _agent_std_errors(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret.
 
-    ability : float (n_agents,), without NaN; differences : of the same abilities, all of which can be compared. Returns
-    posterior probabilities, float (n_agents,), with sum 1, and the posterior mean of the best ability minus that of the
-    agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without sampling
-    error, agents with the highest ability share the probability equally.
+    ability : float array (n_agents,), without NaN
+    differences : of the same abilities, all of which can be compared
+
+    Returns posterior probabilities, float array (n_agents,), with sum 1, and the posterior mean of the best ability minus
+    that of the agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without
+    sampling error, agents with the highest ability share the probability equally.
     """
-    std_error = _agent_std_errors(differences)
+    std_error = _split_std_errors(differences)
     if not std_error.any():
         is_first = ability == ability.max()
         return np.asarray(is_first / is_first.sum()), 0.0
 
-    grid, posterior = _posterior_grid(ability, std_error)
+    grid, posterior = _estimate_posteriors(ability, std_error)
     cumulative = np.cumsum(posterior, axis=1)
     tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
@@ -390,13 +396,13 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
         return bias
 
     among_selected = differences.subset(agents)
-    std_error = _agent_std_errors(among_selected)
+    std_error = _split_std_errors(among_selected)
     if not std_error.any():
         return bias
 
     # mean difference from the selected agents, which is the ability relative to their mean
     ability = np.nansum(among_selected.value, axis=1) / len(agents)
-    grid, posterior = _posterior_grid(ability, std_error)
+    grid, posterior = _estimate_posteriors(ability, std_error)
     posterior_mean = posterior @ grid
     bias[agents] = ability - posterior_mean
     return bias
@@ -423,15 +429,16 @@ def reliability(differences: Differences) -> float:
     if variance == 0:
         return 0.0
 
-    error_variance = float((_agent_std_errors(differences) ** 2).mean())
+    error_variance = float((_split_std_errors(differences) ** 2).mean())
     return max(1 - error_variance / variance, 0.0)
 
 
-def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
+def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
     """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
-    ability, std_error : float arrays (n_agents,), not all errors 0. Returns the grid of abilities, float (n_grid,), and
-    the posterior probabilities, float (n_agents, n_grid).
+    ability, std_error : float arrays (n_agents,), not all errors 0
+
+    Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 
     The prior starts as N(θ̄, τ²), with τ² the variance of the estimates beyond their errors, but at least half the
     standard error that this variance has if all abilities are equal. A few EM steps adapt its shape. With many steps it
@@ -465,9 +472,10 @@ def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]
 def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     """Compute the `level` quantile of the largest standardised difference between a control and the other agents.
 
-    sizes : float array (n_sizes,), standard errors √v_k of the control for which to compute it; std_error : float array
-    (n_agents,), those of all agents, which are independent. Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over
-    the other agents i, float (n_sizes,).
+    sizes : float array (n_sizes,), standard errors √v_k of the control for which to compute it
+    std_error : float array (n_agents,), those of all agents, which are independent
+
+    Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over the other agents i, float array (n_sizes,).
     """
     K = len(std_error)
     total_variance = sizes[:, None] ** 2 + std_error**2
@@ -486,10 +494,10 @@ def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for K − 1
     one_comparison = np.full(len(sizes), ndtri(level))
     bonferroni = np.full(len(sizes), -ndtri((1 - level) / (K - 1)))
-    return _invert(cdf, one_comparison, bonferroni, level)
+    return _bisect(cdf, one_comparison, bonferroni, level)
 
 
-def _range_quantile(K: int, level: float) -> float:
+def _compute_range_quantile(K: int, level: float) -> float:
     """Compute the `level` quantile of the largest standardised difference of K agents, the studentised range / √2.
 
     The agents have equal abilities, and independent normal errors of equal variance.
@@ -505,13 +513,13 @@ def _range_quantile(K: int, level: float) -> float:
 
     one_comparison = np.full(1, ndtri(level))
     bonferroni = np.full(1, -ndtri((1 - level) / (K * (K - 1))))
-    return float(_invert(cdf, one_comparison, bonferroni, level)[0])
+    return float(_bisect(cdf, one_comparison, bonferroni, level)[0])
 
 
-def _invert(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
+def _bisect(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
     """Find the arguments between `low` and `high` at which an increasing function is `level`, by bisection.
 
-    low, high : float arrays (n,), bounds of the arguments; `cdf` takes and returns such arrays.
+    low, high : float arrays (n,), bounds of the arguments; `cdf` takes and returns such arrays
     """
     for _ in range(_N_BISECTIONS):
         mid = (low + high) / 2

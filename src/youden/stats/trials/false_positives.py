@@ -123,9 +123,10 @@ class YesCounts:
 
 
 def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Positions:
-    """Sum the counts of the pairs of each agent: int64 (n_agents,).
+    """Sum the counts of the pairs of each agent: int64 array (n_agents,).
 
-    agent : int (2·n_pairs,), the first agents of all pairs, then the second ones. count : int (n_pairs,).
+    agent : int array (2·n_pairs,), the first agents of all pairs, then the second ones
+    count : int array (n_pairs,)
     """
     return np.bincount(agent, weights=np.tile(count, 2), minlength=n_agents).astype(np.int64)
 
@@ -133,7 +134,8 @@ def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Position
 def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) -> _RateTests:
     """Test whether each rate of yes answers is larger than that of all other trials, by the binomial distribution.
 
-    n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers; n_total, n_yes_total : those of all trials.
+    n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers
+    n_total, n_yes_total : those of all trials
     """
     from scipy.stats import binom
 

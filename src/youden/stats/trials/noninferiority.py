@@ -270,8 +270,9 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 def _predict_variance(influence: InfluenceTable, pair: list[int]) -> float:
     """Predict the variance of the difference of two agents from the variance per trial of all agents.
 
-    `pair` holds the positions of the two agents. The prediction is σ²·(1/n_new + 1/n_old), with n their numbers of
-    trials.
+    The prediction is σ²·(1/n_new + 1/n_old), with n_new and n_old the numbers of trials of the two agents.
+
+    pair : positions of the two agents
     """
     has_trials = influence.n_trials.any(axis=1)
     K = int(has_trials.sum())

@@ -106,9 +106,11 @@ def partner_split_half(
 
 
 def _compare_rankings(ability: Floats, other_ability: Floats) -> tuple[float, Floats]:
-    """Compute Spearman's ρ of two rankings, and the absolute change of each agent's rank, float (n_agents,).
+    """Compute Spearman's ρ of two rankings, and the absolute change of each agent's rank.
 
-    ability, other_ability : float arrays (n_agents,). Agents with a NaN are left out, and their change is NaN.
+    ability, other_ability : float arrays (n_agents,); agents with a NaN are left out
+
+    Returns ρ, and the changes, float array (n_agents,), which are NaN for agents that are left out.
     """
     in_both = ~np.isnan(ability + other_ability)
     rank, other_rank = rank_with_ties(ability[in_both]), rank_with_ties(other_ability[in_both])
@@ -118,10 +120,10 @@ def _compare_rankings(ability: Floats, other_ability: Floats) -> tuple[float, Fl
 
 
 def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floats:
-    """Average rows over some partners, NaN without one: float (n_agents,).
+    """Average rows over some partners, NaN without one: float array (n_agents,).
 
-    value, compared : arrays (n_agents, n_agents), 0 and False for pairs that were not compared; partners :
-    bool (n_agents,).
+    value, compared : arrays (n_agents, n_agents), 0 and False for pairs that were not compared
+    partners : bool array (n_agents,)
     """
     n = compared[:, partners].sum(axis=1)
     mean: Floats = np.divide(value[:, partners].sum(axis=1), n, out=np.full(len(value), np.nan), where=n > 0)

@@ -114,7 +114,7 @@ def compute_item_influence(
     residual = compute_residuals(first, second, item, answer, ability=ability)
 
     def sum_by_cell(of_first: Floats, of_second: Floats) -> Floats:
-        """Sum values (n_trials,) for the first and the second agents by agent and item: float (n_agents, n_items)."""
+        """Sum values (n_trials,) for the first and the second agents by agent and item: float array (n_agents, n_items)."""
         n_cells = n_agents * n_items
         first_cell = first * np.int64(n_items) + item
         second_cell = second * np.int64(n_items) + item
@@ -330,7 +330,7 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
     """Compute the influence of items on mean answers, one chunk of items after another.
 
-    mean, n : float arrays (n_agents,), mean answer to each agent's trials and their number, at least 1.
+    mean, n : float arrays (n_agents,), mean answer to each agent's trials and their number, at least 1
     """
     n_agents = len(mean)
     for chunk in chunks():
@@ -475,7 +475,7 @@ class _BlockSums:
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each agent, and their shares in the agent's trials.
 
-        Both are float (n_agents, n_blocks_of_chunk). The chunks must be those that were added.
+        Both are float array (n_agents, n_blocks_of_chunk). The chunks must be those that were added.
         """
         n_agents, n = len(self.n), np.maximum(self.n, 1)[:, None]
         for chunk in chunks:
@@ -484,15 +484,16 @@ class _BlockSums:
             yield residual_sum / n, n_by_block / n
 
     def _residuals(self, chunk: PairChunk) -> Floats:
-        """Compute residuals of the additive model, which subtracts agent effects and block means: float (n_trials,)."""
+        """Compute residuals of the additive model, which subtracts agent effects and block means: float array (n_trials,)."""
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
         """Estimate each agent's variance of effects on items, and of effects of its pairs with partners.
 
-        relative_variance : float (n_agents,), residual variance of each agent divided by the mean one. Returns two
-        float arrays (n_agents,), each shrunk towards its average over agents times `relative_variance`. The second is 0
-        if there are too few products of residuals. Returns None if no agent appears twice in a block.
+        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean one
+
+        Returns two float arrays (n_agents,), each shrunk towards its average over agents times `relative_variance`.
+        The second is 0 if there are too few products of residuals. Returns None if no agent appears twice in a block.
         """
         n_agents = len(self.n)
         cell_products, n_cell_products = self.products
@@ -521,8 +522,10 @@ class _BlockSums:
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
     """Shrink the residual variances of agents towards their mean, which has the weight of `PRIOR_CLUSTERS` blocks.
 
-    mean_square : float (n_agents,), mean squared residuals. df : float (n_agents,), degrees of freedom of the variances
-    clustered by block, which are shrunk in the same way. Returns float (n_agents,); NaN stays.
+    mean_square : float array (n_agents,), mean squared residuals
+    df : float array (n_agents,), degrees of freedom of the variances clustered by block, which are shrunk in the same way
+
+    Returns a float array (n_agents,); NaN stays.
     """
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)

@@ -105,11 +105,11 @@ class VarianceComponents:
         self._set_factors(first, second, item, responses, n_agents=n_agents, n_repeats=n_repeats, n_items=n_items)
 
         has_response = _identifies_responses(first, second, item, responses, n_items=n_items)
-        squares, expectations = _sums_of_squares(
+        squares, expectations = _compute_sums_of_squares(
             first, second, item, residual, responses if has_response else None, n_agents=n_agents, n_repeats=n_repeats
         )
         components, jackknife = _solve_moments(squares, expectations)
-        std_error, t = _jackknife_errors(jackknife)
+        std_error, t = _compute_jackknife_errors(jackknife)
 
         # variance of an ability, which the residuals lack because the abilities were subtracted
         variance = components[0] * self.agent_item_factor
@@ -142,7 +142,7 @@ class VarianceComponents:
         """Set the factors of the components.
 
         A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and trial t the weight base_t in the mean ability θ̄.
-        `responses` holds the number of the response that each side shows, int (n_trials,) each.
+        `responses` holds the number of the response that each side shows, int array (n_trials,) each.
         """
         n_trials = np.bincount(np.append(first, second), minlength=n_agents)
         has_trials = n_trials > 0
@@ -157,10 +157,10 @@ class VarianceComponents:
         n_cells = n_agents * n_items
         n_texts = n_cells * n_repeats
 
-        cell_factor, own_share = _squared_weights(
+        cell_factor, own_share = _sum_squared_weights(
             first_cell, second_cell, n_cells, first=first, second=second, w=w, base=base
         )
-        text_factor, own_share_of_texts = _squared_weights(
+        text_factor, own_share_of_texts = _sum_squared_weights(
             first_text, second_text, n_texts, first=first, second=second, w=w, base=base
         )
         self.agent_item_factor = cell_factor * own_share
@@ -176,17 +176,20 @@ class VarianceComponents:
         self.showings_per_response = 2 * len(first) / n_distinct_texts
 
 
-def _squared_weights(
+def _sum_squared_weights(
     first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
 ) -> tuple[float, float]:
-    """Sum the squared weights that units have in the distance of an ability from the mean ability.
+    """Sum the squared weights of all units in the distance of an ability from the mean ability, averaged over agents.
 
-    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials.
+    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials. The sum
+    is the coefficient of a variance component: of the variance between units in the variance of an ability.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial. first, second : int arrays
-    (n_trials,), agents of the trial. w : float (n_agents,), weight of each of its trials in an agent's ability. base :
-    float (n_trials,), weight of each trial in the mean ability. Returns the sum of squared weights, and the share of
-    the agent's own units in it, both averaged over agents.
+    first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial
+    first, second : int arrays (n_trials,), agents of the trial
+    w : float array (n_agents,), weight of each of its trials in an agent's ability
+    base : float array (n_trials,), weight of each trial in the mean ability
+
+    Returns the sum of squared weights, and the share of the agent's own units in it, both averaged over agents.
     """
     n_agents = len(w)
     units = np.append(first_unit, second_unit)
@@ -228,9 +231,12 @@ def _variance_interval(value: float, std_error: float, t: float) -> Part:
 
 
 def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
-    """Return whether some agents have several responses to an item, and some responses are shown more than once.
+    """Return whether the variance of responses can be estimated.
 
-    first, second, item : int arrays (n_trials,). responses : number of the response on either side, such arrays.
+    It can if some agents have several responses to an item, and if some responses are shown more than once.
+
+    first, second, item : int arrays (n_trials,)
+    responses : number of the response on either side, such arrays
     """
     agents = np.append(first, second).astype(np.int64)
     response_numbers = np.append(*responses).astype(np.int64)
@@ -241,7 +247,7 @@ def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[I
     return n_cells < n_texts < n_showings
 
 
-def _sums_of_squares(
+def _compute_sums_of_squares(
     first: Ids,
     second: Ids,
     item: Ids,
@@ -253,8 +259,8 @@ def _sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squared residuals by cell, by response (if given) and by trial, and their expectations.
 
-    A cell is an agent on an item. Returns the sums of each item, float (n_items, n_components), and the coefficients of
-    the variance components in their expectations, float (n_items, n_components, n_components).
+    A cell is an agent on an item. Returns the sums of each item, float array (n_items, n_components), and the coefficients of
+    the variance components in their expectations, float array (n_items, n_components, n_components).
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
@@ -263,20 +269,20 @@ def _sums_of_squares(
         units = [(first[rows], second[rows])]
         if responses is not None:
             units.append((responses[0][rows], responses[1][rows]))
-        designs = [_centred_design(*sides) for sides in units]
+        designs = [_make_centred_design(*sides) for sides in units]
 
         # Σ(Zᵀe)² over the cells, the same over the responses, and Σe² over the trials of the item
         item_residual = residual[rows]
         squares_by_unit = [float(((design.T @ item_residual) ** 2).sum()) for design in designs]
         squares.append([*squares_by_unit, float((item_residual**2).sum())])
-        expectations.append(_expectations(designs, len(rows)))
+        expectations.append(_compute_expectation_coefficients(designs, len(rows)))
     return np.array(squares), np.array(expectations)
 
 
 def _select_items(item: Ids, max_items: int) -> list[Positions]:
     """Group the rows of trials by item, for the items with several trials: a list of int64 arrays.
 
-    item : int (n_trials,). If there are more than `max_items` such items, a random sample of them is returned.
+    item : int array (n_trials,). If there are more than `max_items` such items, a random sample of them is returned.
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
@@ -287,10 +293,12 @@ def _select_items(item: Ids, max_items: int) -> list[Positions]:
     return [groups[index] for index in np.sort(sample)]
 
 
-def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Count the units of each trial of one item, and subtract the means over the trials: float (n_trials, n_units).
+def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
+    """Make a design matrix that counts the units of each trial of one item, and subtract the mean of each column.
 
-    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response.
+    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
+
+    Returns a float array (n_trials, n_units).
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -301,11 +309,12 @@ def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
     return np.asarray(counts - counts.mean(axis=0))
 
 
-def _expectations(designs: list[Floats], n_trials: int) -> Floats:
+def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    designs : centred design matrices Z, float (n_trials, n_units), one for each component but the residual variance.
-    Returns float (n_components, n_components): rows are sums of squares, columns are components.
+    designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
+
+    Returns a float array (n_components, n_components): rows are sums of squares, columns are components.
     """
     # E Σ(Z_aᵀe)² has the coefficients ‖Z_aᵀZ_b‖² of component b and ‖Z_a‖² of the residual variance; E Σe² has ‖Z_b‖²
     # and n − 1 for n trials
@@ -322,9 +331,11 @@ def _expectations(designs: list[Floats], n_trials: int) -> Floats:
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
     """Estimate the variance components by setting sums of squares equal to their expectations.
 
-    squares : float (n_items, n_components), sums of squares of each item; expectations : float (n_items, n_components,
-    n_components), coefficients of the components in them. Returns the estimates from all items, float (n_components,),
-    and those without each item, float (n_items, n_components).
+    squares : float array (n_items, n_components), sums of squares of each item
+    expectations : float array (n_items, n_components, n_components), coefficients of the components in them
+
+    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
+    n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
@@ -337,10 +348,12 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
     return np.asarray(components), np.stack(without_item)
 
 
-def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
+def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     """Compute the standard errors of estimates, and the .975 quantiles of Student's t for their intervals.
 
-    jackknife : float (n_items, n_components), estimates without each item. Returns two float arrays (n_components,).
+    jackknife : float array (n_items, n_components), estimates without each item
+
+    Returns two float arrays (n_components,).
     """
     n_items = len(jackknife)
     squares = (jackknife - jackknife.mean(axis=0)) ** 2
@@ -358,8 +371,11 @@ def _pair_component(
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
 
-    first, second, item : int arrays (n_trials,); residual : float (n_trials,); ability_variance : sampling variance of
-    an ability. Returns None if there are fewer than 2 products of a pair's residuals per agent.
+    first, second, item : int arrays (n_trials,)
+    residual : float array (n_trials,)
+    ability_variance : sampling variance of an ability
+
+    Returns None if there are fewer than 2 products of a pair's residuals per agent.
     """
     # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
@@ -370,7 +386,7 @@ def _pair_component(
     n = np.bincount(index).astype(np.float64)
 
     def sum_products(column: Floats) -> Floats:
-        """Sum, for each pair, twice the products of values on different items: float (n_agents, n_agents)."""
+        """Sum, for each pair, twice the products of values on different items: float array (n_agents, n_agents)."""
         square_of_sum = np.bincount(pair, column, n_agents**2) ** 2
         products = square_of_sum - np.bincount(pair, column**2, n_agents**2)
         return np.asarray(products.reshape(n_agents, n_agents))

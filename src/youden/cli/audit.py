@@ -1,0 +1,74 @@
+"""Define the command `audit`, which ranks the models of an existing table of scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from youden.cli import options, output
+from youden.text.tables import format_decimal, make_table
+
+
+@click.command("audit")
+@click.argument("tables", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TABLE...")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="ROLE=NAME",
+    callback=options.parse_pairs("model=system"),
+    help="Column of a table that contains model, item or score; score=a,b: one column per item or model; item=a+b: columns that "
+    "together identify an item; ignore=a,b: columns not to use. Repeatable.",
+)
+@click.option(
+    "--range",
+    "score_range",
+    callback=options.parse_scale,
+    metavar="LOW,HIGH",
+    help="Lowest and highest possible score. [default: 0,1, -1,1, 0,10 or 0,100, or else the range of the scores]",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for report.html, ranking.csv, items.csv and audit.json."
+)
+@options.json
+def audit_command(
+    *,
+    tables: tuple[Path, ...],
+    columns: dict[str, str],
+    score_range: tuple[float, float] | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Rank the models of an existing TABLE of scores, with confidence intervals.
+
+    TABLE is a CSV, TSV, Excel, JSON or Parquet file with one row per score, or one column per model or per item; or results of
+    lm-eval (samples_*.jsonl, results_*.json), HELM (per_instance_stats.json), MTEB or SWE-bench (reports), or a folder of these.
+    Several tables without models are one model each. Nothing is judged.
+
+    The scores of a model are averaged over items; if scores are missing, a model + item fit allows for the items that it lacks.
+    Intervals and ranks describe how the models would score on more items like these. The result also states which models do not
+    differ significantly, how reliable the scores are, and how few items decide the first place.
+    """
+    from youden.pipeline.score_audit import audit
+    from youden.report.pages.audit_page import write_audit
+
+    result = audit(tables, columns=columns, score_range=score_range)
+    rows = []
+    for row in result.rows:
+        ranks = [f"{row.rank_low}–{row.rank_high}", f"{row.simultaneous_rank_low}–{row.simultaneous_rank_high}"]
+        interval = f"{format_decimal(row.low)} … {format_decimal(row.high)}"
+        rows.append([*ranks, row.agent, format_decimal(row.ability), interval, f"{row.n_trials:,}"])
+    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95% interval", "items"], rows)
+    notes = [*(f"note: {note}" for note in result.details.notes), f"signature: {result.signature}"]
+    output.print_result(
+        as_json,
+        result.to_json(),
+        answer=[result.recommendation.text],
+        tables=[table],
+        lines=result.summary,
+        notes=notes,
+        warnings=result.facts.warnings,
+    )
+    if out is not None:
+        output.print_note(f"report: {write_audit(result, out)}")

@@ -1,0 +1,187 @@
+"""Import battles: tables in which each row states which of two responses to an item is better.
+
+The layouts of LMArena, Arena-Hard and MT-Bench are recognized by their columns. A value that does not clearly name a winner
+is an error, and never a tie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from youden.data.importers.foreign_files import import_error
+from youden.text.printable import find_name_fault
+from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
+from youden.types.planning import Split
+
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "model_a": ("model_a", "model_1"),
+    "model_b": ("model_b", "model_2"),
+    "winner": ("winner", "g1_winner"),
+    "item": ("item", "question_id", "prompt_id", "conversation_id"),
+    "order": ("order",),
+    "judge": ("judge",),
+}
+"""Role → names of its column, of which the first that exists is read. The first three are required."""
+_SWAPPED_WINNER = "g2_winner"
+"""Column of MT-Bench with the winner if the second model is shown first."""
+
+_GRADES: Mapping[str, float] = {
+    **dict.fromkeys(("model_a", "a", "model_1", "a>b", "a>>b", "[[a]]"), 1.0),
+    **dict.fromkeys(("model_b", "b", "model_2", "b>a", "b>>a", "[[b]]"), 0.0),
+    **dict.fromkeys(("tie", "tie (bothbad)", "bothbad", "both_bad", "a=b", "[[c]]", "draw"), 0.5),
+    **dict.fromkeys(("error", ""), np.nan),
+}
+"""Value of `winner` in lower case → preference for model_a; NaN if the judge gave no answer."""
+_ORDERS: Mapping[str, float] = {
+    **dict.fromkeys(("ab", "a", "a_first", "model_a", "a,b"), 0.0),
+    **dict.fromkeys(("ba", "b", "b_first", "model_b", "b,a"), 1.0),
+}
+"""Value of `order` in lower case → whether model_b was shown first."""
+IMPORTED_DESIGN = "imported"
+"""Design of a plan whose comparisons another tool has chosen."""
+
+
+def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
+    """Read battles from a CSV, TSV, JSON, JSONL or Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        File.
+    columns : mapping of str to str
+        Column by role: model_a, model_b, winner, item, order or judge. Default: the column of that name or, for an item,
+        question_id, prompt_id or conversation_id; for MT-Bench's own files, model_1, model_2, g1_winner and g2_winner.
+
+    Returns
+    -------
+    Verdicts
+        One answer per battle, with a plan that asks for preferences and has no pool. Without an `order`, model_a was shown
+        first; without an item, each battle is an item of its own. `warnings` state this.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column;
+        [battles-value]: if a winner or an order is unknown; [import-agents]: if a name cannot be an id; [import-empty]: if no
+        battle is left.
+    """
+    unknown = sorted(columns.keys() - _COLUMNS.keys())
+    if unknown:
+        problem = f"a battle has no field {', '.join(unknown)}. Set only {', '.join(_COLUMNS)}."
+        raise import_error(path, problem, slug="battles-columns")
+    table = _read_table(path, columns)
+    table = table[table["model_a"] != table["model_b"]]
+    notes = []
+    if table.empty:
+        raise import_error(path, "it has no battle of two models. Pass a file with battles.", slug="import-empty")
+    if table["item"].isna().all():
+        notes.append("no column names the items, so that intervals treat battles as independent of each other")
+        table = table.assign(item=[f"battle-{number}" for number in range(1, len(table) + 1)])
+    if table["order"].isna().all():
+        notes.append("no column states the order of the responses: model_a counts as shown first")
+
+    models, agents = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
+    item, items = pd.factorize(table["item"].astype(str), sort=True)
+    for name in (*agents, *items):
+        fault = find_name_fault(name)
+        if fault:
+            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+
+    a, b = np.split(models.astype(np.int32), 2)
+    is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
+    preference = table["winner"].to_numpy(dtype=np.float64)
+    answer = np.where(is_swapped, 1 - preference, preference)
+    trials = Trials.paired(item.astype(np.int32), np.where(is_swapped, b, a), np.where(is_swapped, a, b))
+    plan = _make_plan(trials, tuple(agents), tuple(items))
+    is_missing = np.isnan(answer)
+    reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
+    hard_answer = np.where(is_missing, np.nan, answer > 0.5)
+    judges = sorted(table["judge"].dropna().astype(str).unique())
+    judge = {"name": ", ".join(judges) if len(judges) in (1, 2) else "imported"}
+    findings = tuple(Finding("import", note) for note in notes)
+    return Verdicts(plan, answer, hard_answer, reason, judge, warnings=findings)
+
+
+def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
+    """Make a plan of imported trials, of which all observed cells are training cells."""
+    is_observed = np.zeros((len(agent_ids), len(item_ids)), dtype=np.bool_)
+    is_observed[trials.first, trials.item] = is_observed[trials.second, trials.item] = True
+    ids = "\n".join((*agent_ids, "", *item_ids))
+    return Plan(
+        trials.with_replicate_numbers(),
+        Split(is_observed, np.zeros_like(is_observed), rule="strict", fraction=0.0, seed=0),
+        IMPORTED_DESIGN,
+        {"question": "preference"},
+        "pooled",
+        seed=0,
+        pool_digest=hashlib.sha256(ids.encode()).hexdigest(),
+        agent_ids=agent_ids,
+        item_ids=item_ids,
+        n_independent=0,
+    )
+
+
+def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Read the columns of `_COLUMNS`, with `winner` as the preference for model_a and `order` as 1 if model_b came first."""
+    rows = _read_rows(path)
+    table = pd.DataFrame(index=rows.index, columns=list(_COLUMNS), dtype=object)
+    for role, usual in _COLUMNS.items():
+        names = (columns[role],) if role in columns else usual
+        name = next((name for name in names if name in rows), None)
+        if name is not None:
+            table[role] = rows[name]
+        elif role in ("model_a", "model_b", "winner", *columns):
+            problem = f"it has no column {names[0]}: got {', '.join(map(str, rows.columns[:20]))}. Set --column {role}=COLUMN."
+            raise import_error(path, problem, slug="battles-columns")
+
+    table[["model_a", "model_b"]] = table[["model_a", "model_b"]].astype(str)
+    has_two_games = "winner" not in rows and _SWAPPED_WINNER in rows and "winner" not in columns
+    if not table["order"].isna().all():
+        table["order"] = _grade(path, table["order"], _ORDERS)
+    if has_two_games:
+        table = pd.concat([table.assign(order=0.0), table.assign(winner=rows[_SWAPPED_WINNER], order=1.0)])
+    table["winner"] = _grade_winners(path, table)
+    return table
+
+
+def _read_rows(path: Path) -> pd.DataFrame:
+    """Read a file by its suffix; raise ImportFormatError [import-format] if it cannot be read."""
+    suffix = path.suffix.casefold()
+    try:
+        if suffix == ".parquet":
+            return pd.read_parquet(path)
+        if suffix in (".json", ".jsonl", ".ndjson"):
+            return pd.read_json(path, lines=suffix != ".json", dtype=False)
+        return pd.read_csv(path, sep="\t" if suffix in (".tsv", ".tab") else ",", encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        problem = (
+            f"it cannot be read as a table ({error}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
+        )
+        raise import_error(path, problem, slug="import-format") from error
+
+
+def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
+    """Convert winners to preferences for model_a. A number is a preference itself; a name may be that of a model."""
+    winner = table["winner"].infer_objects()
+    if pd.api.types.is_float_dtype(winner) or pd.api.types.is_integer_dtype(winner):
+        if ((winner < 0) | (winner > 1)).any():
+            problem = f"a number in `winner` is a preference from 0 to 1: got {winner.min():g} to {winner.max():g}. Rescale it."
+            raise import_error(path, problem, slug="battles-value")
+        return winner.astype(np.float64)
+    winner = winner.fillna("").astype(str)
+    return _grade(path, winner.mask(winner == table["model_b"], "b").mask(winner == table["model_a"], "a"), _GRADES)
+
+
+def _grade(path: Path, values: pd.Series[str], grades: Mapping[str, float]) -> pd.Series[float]:
+    """Replace values, in any letter case, by their grades; raise ImportFormatError [battles-value] if one is unknown."""
+    text = values.astype(str).str.strip().str.casefold()
+    unknown: Sequence[str] = sorted(set(text.unique()) - grades.keys())
+    if unknown:
+        problem = f"the value {unknown[0][:60]!r} is unknown. Use one of: {', '.join(filter(None, grades))}."
+        raise import_error(path, problem, slug="battles-value")
+    return text.map(dict(grades)).astype(np.float64)

@@ -1,0 +1,146 @@
+"""Read the scores in results of lm-eval, HELM, MTEB and SWE-bench, as rows with the columns model, item and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from youden.data.importers.foreign_files import find_files, get_nested, read_json, read_lines, require_list
+from youden.data.importers.harness_logs import name_lm_eval_agents, parse_helm_scenario, parse_lm_eval_task
+from youden.data.importers.table_header import Row, Rows
+from youden.types.pool import Json
+
+_IDS = ("resolved_ids", "resolved")
+"""Keys of the resolved instances in results of SWE-bench."""
+
+
+Located = Iterator[tuple[str, Row]]
+"""Location, and values by column, of each row."""
+
+
+def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
+    """Read the results of a benchmark, with one row per model and item.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files or folders: samples_*.jsonl or results_*.json of lm-eval, per_instance_stats.json of HELM, result folders
+        of MTEB with model_meta.json, and reports of SWE-bench.
+    notes : list of str
+        Receives what was assumed.
+
+    Returns
+    -------
+    list of (str, dict)
+        Location and values by column of each row; empty if the files are none of these.
+
+    Raises
+    ------
+    ImportFormatError
+        If a file cannot be read.
+    """
+    readers = {
+        "samples_*.jsonl": (_read_lm_eval_samples, "results of lm-eval: a document is an item"),
+        "per_instance_stats.json": (_read_helm, "results of HELM: an instance is an item"),
+        "model_meta.json": (_read_mteb, "results of MTEB: the score of a task is the mean main_score of its subsets"),
+        "results_*.json": (_read_lm_eval_results, "results of lm-eval: a task is an item"),
+        "*.json": (_read_resolved, "results of SWE-bench: 0 if not resolved, without instances that no file lists"),
+    }
+    for pattern, (read, note) in readers.items():
+        if all(any(path.rglob(pattern)) if path.is_dir() else path.match(pattern) for path in paths):
+            rows = list(read(find_files(paths, (pattern,), what=f"a file {pattern}")))
+            if rows:
+                notes.append(note)
+                return rows
+    return []
+
+
+def _read_lm_eval_samples(files: list[Path]) -> Located:
+    """Yield the metrics of each document, named METRIC, or METRIC/FILTER for an answer that a filter extracted."""
+    for file, model in zip(files, name_lm_eval_agents(files), strict=True):
+        task = parse_lm_eval_task(file)
+        for location, sample in read_lines(file):
+            names = sample.get("metrics") or [key for key in sample if key != "doc_id"]
+            row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
+            for name in names if isinstance(names, list) else []:
+                value = sample.get(str(name))
+                if isinstance(value, int | float):
+                    row[_name_metric(f"{name},{sample.get('filter', 'none')}")] = value
+            yield location, row
+
+
+def _read_lm_eval_results(files: list[Path]) -> Located:
+    """Yield the metrics of each task, without standard errors and without groups of tasks."""
+    for file in files:
+        value = read_json(file)
+        model = get_nested(value, "model_name") or get_nested(value, "config", "model") or file.parent.name
+        for task, metrics in _items(get_nested(value, "results")):
+            if get_nested(value, "groups", task) is None:
+                scores = {name: score for name, score in _items(metrics) if "," in name and "_stderr" not in name}
+                row: Row = {"model": model, "item": task}
+                yield f"{file}, {task}", row | {_name_metric(name): score for name, score in scores.items()}
+
+
+def _name_metric(name: str) -> str:
+    """Convert the name of a metric in results, "acc,none", to METRIC or METRIC/FILTER."""
+    return name.removesuffix(",none").replace(",", "/")
+
+
+def _read_helm(files: list[Path]) -> Located:
+    """Yield the mean of each statistic of each instance; a perturbed instance is a separate item."""
+    for file in files:
+        scenario, specification = parse_helm_scenario(file), file.with_name("run_spec.json")
+        model: Json = file.parent.name.partition("model=")[2].partition(",")[0]
+        if specification.is_file():
+            model = get_nested(read_json(specification), "adapter_spec", "model")
+        for number, instance in enumerate(require_list(read_json(file), file), 1):
+            perturbation = get_nested(instance, "perturbation", "name")
+            item = f"{scenario}/{get_nested(instance, 'instance_id')}"
+            row: Row = {"model": model, "item": f"{item} ({perturbation})" if perturbation else item}
+            for stat in require_list(get_nested(instance, "stats"), file):
+                row[str(get_nested(stat, "name", "name"))] = get_nested(stat, "mean")
+            yield f"{file}, instance {number}", row
+
+
+def _read_mteb(files: list[Path]) -> Located:
+    """Yield the main score of each task, averaged over its subsets and splits."""
+    for meta in files:
+        for file in sorted(meta.parent.glob("*.json")):
+            value = read_json(file)
+            splits = [require_list(split, file) for _, split in _items(get_nested(value, "scores"))]
+            scores = [get_nested(subset, "main_score") for split in splits for subset in split]
+            numbers = [score for score in scores if isinstance(score, int | float)]
+            if numbers:
+                model, task = get_nested(read_json(meta), "name"), get_nested(value, "task_name")
+                yield str(file), {"model": model, "item": task, "score": fmean(numbers)}
+
+
+def _read_resolved(files: list[Path]) -> Located:
+    """Yield 1 for each resolved instance of a model and 0 for all others; nothing for files of another kind."""
+    resolved: dict[str, list[str]] = {}
+    instances: dict[str, None] = {}
+    for file in files:
+        value = read_json(file)
+        ids = {
+            key: [name if isinstance(name, str) else "" for name in names]
+            for key, names in _items(value)
+            if isinstance(names, list)
+        }
+        key = next((name for name in _IDS if name in ids), None)
+        if key is not None:
+            folder = file.parent.parent if file.parent.name == "results" else file.parent
+            model = folder.name if file.name == "results.json" else file.stem.rpartition(".")[0]
+            resolved[model or file.stem] = ids[key]
+        elif len(ids) == len(_items(value)) and all("" not in names for names in ids.values()):
+            resolved |= ids  # resolved instances by model
+        instances |= dict.fromkeys(name for names in ids.values() for name in names)
+    for model, names in resolved.items():
+        successes = set(names)
+        for item in instances:
+            yield model, {"model": model, "item": item, "score": float(item in successes)}
+
+
+def _items(value: Json) -> list[tuple[str, Json]]:
+    """Return the entries of an object; none for another value."""
+    return list(value.items()) if isinstance(value, dict) else []

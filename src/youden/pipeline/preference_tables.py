@@ -1,0 +1,197 @@
+"""Fit a run that asks which of two responses is better, and write the tables that its ranking needs.
+
+Such a run has paired trials only. It has no false-positive rates, scores of cells or curl, and no alternative rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from youden.data.folder.run_config import FitTerms
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import JudgedFiles, RunFolder
+from youden.data.folder.trial_tables import open_verdict_chunks
+from youden.engines.block_sums import CallCounts
+from youden.engines.trial_blocks import Rows
+from youden.errors import ConfigError, YoudenError
+from youden.pipeline.abilities import (
+    Abilities,
+    agent_differences,
+    build_ranking_table,
+    no_answers_error,
+    summarize_choice,
+)
+from youden.pipeline.fit_tables import FACTS_VERSION, describe_judged_run, sign_fit
+from youden.pipeline.recommendation import ALPHA, recommend
+from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
+from youden.run_keys import Target
+from youden.stats.judges.discrimination import equal_abilities_p
+from youden.stats.trials.agent_rates import AgentRates
+from youden.stats.trials.comparisons import agent_components, describe_components
+from youden.stats.trials.preferences import fit_preferences
+from youden.types import Finding
+from youden.types.facts import PartialFacts, PreferenceFacts, RunFacts
+from youden.types.pool import Ids, or_none
+from youden.types.recommendation import JudgeSignalFacts
+
+PREFERENCE_MODEL = "preference model"
+"""Name of the estimator."""
+INTERVAL_METHOD = "identity link with position effect, residuals by item, HC2, shrunk variances, Student t"
+MAX_POSITION_EFFECT = 0.2
+"""A run warns if the position effect is significant and at least this large."""
+MAX_LENGTH_CORRELATION = 0.5
+"""A run warns if the preference correlates with length at least this much."""
+
+
+class PreferenceResult(NamedTuple):
+    """Result of a fit of preferences: the table of the ranking, and the facts of fit.json."""
+
+    ranking: pd.DataFrame
+    facts: RunFacts
+
+
+def check_preference_terms(terms: FitTerms) -> None:
+    """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
+    if terms.target != "items-like-these" or terms.rules.ranked_by != "plain":
+        raise ConfigError(
+            f"A run that asks for preferences has only the plain ranking for items like these: got target {terms.target} and a "
+            f"{terms.rules.ranked_by} ranking. Remove these settings.",
+            slug="question-option",
+        )
+
+
+def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles) -> PreferenceResult:
+    """Fit a run that asks for preferences, and write its tables.
+
+    `judged` holds the plan without trials and the table of the verdicts. Writes ranking.csv, items.csv, fit.json,
+    signature.json and ranking.json.
+
+    Raises RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    """
+    plan, verdicts = judged
+    metadata = verdicts.metadata
+    parts = open_verdict_chunks(verdicts, plan)
+
+    def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
+        return (part.unread_copy() for part in parts)
+
+    counts = CallCounts(plan, metadata.measured)
+    counts.add_rows(read_rows)
+    usd_calibration = float("nan") if metadata.usd_calibration is None else metadata.usd_calibration
+    calls = counts.to_facts(models=metadata.models, usd_tried=usd_calibration)
+    if not calls.n_answered:
+        raise no_answers_error(calls.n_paired)
+
+    first, second, item, answer = _read_answers(read_rows)
+    fit = fit_preferences(first, second, item, answer, n_agents=plan.n_agents)
+    pairs = np.unique(first.astype(np.int64) * plan.n_agents + second)
+    agents, number = np.append(pairs // plan.n_agents, pairs % plan.n_agents), np.tile(np.arange(len(pairs)), 2)
+    component = agent_components(agents, number, n_agents=plan.n_agents, n_items=len(pairs))
+    n_trials, rates = fit.n_trials.astype(np.int32), AgentRates.unknown(plan.n_agents)
+    target: Target = "items-like-these"
+    abilities = Abilities(
+        fit.ability, fit.covariance, n_trials, rates, PREFERENCE_MODEL, INTERVAL_METHOD, target, component
+    )
+    differences = agent_differences(abilities)
+    choice = summarize_choice(abilities, plan.agent_ids, differences=differences)
+    effect = fit.position_effect
+    position = or_none(effect.value), or_none(effect.low), or_none(effect.high)
+    length_correlation = or_none(_correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts)))
+    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *position, length_correlation)
+    p_value = or_none(equal_abilities_p(abilities.ability, abilities.covariance))
+    signal = JudgeSignalFacts(p_equal_abilities=p_value, alpha=ALPHA, question="preference")
+    message = describe_components(abilities.component)
+    partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls) if calls.n_pending else None
+    warnings = [] if partial is None else [partial.to_finding()]
+    warnings += [*metadata.warnings, *_find_biases(preference), *([Finding("fit", message)] if message else [])]
+    recommendation = recommend(choice, signal, warnings=warnings)
+    if recommendation.form == "none" and preference.has_position_bias:
+        recommendation = replace(recommendation, text=f"{recommendation.text} {preference.position_text}")
+    facts = RunFacts(
+        version=FACTS_VERSION,
+        ranking=PREFERENCE_MODEL,
+        interval=INTERVAL_METHOD,
+        level=differences.level,
+        estimator=PREFERENCE_MODEL,
+        status="disconnected" if message else "ok",
+        message=message,
+        kkt=0.0,
+        n_components=int(abilities.component.max()) + 1,
+        r2=None,
+        fpr=None,
+        calls=calls,
+        holdout=None,
+        links={},
+        links_missing={},
+        warnings=tuple(warnings),
+        target=abilities.target,
+        unique_best=None if differences.unique_best is None else plan.agent_ids[differences.unique_best],
+        n_significant_pairs=int(differences.significantly_better.sum()),
+        choice=choice,
+        signal=signal,
+        recommendation=recommendation,
+        partial=partial,
+        preference=preference,
+    )
+    digest, n_trials_of_plan = metadata.plan_digest, len(verdicts)
+    source = describe_judged_run(plan, metadata.judge, metadata.models, digest=digest, n_trials=n_trials_of_plan)
+    table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
+    with folder.replace_fit_files() as fit_folder:
+        fit_folder.write_ranking(table)
+        fit_folder.write_items(_count_by_item(np.append(first, second), np.tile(item, 2), plan.item_ids))
+        fit_folder.write_facts(facts)
+        fit_folder.write_signature(sign_fit(facts, source))
+        fit_folder.write_ranking_json(folder.path.resolve().name)
+    return PreferenceResult(table, facts)
+
+
+def _read_answers(rows: Rows) -> list[NDArray[Any]]:
+    """Read first agent, second agent, item and answer of the answered trials, arrays (n_answers,)."""
+    chunks = []
+    for columns in rows():
+        is_answered = columns["missing_reason"] == 0
+        chunks.append([columns[name][is_answered] for name in ("first", "second", "item", "answer")])
+    return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+
+
+def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, n_trials: int) -> float:
+    """Correlate preferences with the log ratio of both lengths; NaN without texts, or if either is constant."""
+    lengths = None
+    with suppress(YoudenError):  # a pool that is gone or damaged only leaves this out
+        if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+            lengths = read_answer_lengths(folder, pool, rows)
+    if lengths is None:
+        return float("nan")
+    answer, first_length, second_length, _ = lengths
+    log_ratio = np.log(np.maximum(first_length, 1) / np.maximum(second_length, 1))
+    is_constant = np.ptp(log_ratio) == 0 or np.ptp(answer) == 0
+    return float("nan") if is_constant else float(np.corrcoef(answer, log_ratio)[0, 1])
+
+
+def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
+    """Yield a warning if the judge prefers a position, and one if it prefers long or short responses."""
+    effect, correlation = preference.position_effect, preference.length_correlation
+    if effect is None or (preference.has_position_bias and abs(effect) >= MAX_POSITION_EFFECT):
+        remedy = "Judge every comparison in both orders, or use another judge."
+        yield Finding("position-bias", preference.position_text, remedy=remedy, facts={"position_effect": effect})
+    if correlation is not None and abs(correlation) >= MAX_LENGTH_CORRELATION:
+        text = f"The judge prefers {'longer' if correlation > 0 else 'shorter'} responses (r = {correlation:.2f})."
+        yield Finding("length", text, facts={"correlation": correlation})
+
+
+def _count_by_item(agent: Ids, item: Ids, item_ids: tuple[str, ...]) -> pd.DataFrame:
+    """Count the agents and trials of each item, which has no difficulty; `agent` and `item` are those of both responses."""
+    n_items = len(item_ids)
+    item_of_cell = np.unique(agent.astype(np.int64) * n_items + item) % n_items
+    counts = {
+        "n_agents": np.bincount(item_of_cell, minlength=n_items),
+        "n_trials": np.bincount(item, minlength=n_items) // 2,
+    }
+    return pd.DataFrame({"item": list(item_ids), "difficulty": np.nan, **counts})

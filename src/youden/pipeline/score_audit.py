@@ -1,0 +1,329 @@
+"""Audit the ranking of an existing table of scores.
+
+The ranking has the columns, and the facts have the keys, of a run. An ability is the mean score that is expected over
+items like those of the table, in the unit of its scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from youden import __version__
+from youden.data.folder.csv_tables import to_ranking_rows
+from youden.data.folder.run_files import VERSION
+from youden.data.score_tables import ScoreTable, read_scores
+from youden.pipeline.abilities import LEVEL, Abilities, agent_differences, build_ranking_table, summarize_choice
+from youden.stats.additive.score_means import (
+    ScoreMeans,
+    count_items_to_separate,
+    estimate_score_means,
+    find_smallest_removal,
+    missingness_p_value,
+    split_half_reliability,
+)
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.trials.agent_rates import AgentRates
+from youden.stats.trials.comparisons import Differences, describe_components
+from youden.streams import standalone_stream
+from youden.text.sentences import format_count
+from youden.types import Finding
+from youden.types.facts import ChoiceFacts, RankingRow, RunFacts
+from youden.types.pool import Bools, Floats, Json, or_none
+from youden.types.recommendation import Recommendation
+from youden.types.results import Signature
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALPHA_MISSING = 0.05
+"""Significance level of the test whether cells are missing at random."""
+N_RESIDUAL_ITEMS = 5
+"""Number of items that are listed as fitted worst."""
+
+
+@dataclass(frozen=True)
+class AuditFacts:
+    """What an audit states about a table, besides the facts of every ranking."""
+
+    low: float
+    """Lowest possible score."""
+    high: float
+    """Highest possible score."""
+    notes: tuple[str, ...]
+    """What was assumed or left out when the table was read."""
+    missing_fraction: float
+    """Fraction of the cells without a score."""
+    missing_p: float
+    """P-value of the hypothesis that cells are missing at random; 1 if none is."""
+    reliability: float | None
+    """Split-half reliability of the mean scores over items; None for fewer than 3 models."""
+    groups: tuple[tuple[str, ...], ...]
+    """Longest sets of consecutive models in the ranking of which no two differ significantly."""
+    ties: Mapping[str, tuple[str, ...]]
+    """Model → models that do not differ significantly from it, best first."""
+    removal_items: tuple[str, ...]
+    """Fewest items without which another model is ahead of the first, the most influential first; empty if there are none."""
+    removal_first: str | None
+    """The model that is then ahead of the first."""
+    items_to_separate: int | None
+    """Number of additional items with which the first two models would differ significantly with a probability of 80 %; 0 if
+    they do already, None if their scores are equal."""
+    residual_items: tuple[str, ...]
+    """Items with the largest residuals from the fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Result of an audit.
+
+    Attributes
+    ----------
+    source : str
+        Name of the table.
+    ranking : DataFrame
+        One row per model, best first, with the columns of `ranking.csv`. `ability` is the mean score over items like
+        these, `low`, `high` and `std_error` are its 95 % interval and standard error, and `n_trials` is the number of
+        items with a score.
+    items : DataFrame
+        One row per item: id, difficulty, number of models and of scores, and root mean square of the residuals.
+    facts : RunFacts
+        Estimators, choice of the best models and warnings, as in `fit.json` of a run.
+    details : AuditFacts
+        Reliability, groups, influential items and missing cells.
+    recommendation : Recommendation
+        The best model, or the models that may be the best.
+    signature : str
+        All that the numbers depend on.
+    """
+
+    source: str
+    ranking: pd.DataFrame
+    items: pd.DataFrame
+    facts: RunFacts
+    details: AuditFacts
+    recommendation: Recommendation
+    signature: str
+
+    @property
+    def rows(self) -> tuple[RankingRow, ...]:
+        """The rows of the ranking as records, best first."""
+        return to_ranking_rows(self.ranking)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the audit as JSON, with the keys of `youden fit --json` and the key `audit`.
+
+        Returns
+        -------
+        dict
+            JSON object.
+        """
+        return {
+            "recommendation": asdict(self.recommendation),
+            "ranking": [row.as_json for row in self.rows],
+            "fit": asdict(self.facts),
+            "calibration": None,
+            "labels": None,
+            "signature": self.signature,
+            "audit": asdict(self.details),
+        }
+
+    @property
+    def removal_fraction(self) -> float | None:
+        """Smallest fraction of the items whose removal changes the first place; None if no removal does."""
+        return len(self.details.removal_items) / len(self.items) if self.details.removal_items else None
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """Sentences on reliability, groups, influential items, items to add and missing cells."""
+        details, (first, second) = self.details, self.ranking["agent"].tolist()[:2]
+        size = f"{len(self.ranking)} models on {len(self.items):,} items"
+        missing = f"{details.missing_fraction:.1%} of the cells without a score"
+        lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
+        if details.reliability is not None:
+            lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
+        lines += [f"Not significantly different: {', '.join(group)}." for group in details.groups if len(group) > 1]
+        if self.removal_fraction is None:
+            lines.append(f"No removal of items that favour {first} puts another model ahead of it.")
+        else:
+            removed = f"{format_count(len(details.removal_items), 'item')} ({self.removal_fraction:.1%})"
+            lines.append(f"Without {removed}, {details.removal_first} is ahead of {first}.")
+        if details.items_to_separate:
+            n_more = format_count(details.items_to_separate, "more item")
+            power = "power 80 %, if their difference is as estimated"
+            lines.append(f"{first} and {second} would differ significantly with {n_more} ({power}).")
+        return (*lines, f"Items with the largest residuals: {', '.join(details.residual_items)}.")
+
+
+def audit(
+    table: str | Path | Sequence[str | Path] | pd.DataFrame,
+    *,
+    columns: Mapping[str, str] | None = None,
+    score_range: tuple[float, float] | None = None,
+) -> Audit:
+    """Rank the models of a table of scores, with confidence intervals clustered by item.
+
+    Parameters
+    ----------
+    table : path, sequence of paths or DataFrame
+        Scores of models on items: a table in long or wide form, or results of lm-eval, HELM, MTEB or SWE-bench.
+    columns : mapping of str to str, optional
+        Column by role: "model", "item", "score" or "ignore". Default: inferred.
+    score_range : tuple of (float, float), optional
+        Lowest and highest possible score. Default: inferred.
+
+    Returns
+    -------
+    Audit
+        Ranking and everything that qualifies it.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id], [scores-size]:
+        if the table cannot be used; the message names the option that resolves an ambiguity.
+    ConfigError
+        [scores-role]: if `columns` has another role.
+
+    Notes
+    -----
+    The estimand is the mean score of a model over the population that the items were sampled from. With missing cells,
+    it is estimated by the additive model (model + item). Ranks, groups and significance use the standard errors of
+    differences of models.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import youden
+    >>> table = pd.DataFrame({"item": ["a", "b", "c", "d"], "new": [1, 1, 1, 0], "old": [1, 0, 0, 0]})
+    >>> ranking = youden.audit(table).ranking
+    >>> ranking["agent"].tolist(), ranking["ability"].round(3).tolist(), ranking["rank_high"].tolist()
+    (['new', 'old'], [0.75, 0.25], [2, 2])
+    """
+    import pandas as pd  # takes long to load
+
+    scores = read_scores(table, columns=columns, score_range=score_range)
+    unit = scores.high - scores.low
+    score = (scores.score - scores.low) / unit
+    means = estimate_score_means(score, level=LEVEL)
+    abilities = Abilities(
+        scores.low + unit * means.mean,
+        CentredCovariance(unit**2 * means.covariance.covariance, means.covariance.df),
+        (scores.n_scores > 0).sum(axis=1).astype(np.int32),
+        AgentRates.unknown(len(score)),
+        "additive fit of scores (model + item)",
+        "Wilson, effective size by item, Student t; differences: HC2 by item, shrunk variances, Student t",
+        "items-like-these",
+        means.model.component_,
+    )
+    differences = agent_differences(abilities)
+    ids, order = scores.model_ids, np.argsort(-abilities.ability, kind="stable")
+    ranking = build_ranking_table(abilities, ids, differences=differences)
+    ranking["low"], ranking["high"] = scores.low + unit * means.low[order], scores.low + unit * means.high[order]
+    ranking["std_error"] = unit * means.std_error[order]
+
+    choice = summarize_choice(abilities, ids, differences=differences)
+    best = None if differences.unique_best is None else ids[differences.unique_best]
+    difficulty, residual = unit * means.difficulty, unit * np.sqrt(np.nanmean(means.residual**2, axis=0))
+    names = [ids[agent] for agent in order]
+    details = _describe_table(scores, score, means, residual, differences.subset(order), names=names)
+    estimator = (abilities.ranking, abilities.method, LEVEL, "clipped-linear model, least squares")
+    fit = (
+        means.model.status_,
+        means.model.message_,
+        means.model.kkt_,
+        means.model.n_components_,
+        or_none(means.model.r2_),
+    )
+    facts = RunFacts(
+        *(VERSION, *estimator, *fit),
+        *(None, None, None, {}, {}),  # no judge: rates, calls, holdout and links
+        warnings=_find_warnings(means, details),
+        target=abilities.target,
+        unique_best=best,
+        n_significant_pairs=int(differences.significant.sum()) // 2,
+        choice=choice,
+    )
+    items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
+    items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
+    items["residual"] = residual
+    return Audit(scores.source, ranking, items, facts, details, _recommend(best, choice), _sign(scores, facts))
+
+
+def _describe_table(
+    scores: ScoreTable, score: Floats, means: ScoreMeans, residual: Floats, ranked: Differences, *, names: Sequence[str]
+) -> AuditFacts:
+    """Describe what limits a ranking. `ranked` are the differences of the models in the order of `names`, best first.
+
+    score : float array (n_models, n_items), in [0, 1]; residual : float array (n_items,), root mean squares.
+    """
+    is_tied = ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
+    removal = find_smallest_removal(score, means)
+    n_more = count_items_to_separate(float(ranked.value[0, 1]), float(ranked.std_error[0, 1]), len(scores.item_ids))
+    reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
+    return AuditFacts(
+        *(scores.low, scores.high, scores.notes, float(np.isnan(score).mean())),
+        missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
+        reliability=or_none(reliability),
+        groups=_find_groups(names, is_tied),
+        ties={
+            name: tuple(names[k] for k in np.flatnonzero(row).tolist())
+            for name, row in zip(names, is_tied, strict=True)
+        },
+        removal_items=tuple(scores.item_ids[item] for item in removal.items) if removal else (),
+        removal_first=scores.model_ids[removal.agent] if removal else None,
+        items_to_separate=0 if ranked.significant[0, 1] else n_more,
+        residual_items=tuple(scores.item_ids[item] for item in np.argsort(-residual)[:N_RESIDUAL_ITEMS]),
+    )
+
+
+def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
+    """Return warnings about models without common items, and about cells that are not missing at random."""
+    findings = [Finding("fit", text) for text in [describe_components(means.model.component_)] if text]
+    if details.missing_p < ALPHA_MISSING:
+        message = (
+            f"Cells are not missing at random (p = {details.missing_p:.2g}): their number depends on the model or on the item's "
+            "difficulty. The fit allows for this, but not for models that skip items on which they would score low."
+        )
+        findings.append(Finding("scores-missing", message, facts={"p": details.missing_p}))
+    return tuple(findings)
+
+
+def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...], ...]:
+    """Find the longest sets of consecutive models of which all are tied; `is_tied` is bool (n_models, n_models)."""
+    groups = []
+    last_end = 0
+    for start in range(len(names)):
+        end = start + 1
+        while end < len(names) and is_tied[start:end, end].all():
+            end += 1
+        if end > last_end:
+            groups.append(tuple(names[start:end]))
+        last_end = max(last_end, end)
+    return tuple(groups)
+
+
+def _recommend(best: str | None, choice: ChoiceFacts | None) -> Recommendation:
+    """Recommend the unique best model, or else the models that cannot be ruled out as the best."""
+    if choice is None:
+        reason = "some models cannot be compared, because they share too few items"
+        return Recommendation("none", (), f"No recommendation: {reason}.", reason, decided_by="labels")
+    if best is not None:
+        text = f"Recommended: {best} has a significantly higher mean score than every other model."
+        return Recommendation("recommended", (best,), text, decided_by="labels")
+    agents = (*choice.agents, *choice.candidates)
+    text = f"Candidates: {', '.join(agents)} cannot be ruled out as the best ({choice.level:.0%} confidence)."
+    return Recommendation("candidates", agents, text, decided_by="labels")
+
+
+def _sign(scores: ScoreTable, facts: RunFacts) -> str:
+    """Return the signature of an audit: all that its numbers depend on."""
+    ids = repr((scores.model_ids, scores.item_ids))
+    digest = hashlib.sha256(ids.encode() + scores.score.tobytes()).hexdigest()
+    parts: dict[str, Json] = {"youden": __version__, "scores": digest[:12], "low": scores.low, "high": scores.high}
+    return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval, "target": facts.target}).text

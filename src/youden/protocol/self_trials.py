@@ -1,0 +1,126 @@
+"""Draw self-trials: comparisons of two responses of one agent, from which its self-consistency is estimated.
+
+The trials of an agent depend on its id and its responses alone. If another agent joins the pool, a run therefore finds the
+answers to the agent's trials in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from zlib import crc32
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.run_keys import CallBudget
+from youden.streams import stream
+from youden.types import Plan, Pool, Trials
+from youden.types.pool import Json, Positions
+
+MAX_PAIRED = 450
+"""Default maximum number of paired self-trials of an agent."""
+
+
+def needs_self_trials(pool: Pool) -> bool:
+    """Return whether a pool is too small to compare agents, but has several responses of an agent to an item."""
+    return 0 < pool.n_agents < 3 and pool.n_items >= 2 and pool.repeats > 1
+
+
+def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
+    """Raise PlanError [self-trials] if a setting is given that has no effect on a plan of self-trials.
+
+    `calls` is the budget; of the other settings, only the values None, False and 0 are allowed.
+    """
+    if calls is not None and calls.unit == "%":
+        settings = {"calls": calls.plain, **settings}
+    for key, value in settings.items():
+        if value:
+            raise PlanError(
+                f"A pool of one or two agents is judged by self-trials, which have no such setting: got {key}: {value}. Remove "
+                "it (calls can be a number, or a number per agent), or add agents.",
+                slug="self-trials",
+            )
+
+
+def check_compares_agents(plan: Plan, command: str) -> None:
+    """Raise PlanError [self-trials-only] if a command that compares agents is applied to a plan of self-trials."""
+    if plan.is_self_plan:
+        raise PlanError(
+            f"`youden {command}` compares different agents: got a pool of {len(plan.agent_ids)}, whose agents are compared only "
+            "with themselves. Use a pool of three agents or more.",
+            slug="self-trials-only",
+        )
+
+
+def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Trials:
+    """Draw paired self-trials of an agent, each with an independent one after all paired ones.
+
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents.
+    agent : int
+        Position of the agent. Only its items with two or more responses are used.
+    n_paired : int
+        Maximum number of paired trials. A smaller number gives the first trials of a larger one.
+    seed : int
+        Seed of the plan.
+
+    Returns
+    -------
+    Trials
+        Paired trials of two different responses to an item, and as many independent trials; none if fewer than two items
+        have two responses.
+
+    Notes
+    -----
+    Pairs of responses come in rounds. A round has one pair of each item, in random order: first the pairs of an item in
+    random order and random orientation, then the same pairs in the opposite orientation. The independent trials of a
+    round compare the first response of each pair with a random response to the item that is a fixed number of steps ahead
+    in the random order of items, so that each item appears equally often as the first and as the second one.
+    """
+    rng = stream("self trials", seed, crc32(pool.agents[agent].id.encode()))
+    items = rng.permutation(np.flatnonzero(pool.n_repeats[agent] >= 2))
+    if len(items) < 2:
+        return Trials.concat([]).with_first_repeats()
+
+    # one row per pair of responses, sorted by round, and by the random order of items within a round
+    n_responses = pool.n_repeats[agent, items]
+    position, first_repeat, second_repeat, round_number = _order_pairs(n_responses, rng).T
+    steps_ahead = 1 + round_number % (len(items) - 1)
+    other_position = (position + steps_ahead) % len(items)
+    other_repeat = rng.integers(1, n_responses[other_position] + 1)
+
+    columns = np.stack([items[position], items[other_position], first_repeat, second_repeat, other_repeat])
+    item, other_item, first_repeat, second_repeat, other_repeat = columns[:, :n_paired].astype(np.int32)
+    agents = np.full(len(item), agent, dtype=np.int32)
+    paired = replace(Trials.paired(item, agents, agents), first_repeat=first_repeat, second_repeat=second_repeat)
+    independent = Trials.independent(item, agents, agents, other_item)
+    independent = replace(independent, first_repeat=first_repeat.copy(), second_repeat=other_repeat)
+    return Trials.concat([paired, independent])
+
+
+def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
+    """List all ordered pairs of different responses to each item in rounds with at most one pair of each item.
+
+    n_responses : int array (n_items,). Returns int64 (n_pairs, 4): the position of the item, both responses, numbered from
+    1, and the round, from 0.
+    """
+    # unordered pairs of an item in random order, each in a random orientation
+    pairs = np.array(list(combinations(range(1, int(n_responses.max()) + 1), 2)))
+    priority = rng.random((len(n_responses), len(pairs)))
+    is_swapped = rng.random(priority.shape) < 0.5
+    priority[n_responses[:, None] < pairs[:, 1]] = np.inf
+    rank = priority.argsort(axis=1).argsort(axis=1)
+
+    # an item with n responses has n(n − 1)/2 rounds, then as many with the opposite orientation
+    position, pair = np.nonzero(np.isfinite(priority))
+    side = is_swapped[position, pair].astype(np.int64)
+    first, second = pairs[pair, side], pairs[pair, 1 - side]
+    n_pairs = n_responses[position] * (n_responses[position] - 1) // 2
+    forward = np.stack([position, first, second, rank[position, pair]], axis=1)
+    reverse = np.stack([position, second, first, rank[position, pair] + n_pairs], axis=1)
+    rows = np.concatenate([forward, reverse])
+    return np.asarray(rows[np.lexsort([rows[:, 0], rows[:, 3]])])

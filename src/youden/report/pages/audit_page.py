@@ -1,0 +1,28 @@
+"""Write the report of an audit of a table of scores, and its tables, to a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from youden.data.folder.csv_tables import write_items, write_ranking
+from youden.pipeline.score_audit import Audit
+from youden.report.data.ranking_tables import rank_agents
+from youden.report.pages import embed
+from youden.report.pages.writing import write_file
+
+
+def write_audit(audit: Audit, folder: Path) -> Path:
+    """Write report.html, ranking.csv, items.csv and audit.json to a folder, and return the path of the report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scripts = embed.load_scripts("page.js", charts=False)
+    page = embed.get_environment().get_template("audit.html")
+    ranking = rank_agents(audit.rows, None, audit.facts.choice)
+    policy = embed.make_policy(scripts, is_served=False)
+    text = page.render(audit=audit, ranking=ranking, scripts=scripts, policy=policy, home=None)
+    path = folder / "report.html"
+    write_file(path, text)
+    write_ranking(folder / "ranking.csv", audit.ranking)
+    write_items(folder / "items.csv", audit.items)
+    write_file(folder / "audit.json", json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n")
+    return path

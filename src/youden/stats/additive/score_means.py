@@ -1,0 +1,311 @@
+"""Estimate mean scores of models from a table with missing cells, and how much the ranking depends on its items.
+
+The additive model (model + item) allows for models with scores on different items. Its estimates are the means of a
+complete table. Scores are in [0, 1], and agents are the models.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_over_clusters
+from youden.stats.base.metrics import rank_correlation
+from youden.stats.trials.comparisons import are_equal, holm
+from youden.types.pool import Bools, Floats, Ids
+
+
+class ScoreMeans(NamedTuple):
+    """Mean scores of models over the population that the items were sampled from.
+
+    Attributes
+    ----------
+    mean, std_error, low, high : float array (n_agents,)
+        Estimates, their standard errors and the bounds of their intervals; NaN if unknown.
+    difficulty : float array (n_items,)
+        Mean of all models' mean scores minus that on the item; NaN for an item without a score.
+    influence : float array (n_agents, n_items)
+        Influence of each item on each mean; 0 if unknown.
+    share : float array (n_agents, n_items)
+        Share of the item in the weight of the agent.
+    residual : float array (n_agents, n_items)
+        Scores minus their fitted values; NaN if missing.
+    covariance : CentredCovariance
+        Covariance of the distances from the average model of the component; NaN between components.
+    model : ClippedLinear
+        The additive fit.
+    """
+
+    mean: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    difficulty: Floats
+    influence: Floats
+    share: Floats
+    residual: Floats
+    covariance: CentredCovariance
+    model: ClippedLinear
+
+
+def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
+    """Estimate the mean scores of models over items like the given ones.
+
+    Parameters
+    ----------
+    score : float array (n_agents, n_items)
+        Scores in [0, 1], NaN for missing cells.
+    level : float, default 0.95
+        Confidence level of the intervals.
+
+    Returns
+    -------
+    ScoreMeans
+
+    Notes
+    -----
+    The model s_ij = θ_i − b_j + e_ij with Σ b_j = 0 is fitted by least squares, separately for each connected component.
+    The influence of item j on θ_i is ψ_ij = U_ij + (c_j − c̄)/J − Σ_k w_k U_kj: U_ij on the distance of θ_i from the mean
+    (see `covariance_by_item`), c_j = θ̄ − b_j the score of the average model on the item, and w_k the mean share of model
+    k in an item minus 1/K. The variance is Σ_j ψ_ij²/(1 − p_ij), with p_ij the share of the item. With n scores, the
+    interval is Wilson's for a proportion of the effective size n* = max(min(n, q), q·(z/t)²), where q is θ(1 − θ)/variance
+    and t Student's quantile; n* = n if θ is 0 or 1. The degrees of freedom are 1/(a²/n + (1 − a)²/(J − n)) − 1, with a
+    the share of the items with a score in Σ ψ² (Satterthwaite).
+
+    References
+    ----------
+    Korn & Graubard (1998), Survey Methodology 24, 193–201 (effective size); Satterthwaite (1946),
+    Biometrics Bulletin 2, 110–114; Wilson (1927), J. American Statistical Association 22, 209–212.
+    """
+    model = _fit(score)
+    observed = ~np.isnan(score)
+    n_agents = len(score)
+    n_scores = observed.sum(axis=1)
+    mean, difficulty = model.ability_.copy(), model.difficulty_.copy()
+    variance, df, df_of_mean = np.full((3, n_agents), np.nan)
+    covariance = np.full((n_agents, n_agents), np.nan)
+    influence, share = np.zeros((2, *score.shape))
+    for number in range(model.n_components_):
+        is_member = model.component_ == number
+        items = observed[is_member].any(axis=0)
+        shift = difficulty[items].mean()
+        mean[is_member] -= shift
+        difficulty[items] -= shift
+
+    for part in model.item_influence():
+        agents, has_score = part.agents, observed[part.agents]
+        items = np.flatnonzero(has_score.any(axis=0))
+        n_items = len(items)
+        U, has_score = part.influence[:, items], has_score[:, items]
+        average_score = -difficulty[items]
+        weight = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
+        psi = U + (average_score - average_score.mean()) / n_items - weight @ U
+        p = np.maximum(part.share[:, items], 1 / n_items)
+        variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
+
+        # Satterthwaite: items with and without a score of the agent have different variances
+        total = np.maximum((psi**2).sum(axis=1), np.finfo(np.float64).tiny)
+        a = (psi**2 * has_score).sum(axis=1) / total
+        n_unscored = np.maximum(n_items - n_scores[agents], 1)
+        df_of_mean[agents] = 1 / (a**2 / n_scores[agents] + (1 - a) ** 2 / n_unscored) - 1
+        influence[np.ix_(agents, items)], share[agents] = psi, part.share
+
+        centred = covariance_over_clusters(part.influence, part.share, relative_variance=1 / n_scores[agents])
+        covariance[np.ix_(agents, agents)], df[agents] = centred.covariance, centred.df
+
+    fitted = mean[:, None] - difficulty
+    low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
+    estimates = (mean, np.sqrt(variance), low, high, difficulty)
+    centred_covariance = CentredCovariance(covariance, df)
+    return ScoreMeans(*estimates, influence, share, score - fitted, centred_covariance, model)
+
+
+def _fit(score: Floats) -> ClippedLinear:
+    """Fit the additive model; the ridge is too small to change a mean that is 0 or 1."""
+    return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
+
+
+def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
+    """Compute Wilson's interval of the effective size n*, see `estimate_score_means`; float arrays (n_agents,)."""
+    z = float(ndtri((1 + level) / 2))
+    t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
+    product = mean * (1 - mean)
+    is_inside = (product > ROUNDING) & (variance > 0)
+    size = np.divide(product, variance, out=n.astype(np.float64), where=is_inside)
+    size = np.where(is_inside, np.maximum(np.minimum(n, size), size * (z / t) ** 2), size)
+
+    centre = (mean + z**2 / (2 * size)) / (1 + z**2 / size)
+    half_width = z / (1 + z**2 / size) * np.sqrt(product / size + z**2 / (4 * size**2))
+    unknown = np.where(np.isnan(variance), np.nan, 0.0)
+    return np.maximum(centre - half_width, 0) + unknown, np.minimum(centre + half_width, 1) + unknown
+
+
+class Removal(NamedTuple):
+    """Items whose removal changes the first place.
+
+    Attributes
+    ----------
+    items : int array (n,)
+        Positions of the items, the most influential first.
+    agent : int
+        Position of the model that is then ahead of the first.
+    """
+
+    items: Ids
+    agent: int
+
+
+def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
+    """Find the fewest items without which another model is ahead of the first.
+
+    Parameters
+    ----------
+    score : float array (n_agents, n_items)
+        Scores in [0, 1], NaN for missing cells.
+    means : ScoreMeans
+        Estimates from these scores.
+
+    Returns
+    -------
+    Removal or None
+        None if no removal of items that favour the first model changes the first place.
+
+    Notes
+    -----
+    Item j contributes d_j = Δ(p_1j + p_kj)/2 + ψ_1j − ψ_kj to the difference Δ of the first model and model k. The items
+    with the largest d_j are removed until the remaining sum is negative, and the model k is chosen that needs the fewest.
+    This is the minimum for a complete table. With missing cells, the number is found by refitting without the first items
+    in this order, so it is an upper bound of the minimum.
+
+    References
+    ----------
+    Broderick, Giordano & Meager (2020), arXiv 2011.14999.
+    """
+    first = int(np.nanargmax(means.mean))
+    gap = means.mean[first] - means.mean
+    contribution = gap[:, None] * (means.share[first] + means.share) / 2 + means.influence[first] - means.influence
+    order = np.argsort(-contribution, axis=1, kind="stable")
+    remaining = gap[:, None] - np.cumsum(np.take_along_axis(contribution, order, axis=1), axis=1)
+    is_ahead = (remaining < 0) & ~are_equal(remaining, np.zeros(1))
+    is_ahead[:, -1] = False
+    is_ahead[np.isnan(means.covariance.covariance[first])] = False
+    if not is_ahead.any():
+        return None
+    n_needed = np.where(is_ahead.any(axis=1), is_ahead.argmax(axis=1) + 1, score.shape[1])
+    agent = int(n_needed.argmin())
+    candidates = order[agent]
+    n = int(n_needed[agent])
+    if not np.isnan(score).any():
+        return Removal(candidates[:n], agent)
+
+    def changes_first_place(n_removed: int) -> bool:
+        """Return whether a refit without the first candidates puts the agent ahead."""
+        ability = _fit(np.delete(score, candidates[:n_removed], axis=1)).ability_
+        return bool(ability[agent] > ability[first])
+
+    # the smallest number, by bisection around n
+    low, high = n // 2, min(2 * n, int((contribution[agent] > 0).sum()))
+    while high - low > 1:
+        midpoint = (low + high) // 2
+        low, high = (low, midpoint) if changes_first_place(midpoint) else (midpoint, high)
+    return Removal(candidates[:high], agent) if changes_first_place(high) else None
+
+
+def count_items_to_separate(difference: float, std_error: float, n_items: int, *, power: float = 0.8) -> int | None:
+    """Compute how many more items would make a difference significant at the 95 % level.
+
+    Parameters
+    ----------
+    difference, std_error : float
+        Difference of two mean scores on `n_items` items, and its standard error.
+    n_items : int
+        Number of items.
+    power : float, default 0.8
+        Probability of a significant difference, if the true one is as estimated.
+
+    Returns
+    -------
+    int or None
+        Number of additional items, at least 0; None if the difference is 0 or unknown.
+
+    Examples
+    --------
+    >>> count_items_to_separate(0.05, 0.04, 100)
+    403
+    """
+    if not abs(difference) > 0 or not std_error >= 0:
+        return None
+    needed = n_items * ((ndtri(0.975) + ndtri(power)) * std_error / difference) ** 2
+    return max(0, ceil(needed) - n_items)
+
+
+def split_half_reliability(
+    score: Floats, difficulty: Floats, *, rng: np.random.Generator, n_splits: int = 100
+) -> float:
+    """Compute the reliability of the mean scores from random halves of the items, with the Spearman–Brown correction.
+
+    Parameters
+    ----------
+    score : float array (n_agents, n_items)
+        Scores, NaN for missing cells.
+    difficulty : float array (n_items,)
+        Difficulties of the items, which are added to the scores, so that missing cells do not matter.
+    rng : numpy.random.Generator
+        Source of the random splits.
+    n_splits : int, default 100
+        Number of splits.
+
+    Returns
+    -------
+    float
+        2r/(1 + r), with r the mean correlation over the splits; NaN if no split has 3 models with different means.
+
+    References
+    ----------
+    Spearman (1910) and Brown (1910), British J. Psychology 3, 271–295 and 296–322.
+    """
+    observed = ~np.isnan(score)
+    adjusted = np.where(observed, score + difficulty, 0.0)
+    n_items = score.shape[1]
+    correlations = []
+    for _ in range(n_splits):
+        half = np.isin(np.arange(n_items), rng.permutation(n_items)[: n_items // 2])
+        n = np.stack([observed[:, half].sum(axis=1), observed[:, ~half].sum(axis=1)])
+        in_both = (n > 0).all(axis=0)
+        means = np.stack([adjusted[:, half].sum(axis=1), adjusted[:, ~half].sum(axis=1)])[:, in_both] / n[:, in_both]
+        if in_both.sum() > 2 and np.ptp(means, axis=1).min() > 0:
+            correlations.append(np.corrcoef(means)[0, 1])
+    r = float(np.mean(correlations)) if correlations else np.nan
+    return 2 * r / (1 + r)
+
+
+def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
+    """Test whether cells are missing completely at random with respect to models and to the difficulty of items.
+
+    Parameters
+    ----------
+    observed : bool array (n_agents, n_items)
+        Cells with a score.
+    difficulty : float array (n_items,)
+        Difficulties of the items.
+
+    Returns
+    -------
+    float
+        The smaller p-value of two tests, with Holm's correction: χ² of equal missing rates of the models, and Spearman's
+        ρ of the number of missing cells and the difficulty over items. 1 if no cell is missing.
+    """
+    from scipy.stats import chi2_contingency, spearmanr
+
+    if observed.all():
+        return 1.0
+    n_observed = observed.sum(axis=1)
+    p_models = chi2_contingency([n_observed, observed.shape[1] - n_observed], correction=False).pvalue
+    n_missing = (~observed).sum(axis=0).astype(np.float64)
+    has_correlation = not np.isnan(rank_correlation(n_missing, difficulty))
+    p_items = spearmanr(n_missing, difficulty).pvalue if has_correlation else 1.0
+    return float(holm(np.array([p_models, p_items])).min())

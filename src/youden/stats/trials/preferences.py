@@ -1,0 +1,241 @@
+"""Fit abilities to preferences, the answers to "which of two responses is better?", with errors clustered by item.
+
+The link is the identity, as for all abilities of the package: a difference of two abilities is a difference of win rates.
+Bradley–Terry's logit link is fitted by scikit-learn, for comparison only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh, pinvh
+from scipy.sparse import coo_array, csr_array, vstack
+from scipy.special import stdtrit
+
+from youden.errors import StatisticsError
+from youden.extras import format_install
+from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_chunks
+from youden.stats.base.metrics import Metric
+from youden.stats.base.pair_chunks import check_trials
+from youden.types.pool import Floats, Ids, Positions, ReadOnly
+
+_MIN_EIGENVALUE = 1e-9
+"""Directions with an eigenvalue below this share of the largest are not determined by the trials."""
+_EXACT_FIT = 1e-9
+"""A trial of leverage above 1 minus this is fitted exactly, whatever its answer."""
+_MAX_CELLS_PER_CHUNK = 2_000_000
+"""Maximum size of a matrix of agents × items."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreferenceFit(ReadOnly):
+    """Abilities that were fitted to preferences, with their covariance.
+
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Abilities θ_i, which sum to 0 over the agents that trials link; NaN for an agent without a trial. A difference of two
+        abilities is the win rate of one agent against the other minus its loss rate, ties counting ½.
+    covariance : CentredCovariance
+        Covariance of the distances from the mean ability, for items like these.
+    n_trials : int array (n_agents,)
+        Trials of each agent.
+    position_effect : Metric
+        Win rate of the first response minus its loss rate if both agents have the same ability; in [−1, 1], 0 without position
+        bias. NaN if the orders do not determine it.
+    """
+
+    ability: Floats
+    covariance: CentredCovariance
+    n_trials: Positions
+    position_effect: Metric
+
+
+def fit_preferences(
+    first: Ids | Positions,
+    second: Ids | Positions,
+    item: Ids | Positions,
+    answer: Floats,
+    *,
+    n_agents: int,
+    level: float = 0.95,
+) -> PreferenceFit:
+    """Fit abilities and a position effect to preferences by least squares.
+
+    Parameters
+    ----------
+    first, second : int array (n_trials,)
+        Positions of the agents whose responses come first and second.
+    item : int array (n_trials,)
+        Item of each trial, 0 or more; the trials of one item are one cluster.
+    answer : float array (n_trials,)
+        Preference for the first response, in [0, 1]: 1 if it is better, ½ for a tie, 0 if the second is better.
+    n_agents : int
+        Number of agents.
+    level : float, default 0.95
+        Confidence level of the position effect's interval.
+
+    Returns
+    -------
+    PreferenceFit
+
+    Raises
+    ------
+    StatisticsError
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [cluster-agents]: if fewer than 2
+        agents have trials on 2 items; [level]: unless 0 < level < 1.
+
+    Notes
+    -----
+    The model of an answer y is E[2y − 1] = θ_first − θ_second + π, π the position effect. With x the row of a trial (1 for the
+    first agent, −1 for the second, 1 for π), M = Σxxᵀ, P its pseudo-inverse, e the residuals and h = xᵀPx the leverages, the
+    influence of item j is the sum of P·x·e/√(1 − h) over its trials. The covariance of the abilities is the sandwich estimate
+    from these influences, shrunk as in `covariance_over_clusters`. π is dropped from the model if the orders do not determine it,
+    for example if one agent always comes second.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> item = np.repeat(np.arange(500), 6)
+    >>> first, second = np.tile([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]], 500)
+    >>> ability = np.array([0.2, 0.0, -0.2])
+    >>> answer = (rng.random(3000) < (1 + ability[first] - ability[second] + 0.1) / 2).astype(float)
+    >>> fit = fit_preferences(first, second, item, answer, n_agents=3)
+    >>> fit.ability.round(1).tolist(), round(fit.position_effect.value, 1)
+    ([0.2, -0.0, -0.2], 0.1)
+    """
+    check_trials(first, second, item, answer=answer)
+    check_level(level)
+
+    # sorted by item, so that each chunk has all trials of its items, which are numbered without gaps
+    order = np.argsort(item, kind="stable")
+    first, second, value = first[order], second[order], 2 * answer[order] - 1
+    _, item = np.unique(item[order], return_inverse=True)
+    design = _make_design(first, second, n_agents)
+    inverse, has_position = _invert((design.T @ design).toarray())
+    effect = inverse @ (design.T @ value)
+
+    # e/√(1 − h) with h = xᵀPx; a trial that is fitted exactly has no residual
+    leverage = _compute_leverages(first, second, inverse)
+    is_free = leverage < 1 - _EXACT_FIT
+    adjusted = np.where(is_free, value - design @ effect, 0.0) / np.sqrt(np.where(is_free, 1 - leverage, 1.0))
+
+    # number of trials of each observed cell (agent, item)
+    n_items = int(item.max(initial=-1)) + 1
+    agents = np.append(first, second).astype(np.int64)
+    n_trials = np.bincount(agents, minlength=n_agents)
+    cell, cell_size = np.unique(agents * n_items + np.tile(item, 2), return_counts=True)
+    agent_of_cell = cell // max(n_items, 1)
+    total = np.maximum(n_trials, 1).astype(np.float64)
+
+    position_squares: list[float] = []
+
+    def iter_influence() -> Iterator[tuple[Floats, Floats]]:
+        """Yield influence and share of the items of each chunk, and collect the squared influences on the position effect."""
+        items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
+        for start in range(0, n_items, items_per_chunk):
+            n = min(items_per_chunk, n_items - start)
+            rows = slice(*np.searchsorted(item, [start, start + n]))
+            position = np.arange(rows.stop - rows.start), item[rows] - start
+            by_item = coo_array((adjusted[rows], position), shape=(len(position[0]), n)).tocsr()
+            x = design[rows]
+            influence = inverse @ (x.T @ by_item).toarray()
+            n_cell_trials = (abs(x).T @ coo_array((np.ones(len(position[0])), position), by_item.shape)).toarray()
+            position_squares.append(float((influence[n_agents] ** 2).sum()))
+            yield influence[:n_agents], n_cell_trials[:n_agents] / total[:, None]
+
+    covariance = covariance_of_chunks(
+        iter_influence(),
+        n_clusters=np.bincount(agent_of_cell, minlength=n_agents),
+        share_squares=np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2,
+        relative_variance=1 / total,
+    )
+    position = Metric(np.nan, np.nan, np.nan, level, "unknown: the orders do not determine it")
+    if has_position:
+        std_error = np.sqrt(sum(position_squares) * n_items / (n_items - 1))
+        half_width = float(stdtrit(n_items - 1, (1 + level) / 2) * std_error)
+        estimate = float(effect[n_agents])
+        position = Metric(estimate, estimate - half_width, estimate + half_width, level, _POSITION_METHOD)
+    return PreferenceFit(np.where(n_trials > 0, effect[:n_agents], np.nan), covariance, n_trials, position)
+
+
+_POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
+
+
+def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:
+    """Make the rows x of all trials, a sparse array (n_trials, n_agents + 1); the last column is that of the position effect."""
+    n = len(first)
+    columns = np.concatenate([first, second, np.full(n, n_agents)])
+    values = np.repeat([1.0, -1.0, 1.0], n)
+    return coo_array((values, (np.tile(np.arange(n), 3), columns)), shape=(n, n_agents + 1)).tocsr()
+
+
+def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse: Floats) -> Floats:
+    """Compute the leverage h = xᵀPx of each trial, float (n_trials,); `inverse` is P, float (n_agents + 1, n_agents + 1)."""
+    diagonal, with_position = np.diag(inverse), inverse[-1]
+    squares = diagonal[first] + diagonal[second] + diagonal[-1]
+    return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
+
+
+def _invert(normal: Floats) -> tuple[Floats, bool]:
+    """Return the pseudo-inverse of M, and whether the trials determine the position effect, which it leaves out if not."""
+    eigenvalues, eigenvectors = eigh(normal, check_finite=False)
+    is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
+    has_position = bool((np.abs(eigenvectors[-1, ~is_determined]) < np.sqrt(_MIN_EIGENVALUE)).all())
+    if not has_position:
+        inverse = np.zeros_like(normal)
+        inverse[:-1, :-1] = pinvh(normal[:-1, :-1], rtol=_MIN_EIGENVALUE)
+        return inverse, False
+    basis = eigenvectors[:, is_determined]
+    return (basis / eigenvalues[is_determined]) @ basis.T, True
+
+
+def fit_bradley_terry(
+    first: Ids | Positions, second: Ids | Positions, answer: Floats, *, n_agents: int, position_effect: bool = True
+) -> Floats:
+    """Fit the Bradley–Terry model to preferences by maximum likelihood, for comparison.
+
+    Parameters
+    ----------
+    first, second : int array (n_trials,)
+        Positions of the agents whose responses come first and second.
+    answer : float array (n_trials,)
+        Preference for the first response, in [0, 1]; a tie counts as half a win of each.
+    n_agents : int
+        Number of agents.
+    position_effect : bool, default True
+        Whether the model has an effect of coming first.
+
+    Returns
+    -------
+    float array (n_agents,)
+        Strengths on the logit scale, which sum to 0. They have a weak ridge, so that an agent that wins all its trials has a
+        finite one.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-columns], [trial-answer]: as in `fit_preferences`; [bradley-terry]: if scikit-learn is not installed.
+
+    References
+    ----------
+    Bradley & Terry (1952), Biometrika 39, 324–345.
+    """
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ModuleNotFoundError as error:
+        raise StatisticsError(
+            f"The Bradley–Terry model needs scikit-learn, which is not installed. Run `{format_install('preferences')}`.",
+            slug="bradley-terry",
+        ) from error
+    check_trials(first, second, answer=answer)
+
+    # each trial is one win, of weight y, and one loss, of weight 1 − y
+    design = _make_design(first, second, n_agents)[:, :n_agents]
+    model = LogisticRegression(C=1e6, fit_intercept=position_effect, tol=1e-8, max_iter=10_000, solver="newton-cg")
+    outcome = np.repeat([1, 0], len(answer))
+    model.fit(vstack([design, design]), outcome, sample_weight=np.append(answer, 1 - answer))
+    strength = np.asarray(model.coef_[0], dtype=np.float64)
+    return np.asarray(strength - strength.mean())

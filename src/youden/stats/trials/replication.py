@@ -1,0 +1,254 @@
+"""Measure the information in repeated responses of one agent: its self-consistency J, and Pearson and KL replication scores.
+
+Items are the sampling unit. An independent trial shows responses to two items, so its answer is correlated with those of all
+trials on either item; the variance of J is therefore clustered by both items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.special import digamma
+
+from youden.errors import StatisticsError
+from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
+from youden.stats.base.pair_chunks import check_trials
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+
+
+class ReplicationScores(NamedTuple):
+    """Replication scores of responses; their means estimate information about the item, in the judge's equivalence classes.
+
+    Attributes
+    ----------
+    pearson : float array (n_responses,)
+        Pearson scores, at least −1, whose mean is the χ² information; NaN if the answers end before the score is known.
+    kl : float array (n_responses,)
+        KL scores, whose mean is the Shannon information in nats; NaN if the answers end before both first matches.
+    """
+
+    pearson: Floats
+    kl: Floats
+
+
+def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> ReplicationScores:
+    """Compute Pearson and KL replication scores from the answers to sequences of comparisons.
+
+    Each row belongs to one response Y of an agent. It is compared with further responses to the same item, and with
+    responses to other random items, in the order of the columns, at least until one of them matches Y.
+
+    Parameters
+    ----------
+    same_item : array_like (n_responses, n_same)
+        Answers 0 and 1 (1 = match) to the comparisons with further responses to the same item; NaN if an answer is
+        missing or the sequence has ended. Missing answers are skipped.
+    other_items : array_like (n_responses, n_other)
+        Answers to the comparisons with responses to other items, in the same form.
+
+    Returns
+    -------
+    ReplicationScores
+        One score of each kind per response.
+
+    Raises
+    ------
+    StatisticsError
+        [replication-shape]: unless both arrays have two dimensions and equally many rows; [replication-answers]: if an
+        answer is neither 0, 1 nor NaN.
+
+    Notes
+    -----
+    R₀ is the number of responses to other items up to the first match, R₁ that of further responses to the same item.
+    The Pearson score is −1 if the first further response does not match, else R₀ − 1. The KL score is
+    H(R₀ − 1) − H(R₁ − 1), with the harmonic numbers H(m) = Σ_{j≤m} 1/j. If the judge's relation is an equivalence, with
+    classes A, then R₀ and R₁ are geometric, and the means are I_χ²(X; A) = E[P(A|X)/P(A)] − 1 and I(X; A). Rows whose
+    score is NaN have long sequences, so that a mean over the other rows is biased: judge until each sequence has a match.
+
+    References
+    ----------
+    Robertson (2026), Mutual Evaluation and Supervision without Peers, arXiv 2609.20789.
+
+    Examples
+    --------
+    >>> scores = replication_scores([[1, 0], [0, 1]], [[0, 0, 1], [0, 1, 1]])
+    >>> scores.pearson.tolist(), scores.kl.tolist()
+    ([2.0, -1.0], [1.5, 0.0])
+    """
+    same_answers, other_answers = np.asarray(same_item, dtype=np.float64), np.asarray(other_items, dtype=np.float64)
+    if same_answers.ndim != 2 or other_answers.ndim != 2 or len(same_answers) != len(other_answers):
+        raise StatisticsError(
+            f"Answers must have the shape (n_responses, n_comparisons): got {same_answers.shape} on the same item and "
+            f"{other_answers.shape} on other items. Pass two arrays with one row per response.",
+            slug="replication-shape",
+        )
+    all_answers = np.concatenate([same_answers.ravel(), other_answers.ravel()])
+    is_valid = np.isnan(all_answers) | (all_answers == 0) | (all_answers == 1)
+    if not is_valid.all():
+        raise StatisticsError(
+            f"Matches must be 0 or 1, or NaN if missing: got {all_answers[~is_valid][0]}. Round graded answers first.",
+            slug="replication-answers",
+        )
+    n_same, n_other = _count_until_match(same_answers), _count_until_match(other_answers)
+
+    # 1 if the first answered comparison with the same item is a match; NaN if none was answered
+    is_first_match = np.where(np.isnan(same_answers).all(axis=1), np.nan, n_same == 1)
+    pearson = np.where(is_first_match == 0, -1.0, np.where(is_first_match == 1, n_other - 1, np.nan))
+
+    # H(R₀ − 1) − H(R₁ − 1), where H(m) is digamma(m + 1) plus a constant
+    kl = digamma(n_other) - digamma(n_same)
+    return ReplicationScores(pearson, kl)
+
+
+def _count_until_match(answers: Floats) -> Floats:
+    """Return the number of answered comparisons up to the first match: float array (n_responses,), NaN without a match.
+
+    answers : float array (n_responses, n_comparisons), 0, 1 or NaN
+    """
+    is_match = answers == 1
+    is_before_match = is_match.cumsum(axis=1) == 0
+    n_failures = (is_before_match & (answers == 0)).sum(axis=1)
+    return np.where(is_match.any(axis=1), n_failures + 1.0, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class SelfConsistency(ReadOnly):
+    """Self-consistency of agents: J = TPR − FPR from repeated responses of each agent.
+
+    Attributes
+    ----------
+    value : float array (n_agents,)
+        J of each agent; NaN without an answer of either trial type.
+    tpr, fpr : float array (n_agents,)
+        Mean answers to two responses of the agent to one item, and to two different items.
+    n_paired, n_independent : int array (n_agents,)
+        Numbers of answers.
+    n_items : int array (n_agents,)
+        Number of items with an answer.
+    covariance : CentredCovariance
+        Covariance of `value`, not centred, and degrees of freedom; NaN for fewer than 2 items.
+    """
+
+    value: Floats
+    tpr: Floats
+    fpr: Floats
+    n_paired: Positions
+    n_independent: Positions
+    n_items: Positions
+    covariance: CentredCovariance
+
+
+def estimate_self_consistency(
+    agent: Ids | Positions,
+    item: Ids | Positions,
+    other_item: Ids | Positions,
+    answer: Floats,
+    *,
+    n_agents: int,
+    n_items: int,
+) -> SelfConsistency:
+    """Estimate the self-consistency of agents from trials between two responses of the same agent.
+
+    Parameters
+    ----------
+    agent : int array (n_trials,)
+        Agent of both responses.
+    item, other_item : int array (n_trials,)
+        Items of the first and of the second response; `other_item` is −1 for a paired trial.
+    answer : float array (n_trials,)
+        Answers in [0, 1]; NaN if missing.
+    n_agents, n_items : int
+        Numbers of agents and items.
+
+    Returns
+    -------
+    SelfConsistency
+        Estimates with standard errors for items like these.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-columns]: if the columns differ in length.
+
+    Notes
+    -----
+    J is the mean paired answer minus the mean independent answer. Let e_t be the residual of trial t, divided by the number
+    of trials of its type, with a minus sign for independent trials. The covariance is the dyadic cluster-robust one,
+    J/(J − 1)·(Σ_j S_j S_jᵀ − Σ_d D_d D_dᵀ) over J items: S_j sums e over the trials that show item j, and D_d over the
+    independent trials of the two items d, which would be counted twice. A variance is at least that of independent pairs of
+    items. For effects that no item has shown yet, it is increased as in `covariance_over_clusters`. Student's t has J − 1
+    degrees of freedom.
+
+    References
+    ----------
+    Aronow, Samii & Assenova (2015), Political Analysis 23, 564–577 (dyadic cluster-robust variance).
+    """
+    check_trials(agent, item, other_item, answer=np.nan_to_num(answer))
+    answered = ~np.isnan(answer)
+    agent, item, other_item, answer = agent[answered], item[answered], other_item[answered], answer[answered]
+    is_paired = other_item < 0
+    tpr, n_paired = _mean_by_agent(agent, answer, is_paired, n_agents)
+    fpr, n_independent = _mean_by_agent(agent, answer, ~is_paired, n_agents)
+
+    # e_t, the influence of each trial on J
+    of_paired_trials = (answer - tpr[agent]) / np.maximum(n_paired, 1)[agent]
+    of_independent_trials = (fpr[agent] - answer) / np.maximum(n_independent, 1)[agent]
+    influence = np.where(is_paired, of_paired_trials, of_independent_trials)
+
+    # sums over the trials that show an item, and over the independent trials of two items
+    shape = (n_agents, n_items)
+    independent_agent, independent_influence = agent[~is_paired], influence[~is_paired]
+    low, high = np.sort([item[~is_paired], other_item[~is_paired]], axis=0)
+    of_paired = _sum_by_cell(influence[is_paired], agent[is_paired], item[is_paired], shape)
+    of_independent = _sum_by_cell(independent_influence, independent_agent, low, shape)
+    of_independent = of_independent + _sum_by_cell(independent_influence, independent_agent, high, shape)
+    by_item = (of_paired + of_independent).toarray()
+    by_dyad = _sum_by_cell(
+        independent_influence, independent_agent, low * np.int64(n_items) + high, (n_agents, n_items**2)
+    )
+
+    # J, the number of items of each agent
+    is_shown = np.zeros(shape, dtype=np.bool_)
+    is_shown[agent, item] = True
+    is_shown[independent_agent, other_item[~is_paired]] = True
+    J = is_shown.sum(axis=1)
+    has_interval = (J > 1) & (n_paired > 0) & (n_independent > 0)
+
+    gram = by_item @ by_item.T - (by_dyad @ by_dyad.T).toarray()
+    min_variance = (of_paired @ of_paired.T + by_dyad @ by_dyad.T).diagonal()
+    covariance = _with_variances(gram, np.maximum(np.diag(gram), min_variance))
+    scale = np.sqrt(np.where(has_interval, J / np.maximum(J - 1, 1), np.nan))
+    unseen = UNSEEN_CLUSTERS * unseen_effect_square(by_item * J[:, None], np.maximum(J, 1)) / np.maximum(J, 1) ** 2
+    covariance = covariance * np.outer(scale, scale) + np.diag(unseen)
+    return SelfConsistency(
+        value=tpr - fpr,
+        tpr=tpr,
+        fpr=fpr,
+        n_paired=n_paired,
+        n_independent=n_independent,
+        n_items=J,
+        covariance=CentredCovariance(covariance, np.where(has_interval, J - 1.0, np.nan)),
+    )
+
+
+def _mean_by_agent(agent: Ids | Positions, answer: Floats, rows: Bools, n_agents: int) -> tuple[Floats, Positions]:
+    """Return the mean answer of each agent over some trials, NaN without a trial, and the numbers of these trials."""
+    n = np.bincount(agent[rows], minlength=n_agents)
+    total = np.bincount(agent[rows], answer[rows], n_agents)
+    return np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0), n
+
+
+def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, shape: tuple[int, int]) -> csr_array:
+    """Sum values by row and column of a sparse matrix."""
+    return csr_array((value, (row, column)), shape=shape)
+
+
+def _with_variances(covariance: Floats, variance: Floats) -> Floats:
+    """Replace the variances of a covariance matrix, and limit its correlations to [−1, 1]."""
+    limit = np.sqrt(np.outer(variance, variance))
+    limited = np.clip(covariance, -limit, limit)
+    np.fill_diagonal(limited, variance)
+    return limited

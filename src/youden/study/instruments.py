@@ -1,0 +1,135 @@
+"""Compare a run that asks for information with one that asks for preferences: two instruments on the same agents.
+
+An agent that is high on one and low on the other needs a reader: a constant or flattering response can be preferred without
+answering its item, and a response can answer its item without being preferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import RunFolderError
+from youden.stats.base.metrics import Metric, spearman
+from youden.text.sentences import format_with_interval
+from youden.text.tables import Table, format_decimal, make_table
+from youden.types.facts import RankingRow
+
+PREFERRED, INFORMATIVE = "preferred only", "informative only"
+"""Flags of agents that are significantly above the average agent by one instrument and below it by the other."""
+_FLAGS = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}
+"""Sides by information and by preference (1 above, −1 below the average agent) → flag."""
+_EXPLANATIONS = {
+    PREFERRED: (
+        "{} is significantly above the average agent by preference and below it by information: read its responses, which may be "
+        "constant, generic or addressed to the judge."
+    ),
+    INFORMATIVE: (
+        "{} is significantly above the average agent by information and below it by preference: its responses belong to their "
+        "items, but the judge prefers others."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class InstrumentRow:
+    """Rows of an agent in both rankings, and its flag, which may be empty."""
+
+    information: RankingRow
+    preference: RankingRow
+    flag: str
+
+
+@dataclass(frozen=True)
+class InstrumentsStudy:
+    """Two rankings of the same agents, by information and by preference."""
+
+    runs: tuple[str, str]
+    """Names of the run that asks for information and of the run that asks for preferences."""
+    level: float
+    """Confidence level of all intervals."""
+    correlation: Metric
+    """Spearman correlation of the abilities."""
+    agents: Mapping[str, InstrumentRow]
+    """Agents in both rankings, best by preference first."""
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """Sentences on the correlation, and on the agents that are high on one instrument and low on the other."""
+        rho = format_with_interval(self.correlation.value, self.correlation.low, self.correlation.high)
+        flagged = [_EXPLANATIONS[row.flag].format(agent) for agent, row in self.agents.items() if row.flag]
+        none = "No agent is significantly above the average agent by one instrument and below it by the other."
+        return (f"Information and preference rank {len(self.agents)} agents with ρ = {rho}.", *(flagged or [none]))
+
+    def table(self) -> Table:
+        """Tabulate both abilities with their rank intervals, and the flag of each agent."""
+        rows = []
+        for agent, row in self.agents.items():
+            cells = [
+                (format_decimal(side.ability), f"{side.rank_low}–{side.rank_high}")
+                for side in (row.information, row.preference)
+            ]
+            rows.append([agent, *cells[0], *cells[1], row.flag or "–"])
+        heads = ["information", "ranks", "preference", "ranks", "flag"]
+        return make_table("Two instruments", ["agent"], heads, rows)
+
+
+def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy:
+    """Compare a run that asks for information with one that asks for preferences.
+
+    Parameters
+    ----------
+    first, second : RunFolder
+        Fitted runs, in any order.
+
+    Returns
+    -------
+    InstrumentsStudy
+
+    Raises
+    ------
+    RunFolderError
+        [compare-preferences]: if both runs ask the same question, or have fewer than 3 agents in common; others if a file is
+        missing or damaged.
+    """
+    information, preference = sorted((first, second), key=lambda run: run.asks_preference)
+    by_information, by_preference = _read_rows(information), _read_rows(preference)
+    common = [agent for agent in by_preference if agent in by_information]
+    if first.asks_preference == second.asks_preference or len(common) < 3:
+        raise RunFolderError(
+            f"Two instruments are one run with `question: information` and one with `question: preference`: got {first.path} and "
+            f"{second.path}, with {len(common)} common agents. Pass one run of each question, of 3 agents or more.",
+            slug="compare-preferences",
+        )
+    side_by_information, side_by_preference = _find_sides(by_information), _find_sides(by_preference)
+    agents = {}
+    for agent in common:
+        flag = _FLAGS.get((side_by_information[agent], side_by_preference[agent]), "")
+        agents[agent] = InstrumentRow(by_information[agent], by_preference[agent], flag)
+    correlation = spearman(
+        *(np.array([rows[agent].ability for agent in common]) for rows in (by_information, by_preference))
+    )
+    names = information.path.resolve().name, preference.path.resolve().name
+    return InstrumentsStudy(names, preference.read_facts().level, correlation, agents)
+
+
+def _read_rows(run: RunFolder) -> dict[str, RankingRow]:
+    """Read the rows of the agents with an ability, best first."""
+    return {row.agent: row for row in run.read_ranking() if row.ability is not None}
+
+
+def _find_sides(rows: Mapping[str, RankingRow]) -> dict[str, int]:
+    """Return for each agent 1 or −1 if its ability is significantly above or below the average, else 0.
+
+    The interval of an agent is that of its distance from the average agent.
+    """
+    average = np.mean([row.ability for row in rows.values() if row.ability is not None])
+    sides = {}
+    for agent, row in rows.items():
+        is_above = row.low is not None and row.low > average
+        is_below = row.high is not None and row.high < average
+        sides[agent] = int(is_above) - int(is_below)
+    return sides

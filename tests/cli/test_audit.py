@@ -1,0 +1,47 @@
+"""The command `audit`: what it prints and writes, and that names of models are untrusted text."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from commands import Youden
+
+TABLE = "model,x,y,z\na,.9,.5,.25\nb,.8,.75,.125\nc,.1,.2,.05\n"
+
+
+def test_an_audit_prints_the_ranking_and_writes_the_report_and_its_tables(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text(TABLE, encoding="utf-8")
+    ended = youden("audit", "scores.csv", "--out", "audited").well()
+    assert "Candidates: b, a cannot be ruled out" in ended.out
+    assert "Split-half reliability" in ended.out
+    assert "note: rows are models (model)" in ended.err
+    with (tmp_path / "audited" / "ranking.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["agent"] for row in csv.DictReader(file)] == ["b", "a", "c"]
+    with (tmp_path / "audited" / "items.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["item"] for row in csv.DictReader(file)] == ["x", "y", "z"]
+    said = youden("audit", "scores.csv", "--json").said
+    assert json.loads((tmp_path / "audited" / "audit.json").read_text(encoding="utf-8")) == said
+    assert [row["agent"] for row in said["ranking"]] == ["b", "a", "c"]
+
+
+def test_columns_and_the_range_are_set_by_options(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("System X,x,y\na,1,2\nb,3,5\n", encoding="utf-8")
+    assert youden("audit", "t.csv").refuses("scores-columns")
+    said = youden("audit", "t.csv", "--column", "model=System X", "--range", "1,5", "--json").said
+    assert (said["audit"]["low"], said["audit"]["high"]) == (1, 5)
+    assert {row["agent"] for row in said["ranking"]} == {"a", "b"}
+    assert youden("audit", "t.csv", "--column", "agent=System X").refuses("scores-role")
+
+
+def test_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youden, tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>\u202e[red]"
+    (tmp_path / "t.csv").write_text(f"model,x,y\n{name},.9,.5\nb,.8,.75\n", encoding="utf-8")
+    ended = youden("audit", "t.csv", "--out", "o").well()
+    assert "\u202e" not in ended.out
+    assert "\\u202e[red]" in ended.out.replace("\n", "").replace(" ", "")
+    page = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;" in page

@@ -1,0 +1,141 @@
+"""Battles of other tools as judged runs: their layouts, what is refused, and the ranking."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import Youden
+from youden.data.folder.run_folder import RunFolder
+from youden.data.importers.battles import read_battles
+from youden.errors import ImportFormatError
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_layout_of_lmarena_is_read(tmp_path: Path) -> None:
+    rows = [("b", "a", "model_a"), ("a", "c", "tie (bothbad)"), ("c", "b", "model_b"), ("b", "c", "tie")]
+    table = pd.DataFrame(rows, columns=["model_a", "model_b", "winner"]).assign(
+        question_id=["q", "p", "q", "p"], judge="arena"
+    )
+    table.to_parquet(tmp_path / "battles.parquet")
+    battles = read_battles(tmp_path / "battles.parquet", columns={})
+    assert battles.plan.agent_ids == ("a", "b", "c")
+    assert battles.plan.item_ids == ("p", "q")
+    assert battles.plan.first.tolist() == [1, 0, 2, 1]
+    assert battles.plan.second.tolist() == [0, 2, 1, 2]
+    assert battles.plan.item.tolist() == [1, 0, 1, 0]
+    assert battles.answer.tolist() == [1, 0.5, 0, 0.5]
+    assert battles.judge["name"] == "arena"
+
+
+def test_both_games_of_mt_bench_are_battles_in_opposite_orders(tmp_path: Path) -> None:
+    row = {"question_id": 81, "model_1": "x", "model_2": "y", "g1_winner": "model_1", "g2_winner": "model_2"}
+    failed = {**row, "g1_winner": "error", "g2_winner": "tie"}
+    file = write(tmp_path / "pair.jsonl", f"{json.dumps(row)}\n{json.dumps(failed)}\n")
+    battles = read_battles(file, columns={})
+    assert battles.plan.first.tolist() == [0, 0, 1, 1]
+    np.testing.assert_array_equal(battles.answer, [1, np.nan, 1, 0.5])
+    assert battles.missing_reason.tolist() == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("winner", "answer"),
+    [("A", 1), ("b", 0), ("A>>B", 1), ("B>A", 0), ("A=B", 0.5), ("[[B]]", 0), ("m1", 1), ("m2", 0)],
+)
+def test_winners_are_read_as_tools_write_them(tmp_path: Path, winner: str, answer: float) -> None:
+    file = write(tmp_path / "b.csv", f"model_a,model_b,winner\nm1,m2,{winner}\n")
+    assert read_battles(file, columns={}).answer.tolist() == [answer]
+
+
+def test_the_order_decides_which_response_was_first(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner,item,order\nx,y,model_a,1,ab\nx,y,model_a,1,BA\n")
+    battles = read_battles(file, columns={})
+    assert battles.plan.first.tolist() == [0, 1]
+    assert battles.answer.tolist() == [1, 0]
+
+
+def test_numbers_are_preferences_for_model_a_and_columns_can_be_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "l,r,p\nx,y,0.25\ny,z,1\n")
+    battles = read_battles(file, columns={"model_a": "l", "model_b": "r", "winner": "p"})
+    assert battles.answer.tolist() == [0.25, 1]
+    assert "treat battles as independent" in str(battles.warnings[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("model_a,winner\nx,tie\n", "battles-columns"),
+        ("model_a,model_b,winner\nx,y,maybe\n", "battles-value"),
+        ("model_a,model_b,winner\nx,y,3\n", "battles-value"),
+        ("model_a,model_b,winner,order\nx,y,tie,left\n", "battles-value"),
+        ("model_a,model_b,winner\nx,x,tie\n", "import-empty"),
+        ("model_a,model_b,winner\n=cmd(),x,tie\n", "import-agents"),
+        ("", "import-format"),
+    ],
+)
+def test_what_is_not_clear_is_refused(tmp_path: Path, text: str, slug: str) -> None:
+    with pytest.raises(ImportFormatError) as caught:
+        read_battles(write(tmp_path / "b.csv", text), columns={})
+    assert caught.value.slug == slug
+
+
+def test_an_unknown_field_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner\nx,y,tie\n")
+    with pytest.raises(ImportFormatError, match="a battle has no field text"):
+        read_battles(file, columns={"text": "winner"})
+    with pytest.raises(ImportFormatError, match="cannot be read"):
+        read_battles(tmp_path / "none.csv", columns={})
+
+
+def write_battles(path: Path, *, n: int = 600) -> None:
+    rng = np.random.default_rng(5)
+    first = rng.integers(0, 4, n)
+    second = (first + rng.integers(1, 4, n)) % 4
+    ability = np.array([0.3, 0.1, -0.1, -0.3])
+    wins = rng.random(n) < (1 + ability[first] - ability[second]) / 2
+    names = np.array(["w", "x", "y", "z"])
+    table = pd.DataFrame({"model_a": names[first], "model_b": names[second]})
+    table["winner"] = np.where(wins, "model_a", "model_b")
+    table["item"] = rng.integers(0, 50, n)
+    table.to_csv(path, index=False)
+
+
+def test_imported_battles_are_fitted_and_reported(youden: Youden, tmp_path: Path) -> None:
+    write_battles(tmp_path / "battles.csv")
+    ended = youden("import", "battles", "battles.csv", "--out", "run").well()
+    assert "Position bias: " in ended.out
+    folder = RunFolder(tmp_path / "run")
+    before = folder.read_ranking()
+    assert [row.agent for row in before] == ["w", "x", "y", "z"]
+    youden("fit", "run").well()
+    assert folder.read_ranking() == before
+    youden("report", "run").well()
+    assert "youden import battles battles.csv --out run" in folder.file("report.html").read_text(encoding="utf-8")
+    assert youden("report", "run", "--format", "csv").well().out.startswith("agent,")
+    assert youden("import", "battles", "battles.csv", "--out", "run").refuses("out-not-empty")
+
+
+def test_a_star_of_battles_against_one_baseline_is_ranked(shared: Path, youden: Youden, tmp_path: Path) -> None:
+    file = shared / "alpaca-eval" / "preferences.csv"
+    if not file.is_file():
+        pytest.skip("the preferences of AlpacaEval in shared/ are missing")
+    preferences = pd.read_csv(file)
+    battles = preferences.assign(model_b="baseline").rename(
+        columns={"agent": "model_a", "win": "winner", "item_number": "item"}
+    )
+    battles.to_csv(tmp_path / "battles.csv", index=False)
+    result = youden("import", "battles", "battles.csv", "--out", "run", "--json").said
+    assert result["fit"]["preference"]["position_effect"] is None
+    win_rate = preferences.groupby("agent")["win"].mean()
+    ability = {row["agent"]: row["ability"] for row in result["ranking"]}
+    baseline = ability.pop("baseline")
+    expected = {agent: baseline + 2 * win_rate[agent] - 1 for agent in ability}
+    assert ability == pytest.approx(expected, abs=1e-9)

@@ -1,0 +1,335 @@
+"""Tables of scores as they occur: each is read correctly, or refused with the option that resolves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from youden.data.score_tables import ScoreTable, read_scores
+from youden.errors import ConfigError, ImportFormatError
+
+CELLS = {("a", "x"): 0.9, ("a", "y"): 0.5, ("a", "z"): 0.25, ("b", "x"): 0.8, ("b", "y"): 0.75, ("b", "z"): 0.125}
+"""Scores of two models on three items, which most tables of the corpus hold."""
+
+
+def cells_of(table: ScoreTable) -> dict[tuple[str, str], float]:
+    cells = {}
+    for model, row in zip(table.model_ids, table.score, strict=True):
+        for item, score in zip(table.item_ids, row.tolist(), strict=True):
+            if not np.isnan(score):
+                cells[model, item] = round(score, 6)
+    return cells
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_json(folder: Path, name: str, value: Any) -> Path:
+    return write(folder, name, json.dumps(value))
+
+
+def long_csv(folder: Path) -> Path:
+    lines = [f"{model},{item},{score}" for (model, item), score in CELLS.items()]
+    return write(folder, "long.csv", "\n".join(["model,task,score", *lines]))
+
+
+def wide_csv(folder: Path) -> Path:
+    return write(folder, "wide.csv", "Model,x,y,z\na,.9,.5,.25\nb,.8,.75,.125\n")
+
+
+def transposed_tsv(folder: Path) -> Path:
+    return write(folder, "transposed.tsv", "Task\ta\tb\nx\t.9\t.8\ny\t.5\t.75\nz\t.25\t.125\n")
+
+
+def percent_strings(folder: Path) -> Path:
+    return write(folder, "percent.csv", "Model,x,y,z\na,90%,50 %,25%\nb,80%,75%,12.5%\n")
+
+
+def rank_column(folder: Path) -> Path:
+    return write(folder, "ranked.csv", "Rank,Model,x,y,z,Params (B)\n1,b,.8,.75,.125,7\n2,a,.9,.5,.25,70\n")
+
+
+def average_column(folder: Path) -> Path:
+    return write(folder, "average.csv", "Model,Average ⬆️,x,y,z\na,.55,.9,.5,.25\nb,.558,.8,.75,.125\n")
+
+
+def total_row(folder: Path) -> Path:
+    return write(folder, "total.csv", "task,a,b\nx,.9,.8\ny,.5,.75\nz,.25,.125\nTotal,1.65,1.675\n")
+
+
+def average_row_of_long_table(folder: Path) -> Path:
+    text = long_csv(folder).read_text(encoding="utf-8")
+    return write(folder, "long.csv", f"{text}\na,Average,0.55\nb,Average,0.558\n")
+
+
+def repeats(folder: Path) -> Path:
+    lines = []
+    for (model, item), score in CELLS.items():
+        lines += [f"{model},{item},1,{score - 0.05}", f"{model},{item},2,{score + 0.05}"]
+    return write(folder, "repeats.csv", "\n".join(["model,item,seed,score", *lines]))
+
+
+def standard_errors(folder: Path) -> Path:
+    return write(folder, "se.csv", "Model,x,x_stderr,y,z\na,.9,.01,.5,.25\nb,.8 ± .1,.02,.75,.125\n")
+
+
+def markdown_links(folder: Path) -> Path:
+    return write(folder, "links.csv", "Model,x,y,z\n[a](https://e.org/a),.9,.5,.25\n[b](https://e.org/b),.8,.75,.125\n")
+
+
+def restarting_ids(folder: Path) -> Path:
+    lines = ["a,u,1,.9", "a,u,2,.5", "a,v,1,.25", "b,u,1,.8", "b,u,2,.75", "b,v,1,.125"]
+    return write(folder, "restarting.csv", "\n".join(["model,subject,doc_id,acc", *lines]))
+
+
+def json_lines(folder: Path) -> Path:
+    records = [{"model": model, "item": item, "score": score} for (model, item), score in CELLS.items()]
+    return write(folder, "scores.jsonl", "\n".join(map(json.dumps, records)))
+
+
+def parquet(folder: Path) -> Path:
+    path = folder / "scores.parquet"
+    pd.read_csv(long_csv(folder)).to_parquet(path)
+    return path
+
+
+def excel(folder: Path) -> Path:
+    path = folder / "scores.xlsx"
+    pd.read_csv(wide_csv(folder)).to_excel(path, index=False)
+    return path
+
+
+def file_per_model(folder: Path) -> list[Path]:
+    a = write(folder, "a.csv", "item,score\nx,.9\ny,.5\nz,.25\n")
+    return [a, write(folder, "b.csv", "item,score\nx,.8\ny,.75\nz,.125\n")]
+
+
+def lm_eval_results(folder: Path) -> Path:
+    for model in "ab":
+        results = {
+            item: {"alias": item, "acc,none": score, "acc_stderr,none": 0.01}
+            for (name, item), score in CELLS.items()
+            if name == model
+        }
+        results["group"] = {"acc,none": 0.5}
+        value = {"results": results, "groups": {"group": {}}, "model_name": model}
+        write_json(folder, f"out/{model}/results_2026-01-01T00-00-00.json", value)
+    return folder / "out"
+
+
+def lm_eval_samples(folder: Path) -> Path:
+    for model in "ab":
+        lines = [
+            {"doc_id": item, "filter": "none", "metrics": ["acc"], "acc": score, "doc": {}, "target": 1}
+            for (name, item), score in CELLS.items()
+            if name == model
+        ]
+        write(folder, f"out/{model}/samples_t_2026-01-01T00-00-00.jsonl", "\n".join(map(json.dumps, lines)))
+        write_json(folder, f"out/{model}/results_2026-01-01T00-00-00.json", {"model_name": model})
+    return folder / "out"
+
+
+def helm(folder: Path) -> Path:
+    for model in "ab":
+        stats = [
+            {"instance_id": item, "train_trial_index": 0, "stats": [{"name": {"name": "exact_match"}, "mean": score}]}
+            for (name, item), score in CELLS.items()
+            if name == model
+        ]
+        write_json(folder, f"suite/mmlu:subject=law,model={model}/per_instance_stats.json", stats)
+        specification = {"adapter_spec": {"model": model}}
+        write_json(folder, f"suite/mmlu:subject=law,model={model}/run_spec.json", specification)
+    return folder / "suite"
+
+
+def mteb_results(folder: Path) -> Path:
+    for (model, item), score in CELLS.items():
+        write_json(folder, f"results/{model}/1/model_meta.json", {"name": model})
+        subsets = [{"hf_subset": "en", "main_score": score - 0.1}, {"hf_subset": "de", "main_score": score + 0.1}]
+        write_json(folder, f"results/{model}/1/{item}.json", {"task_name": item, "scores": {"test": subsets}})
+    return folder / "results"
+
+
+def mteb_leaderboard(folder: Path) -> Path:
+    header = "Rank (Borda),Model,Zero-shot,Memory Usage (MB),Number of Parameters (B),Embedding Dimensions,Max Tokens"
+    rows = ["1,[a](https://e.org),99%,2000,7,4096,512,.55,.55,.9,.5,.25", "2,b,,100,.3,768,512,.558,.558,.8,.75,.125"]
+    return write(folder, "mteb.csv", "\n".join([f"{header},Mean (Task),Mean (TaskType),x,y,z", *rows]))
+
+
+READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = {
+    long_csv: CELLS,
+    wide_csv: CELLS,
+    transposed_tsv: CELLS,
+    percent_strings: CELLS,
+    rank_column: CELLS,
+    average_column: CELLS,
+    total_row: CELLS,
+    average_row_of_long_table: CELLS,
+    repeats: CELLS,
+    standard_errors: CELLS,
+    markdown_links: CELLS,
+    json_lines: CELLS,
+    parquet: CELLS,
+    excel: CELLS,
+    file_per_model: CELLS,
+    lm_eval_results: CELLS,
+    mteb_results: CELLS,
+    mteb_leaderboard: CELLS,
+    lm_eval_samples: {(model, f"t/{item}"): score for (model, item), score in CELLS.items()},
+    helm: {(model, f"mmlu:subject=law/{item}"): score for (model, item), score in CELLS.items()},
+    restarting_ids: {
+        (model, {"x": "u / 1", "y": "u / 2", "z": "v / 1"}[item]): score for (model, item), score in CELLS.items()
+    },
+}
+"""Writes a table → its scores, which are read without an option."""
+
+
+@pytest.mark.parametrize("make", READ, ids=lambda make: make.__name__)
+def test_a_table_of_a_usual_shape_is_read_without_an_option(
+    make: Callable[[Path], Path | list[Path]], tmp_path: Path
+) -> None:
+    table = read_scores(make(tmp_path))
+    assert cells_of(table) == READ[make]
+    assert (table.low, table.high) == (0, 1)
+
+
+REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
+    "rows of an unknown kind": ("System X,x,y\na,.9,.5\nb,.8,.75\n", "scores-columns", "--column model=", {}),
+    "two columns of scores": (
+        "model,item,f1,bleu\na,x,.9,.1\nb,x,.8,.2\n",
+        "scores-columns",
+        "--column score=NAME",
+        {},
+    ),
+    "several metrics in rows": (
+        "model,task,metric,value\na,x,acc,.9\na,x,f1,.1\nb,x,acc,.8\nb,x,f1,.2\n",
+        "scores-columns",
+        "--column item=task+metric",
+        {},
+    ),
+    "an unknown column": (
+        "model,item,score\na,x,1\nb,x,0\n",
+        "scores-columns",
+        "--column model=NAME",
+        {"model": "who"},
+    ),
+    "a text among scores": ("model,x,y\na,.9,.5\nb,good,.7\nc,.1,.2\n", "scores-value", "leave the cell empty", {}),
+    "some percent signs": ("model,x,y\na,90%,.5\nb,.8,.7\n", "scores-percent", "in the same way", {}),
+    "two scales": ("model,x,y\na,.9,50\nb,.8,75\n", "scores-scale", "--range LOW,HIGH", {}),
+    "a formula": ("model,x,y\n=1+1,.9,.5\nb,.8,.75\n", "scores-id", "Set another name", {}),
+    "a terminal escape": ("model,x,y\na\x1b[2J,.9,.5\nb,.8,.75\n", "scores-id", "Remove it", {}),
+    "a blank label": ("task,a,b\nx,.9,.5\n,.8,.75\n", "scores-id", "Fill in the cell", {}),
+    "one model": ("model,x,y\na,.9,.5\n", "scores-size", "--column", {}),
+    "one column of items": ("model,x\na,.9\nb,.8\n", "scores-columns", "--column", {}),
+}
+"""Content of a CSV file, slug of the error, part of its remedy, and columns that the user set."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_ambiguous_table_is_refused_with_the_option_that_resolves_it(name: str, tmp_path: Path) -> None:
+    text, slug, remedy, columns = REFUSED[name]
+    with pytest.raises(ImportFormatError) as caught:
+        read_scores(write(tmp_path, "table.csv", text), columns=columns)
+    assert caught.value.slug == slug
+    assert remedy in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_the_options_that_errors_name_resolve_them(tmp_path: Path) -> None:
+    unknown = write(tmp_path, "unknown.csv", "System X,x,y\na,.9,.5\nb,.8,.75\n")
+    by_model = read_scores(unknown, columns={"model": "System X"})
+    by_item = read_scores(unknown, columns={"item": "System X"})
+    assert by_model.model_ids == by_item.item_ids == ("a", "b")
+
+    two = write(tmp_path, "two.csv", "model,item,f1,bleu\na,x,.9,.1\nb,x,.8,.2\na,y,,.3\nb,y,.6,.4\n")
+    assert cells_of(read_scores(two, columns={"score": "bleu"}))["a", "y"] == 0.3
+    assert cells_of(read_scores(two, columns={"ignore": "f1"}))["a", "x"] == 0.1
+    assert cells_of(read_scores(two, columns={"score": "f1,bleu"}))["a", "y"] == 0.3  # the first that has a value
+
+    scales = write(tmp_path, "scales.csv", "model,x,y\na,.9,50\nb,.8,75\n")
+    assert read_scores(scales, score_range=(0, 100)).high == 100
+    metrics = write(tmp_path, "m.csv", "model,task,metric,value\na,x,acc,.9\na,x,f1,.1\nb,x,acc,.8\nb,x,f1,.2\n")
+    assert read_scores(metrics, columns={"item": "task+metric"}).item_ids == ("x / acc", "x / f1")
+    totals = write(tmp_path, "totals.csv", "model,x,Overall\na,.9,.5\nb,.8,.7\n")
+    assert read_scores(totals, columns={"score": "x,Overall"}).score.shape == (2, 1 + 1)
+
+
+def test_a_role_that_does_not_exist_and_a_range_that_is_too_small_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="scores-role"):
+        read_scores(wide_csv(tmp_path), columns={"agent": "Model"})
+    with pytest.raises(ImportFormatError, match="scores-bounds"):
+        read_scores(wide_csv(tmp_path), score_range=(0, 0.5))
+
+
+def test_missing_cells_and_repeats_are_noted(tmp_path: Path) -> None:
+    table = read_scores(
+        write(tmp_path, "t.csv", "model,item,score\na,x,1\na,x,0\na,y,N/A\nb,x,1\nb,y,0\na,z,–\nb,z,1\n")
+    )
+    assert cells_of(table) == {("a", "x"): 0.5, ("b", "x"): 1, ("b", "y"): 0, ("b", "z"): 1}
+    assert "1 cell has several scores (up to 2), which are averaged" in table.notes
+
+
+def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
+    notes = " | ".join(read_scores(mteb_leaderboard(tmp_path)).notes)
+    for name in ("Rank (Borda)", "Memory Usage (MB)", "Mean (Task)", "Mean (TaskType)", "Max Tokens"):
+        assert name in notes
+    assert "averages or totals not used: Total" in read_scores(total_row(tmp_path)).notes
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [((0, 1), (0, 1)), ((-0.5, 1), (-1, 1)), ((1, 9), (0, 10)), ((12, 80), (0, 100)), ((-3, 250), (-3, 250))],
+)
+def test_the_range_of_scores_is_inferred(scores: tuple[float, float], expected: tuple[float, float]) -> None:
+    low, high = scores
+    table = read_scores(pd.DataFrame({"model": ["a", "b"], "x": [low, high], "y": [high, low]}))
+    assert (table.low, table.high) == expected
+
+
+def test_metrics_of_lm_eval_are_chosen_by_name(tmp_path: Path) -> None:
+    for model, shift in {"a": 0.0, "b": 0.1}.items():
+        results = {
+            "x": {"acc,none": 0.5 + shift, "acc_norm,none": 0.6 + shift},
+            "gsm8k": {"exact_match,strict-match": 0.3 + shift, "exact_match,flexible-extract": 0.4 + shift},
+        }
+        write_json(tmp_path, f"{model}/results_1.json", {"results": results, "model_name": model})
+    with pytest.raises(ImportFormatError, match=r"acc_norm, exact_match/strict-match.* Set --column score=NAME"):
+        read_scores(tmp_path)
+    table = read_scores(tmp_path, columns={"score": "acc_norm, exact_match/strict-match"})
+    assert cells_of(table) == {("a", "x"): 0.6, ("a", "gsm8k"): 0.3, ("b", "x"): 0.7, ("b", "gsm8k"): 0.4}
+
+
+def test_reports_of_swe_bench_are_read_with_0_for_unresolved_instances(tmp_path: Path) -> None:
+    a = {"resolved_ids": ["i1", "i2"], "unresolved_ids": ["i3"], "total_instances": 4, "empty_patch_ids": ["i4"]}
+    b = {"resolved_ids": ["i3"], "unresolved_ids": ["i1"], "total_instances": 4}
+    files = [write_json(tmp_path, "a.run.json", a), write_json(tmp_path, "b.run.json", b)]
+    table = read_scores(files)
+    assert table.model_ids == ("a", "b")
+    assert table.item_ids == ("i1", "i2", "i3", "i4")
+    assert table.score.tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
+
+
+def test_resolved_ids_are_read_by_submission_and_from_one_file(tmp_path: Path) -> None:
+    for model, ids in {"a": ["i1", "i2"], "b": ["i2", "i3"]}.items():
+        write_json(tmp_path, f"verified/{model}/results/results.json", {"resolved": ids, "no_logs": ["i4"]})
+    by_folder = read_scores(tmp_path / "verified")
+    assert (by_folder.model_ids, by_folder.item_ids) == (("a", "b"), ("i1", "i2", "i4", "i3"))
+    one = read_scores(write_json(tmp_path, "ids.json", {"a": ["i1", "i2"], "b": ["i2", "i3"]}))
+    assert one.score.tolist() == [[1, 1, 0], [0, 1, 1]]
+
+
+def test_a_frame_with_named_rows_is_read(tmp_path: Path) -> None:
+    frame = pd.read_csv(wide_csv(tmp_path)).set_index("Model")
+    assert cells_of(read_scores(frame)) == CELLS
+    long = pd.read_csv(long_csv(tmp_path))
+    assert cells_of(read_scores(long)) == CELLS

@@ -1,0 +1,178 @@
+"""An audit of a table of scores, against a naive second implementation and against its own claims."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t as student
+
+import youden
+from youden.types.pool import Floats
+
+ALPACA = "alpaca-eval"
+
+
+@pytest.fixture(scope="session")
+def alpaca_preferences(shared: Path) -> Path:
+    path = shared / ALPACA / "preferences.csv"
+    if not path.is_file():
+        pytest.skip("the preferences of AlpacaEval (../shared/alpaca-eval) are not beside this checkout")
+    return path
+
+
+def make_frame(seed: int, *, n_models: int = 6, n_items: int = 50, missing: float = 0.0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    expected = 1 / (1 + np.exp(rng.normal(0, 1, n_items)[:, None] - np.linspace(1, -1, n_models)))
+    score = (rng.random(expected.shape) < expected).astype(np.float64)
+    score[rng.random(score.shape) < missing] = np.nan
+    frame = pd.DataFrame(score, columns=[f"m{k}" for k in range(n_models)])
+    frame.insert(0, "item", [f"i{j}" for j in range(n_items)])
+    return frame
+
+
+def read_plainly(path: Path) -> dict[str, list[float]]:
+    scores: dict[str, dict[int, float]] = defaultdict(dict)
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            scores[row["agent"]][int(row["item_number"])] = float(row["win"])
+    return {agent: [by_item[item] for item in sorted(by_item)] for agent, by_item in scores.items()}
+
+
+def is_significant(a: list[float], b: list[float]) -> bool:
+    """Student's paired test over items."""
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    n = len(differences)
+    mean = sum(differences) / n
+    variance = sum((d - mean) ** 2 for d in differences) / (n - 1)
+    return bool(abs(mean) > float(student.ppf(0.975, n - 1)) * (variance / n) ** 0.5)
+
+
+def count_removed_until_behind(first: list[float], other: list[float]) -> int | None:
+    """Remove the item that favours `first` most, until `other` has the higher mean."""
+    differences = sorted((x - y for x, y in zip(first, other, strict=True)), reverse=True)
+    for n in range(1, len(differences)):
+        if sum(differences[n:]) < 0:
+            return n
+    return None
+
+
+def test_alpaca_eval_is_audited_as_by_a_naive_second_implementation(alpaca_preferences: Path) -> None:
+    audit = youden.audit(alpaca_preferences)
+    scores = read_plainly(alpaca_preferences)
+    ranked = sorted(scores, key=lambda agent: -sum(scores[agent]))
+    assert audit.ranking["agent"].tolist() == ranked
+    null_rank = 1 + ranked.index("NullModel")
+    row = audit.ranking[audit.ranking["agent"] == "NullModel"].iloc[0]
+    assert (row["rank_low"], row["rank_high"]) == (null_rank, null_rank) == (1, 1)
+    assert row["ability"] == pytest.approx(sum(scores["NullModel"]) / 200)
+
+    neighbours = [
+        agent for agent in ranked if agent != "NullModel" and not is_significant(scores["NullModel"], scores[agent])
+    ]
+    assert audit.details.ties["NullModel"] == tuple(neighbours) == ()
+    n_ties = {agent: len(tied) for agent, tied in audit.details.ties.items()}
+    naive = {a: sum(not is_significant(scores[a], scores[b]) for b in ranked if b != a) for a in ranked}
+    assert sum(abs(n_ties[agent] - naive[agent]) for agent in ranked) <= 2  # variances are shrunk here, and not there
+
+    counts = {agent: count_removed_until_behind(scores[ranked[0]], scores[agent]) for agent in ranked[1:]}
+    possible = {agent: n for agent, n in counts.items() if n is not None}
+    assert len(audit.details.removal_items) == min(possible.values()) == possible[ranked[1]]
+    assert audit.details.removal_first == ranked[1]
+    assert audit.removal_fraction == possible[ranked[1]] / 200
+
+
+def test_the_json_has_the_keys_of_a_run(tmp_path: Path) -> None:
+    pool = youden.read_pool("datasets/field-notes")
+    run = youden.run(pool, judge="lexical", out=tmp_path / "run", calls=300)
+    fit = json.loads((tmp_path / "run" / "fit.json").read_text(encoding="utf-8"))
+    result = json.loads(json.dumps(youden.audit(make_frame(0)).to_json(), allow_nan=False))
+    assert result.keys() == {"recommendation", "ranking", "fit", "calibration", "labels", "signature", "audit"}
+    assert result["fit"].keys() >= fit.keys() - {"version"}
+    columns = set(json.loads((tmp_path / "run" / "ranking.json").read_text(encoding="utf-8"))["agents"][0])
+    assert set(result["ranking"][0]) == columns - {"p_best"}
+    assert set(run.ranking.columns) >= set(youden.audit(make_frame(0)).ranking.columns)
+
+
+def test_scores_in_percent_give_the_same_ranking_in_their_own_unit() -> None:
+    frame = make_frame(1, missing=0.2)
+    percent = pd.concat([frame[["item"]], 100 * frame.drop(columns="item")], axis=1)
+    a, b = youden.audit(frame), youden.audit(percent)
+    for column in ("ability", "low", "high", "std_error"):
+        np.testing.assert_allclose(100 * a.ranking[column], b.ranking[column], rtol=1e-6)
+    assert a.ranking["agent"].tolist() == b.ranking["agent"].tolist()
+    assert a.details.groups == b.details.groups
+    assert a.details.removal_items == b.details.removal_items
+    assert a.details.items_to_separate == b.details.items_to_separate
+
+
+def test_groups_are_longest_sets_without_a_significant_pair() -> None:
+    audit = youden.audit(make_frame(2))
+    names = audit.ranking["agent"].tolist()
+    assert {name for group in audit.details.groups for name in group} == set(names)
+    for group in audit.details.groups:
+        for a in group:
+            assert set(group) - {a} <= set(audit.details.ties[a])
+        end = names.index(group[-1]) + 1
+        if end < len(names):
+            assert not set(group) <= set(audit.details.ties[names[end]])
+
+
+def test_missing_cells_that_depend_on_difficulty_are_warned_about() -> None:
+    frame = make_frame(3, n_items=200)
+    assert youden.audit(frame).facts.warnings == ()
+    hard = frame.drop(columns="item").mean(axis=1) < 0.4
+    frame.loc[hard & (np.arange(200) % 3 > 0), ["m0", "m1"]] = np.nan
+    audit = youden.audit(frame)
+    assert [warning.slug for warning in audit.facts.warnings] == ["scores-missing"]
+    assert audit.details.missing_p < 0.05
+    assert audit.details.missing_fraction > 0
+
+
+def test_models_without_common_items_get_no_recommendation() -> None:
+    frame = make_frame(4, n_models=4)
+    frame.loc[:24, ["m0", "m1"]] = np.nan
+    frame.loc[25:, ["m2", "m3"]] = np.nan
+    audit = youden.audit(frame)
+    assert audit.facts.status == "disconnected"
+    assert audit.recommendation.form == "none"
+    assert "fit" in [warning.slug for warning in audit.facts.warnings]
+
+
+def test_a_clear_winner_is_recommended_and_equal_models_are_candidates() -> None:
+    rng = np.random.default_rng(5)
+    score = np.clip(np.array([0.7, 0.4, 0.4]) + rng.normal(0, 0.1, (60, 3)), 0, 1)
+    frame = pd.DataFrame(score, columns=["best", "b", "c"], index=pd.Index([f"i{j}" for j in range(60)], name="task"))
+    audit = youden.audit(frame)
+    assert audit.recommendation.text.startswith("Recommended: best ")
+    assert audit.details.items_to_separate == 0
+    two = youden.audit(frame[["b", "c"]])
+    assert two.recommendation.form == "candidates"
+    assert set(two.recommendation.agents) == {"b", "c"}
+    assert two.details.items_to_separate is not None
+    assert two.details.items_to_separate > 0
+    assert two.details.reliability is None
+
+
+def covers(ranking: pd.DataFrame, truth: Floats) -> Floats:
+    expected = truth[[int(name[1:]) for name in ranking["agent"]]]
+    return np.asarray((ranking["low"] <= expected) & (expected <= ranking["high"]), dtype=np.float64)
+
+
+def test_intervals_cover_the_mean_score_over_the_population_of_items() -> None:
+    rng = np.random.default_rng(6)
+    population = rng.beta(2, 2, (4, 20_000)) ** np.array([[0.5], [0.8], [1.2], [2]])
+    truth = population.mean(axis=1)
+    covered = []
+    for _ in range(60):
+        expected = population[:, rng.choice(20_000, 40, replace=False)]
+        score = (rng.random(expected.shape) < expected).astype(np.float64)
+        score[rng.random(score.shape) < 0.3] = np.nan
+        frame = pd.DataFrame(score, index=pd.Index([f"m{k}" for k in range(4)], name="model"))
+        covered.append(covers(youden.audit(frame.add_prefix("q")).ranking, truth))
+    assert 0.9 <= np.mean(covered) <= 0.99

@@ -1,0 +1,193 @@
+"""Pools of one or two agents: their plans of self-trials, J with its interval, the report, and the gate between versions."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import youden
+from commands import Youden, write_config
+from small_pools import answer_with, make_pool, part_of
+from youden import make_plan
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import PlanError, StatisticsError
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.questions import iter_keys
+from youden.stats import estimate_self_consistency
+from youden.types import INDEPENDENT, PAIRED, Pool
+from youden.types.pool import Objects
+from youden.workflows.calibration_trials import draw_calibration_trials
+
+
+def pool_of(n_agents: int, n_items: int = 12, n_repeats: int = 3, *, gaps: bool = False) -> Pool:
+    """Agents whose responses to an item share words: the later the agent, the fewer."""
+    rng = np.random.default_rng(4)
+    agents_and_items = make_pool(n_agents, n_items)
+    texts: list[Objects] = []
+    for _ in range(n_repeats):
+        rows = [
+            [" ".join(f"w{rng.integers(9 + 25 * agent) + 80 * j}" for _ in range(8)) for j in range(n_items)]
+            for agent in range(n_agents)
+        ]
+        texts.append(np.array(rows, dtype=object))
+    if gaps:
+        texts[-1][0, ::2] = None
+        for later in texts[1:]:
+            later[0, 1] = None
+    return Pool.from_repeats(agents_and_items.agents, agents_and_items.items, texts, "repeats")
+
+
+def write_table(path: Path, pool: Pool) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "repeat", "response", "prompt"])
+        for number, texts in enumerate(pool.texts_by_repeat, 1):
+            for agent, row in zip(pool.agents, texts, strict=True):
+                for item, text in zip(pool.items, row, strict=True):
+                    writer.writerow([agent.id, item.id, number, text, item.prompt])
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_paired_trials_show_every_ordered_pair_of_responses_once_and_items_evenly(gaps: bool) -> None:
+    pool = pool_of(1, gaps=gaps)
+    trials = make_plan(pool).trials
+    columns, is_paired = trials.columns(), trials.trial_type == PAIRED
+    shown = set(
+        zip(*(columns[name][is_paired].tolist() for name in ("item", "first_repeat", "second_repeat")), strict=True)
+    )
+    possible = {
+        (j, a, b)
+        for j, n in enumerate(pool.n_repeats[0].tolist())
+        for a in range(1, n + 1)
+        for b in range(1, n + 1)
+        if a != b
+    }
+    assert shown == possible
+    assert is_paired.sum() == (~is_paired).sum() == len(possible)
+
+    independent = trials.take(~is_paired)
+    assert (independent.item != independent.other_item).all()
+    for item, repeat in (("item", "first_repeat"), ("other_item", "second_repeat")):
+        numbers = independent.columns()
+        assert (numbers[repeat] <= pool.n_repeats[0, numbers[item]]).all()
+    if not gaps:
+        for column in (independent.item, independent.other_item):
+            assert set(np.bincount(column, minlength=12)) == {6}
+
+
+def test_both_orders_are_balanced_and_a_smaller_budget_gives_the_first_trials() -> None:
+    pool = pool_of(2, n_items=30, n_repeats=2)
+    full, part = make_plan(pool), make_plan(pool, calls="20/agent")
+    assert (len(full), len(part)) == (2 * 2 * 60, 2 * 2 * 20)
+    assert len(make_plan(pool, calls=80)) == 80
+    paired = full.trials.take((full.trial_type == PAIRED) & (full.first == 0))
+    columns = paired.columns()
+    assert sorted(columns["first_repeat"].tolist()) == [1] * 30 + [2] * 30
+    assert len(set(paired.item[:20].tolist())) == 20, "no item twice before each was shown once"
+    small = part.trials.take((part.trial_type == PAIRED) & (part.first == 0)).columns()
+    for name in ("item", "first_repeat", "second_repeat"):
+        assert small[name].tolist() == columns[name][:20].tolist()
+
+
+def test_answers_to_an_agent_are_reused_if_another_version_joins_its_pool() -> None:
+    both = pool_of(2)
+    alone = Pool.from_repeats(both.agents[:1], both.items, [texts[:1] for texts in both.texts_by_repeat], "one")
+    questions = load_judge_config("gpt-4o-mini").questions()
+    keys_alone = [key for _, key in iter_keys(questions, make_plan(alone))]
+    keys_both = [key for _, key in iter_keys(questions, make_plan(both))]
+    assert keys_both[: len(keys_alone)] == keys_alone
+
+
+def test_settings_without_effect_and_pools_without_repeats_are_refused() -> None:
+    pool = pool_of(1)
+    for settings in ({"design": "dense"}, {"holdout": 0.2}, {"independent": "pooled:9"}, {"calls": "5%"}):
+        with pytest.raises(PlanError, match=next(iter(settings))) as error:
+            make_plan(pool, **settings)
+        assert error.value.slug == "self-trials"
+    with pytest.raises(PlanError, match="at least two responses of each agent") as small:
+        make_plan(part_of(make_pool(5, 6), slice(2)))
+    assert small.value.slug == "pool-small"
+    texts = [of_repeat.copy() for of_repeat in pool_of(2).texts_by_repeat]
+    for later in texts[1:]:
+        later[1] = None
+    once = Pool.from_repeats(pool_of(2).agents, pool.items, texts, "few")
+    with pytest.raises(PlanError, match="'a1'") as few:
+        make_plan(once)
+    assert few.value.slug == "repeats-few"
+
+
+def test_ability_is_the_self_consistency_and_differences_count_common_items() -> None:
+    plan = make_plan(pool_of(2, n_items=40))
+    rng = np.random.default_rng(8)
+    item_effect = rng.random(40)
+    p = np.where(plan.trial_type == PAIRED, 0.2 + 0.7 * item_effect[plan.item], 0.1)
+    answer = (rng.random(len(plan)) < p).astype(float)
+    expected = estimate_self_consistency(plan.first, plan.item, plan.other_item, answer, n_agents=2, n_items=40)
+    table = youden.rank(answer_with(plan, answer)).set_index("agent").loc[["a0", "a1"]]
+    assert table.ability.tolist() == pytest.approx(expected.value.tolist())
+    assert table.std_error.tolist() == pytest.approx(expected.covariance.std_error.tolist())
+    assert expected.covariance.covariance[0, 1] > 0, "both agents share the effects of items"
+    assert (table.low < table.ability).all()
+    with pytest.raises(StatisticsError) as error:
+        youden.rank(answer_with(plan, answer), target="these-items")
+    assert error.value.slug == "self-target"
+
+
+@pytest.mark.parametrize("n_agents", [1, 2])
+def test_init_check_run_and_report_work_for_one_and_two_agents(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_agents: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "versions.csv", pool_of(n_agents, n_items=20))
+    assert "next: youden check versions.yaml" in youden("init", "versions.csv").well().out
+    checked = youden("check", "versions.yaml").well()
+    assert "pool-small" not in checked.out
+    assert "items-alone" not in checked.out
+    youden("plan", "versions.yaml").well()
+    first = youden("run", "versions.yaml", "--json").well()
+    said = first.said
+    assert said["fit"]["ranking"] == "self-consistency"
+    assert said["ranking"][0]["agent"] == "a0"
+    assert 0 < said["ranking"][0]["low"] < said["ranking"][0]["ability"] < said["ranking"][0]["high"]
+    assert said["fit"]["recommendation"]["form"] == "none"
+    assert "youden gate" in said["fit"]["recommendation"]["text"]
+    assert youden("run", "versions.yaml", "--json").well().said["ranking"] == said["ranking"]
+
+    page = (tmp_path / "runs/versions/report.html").read_text(encoding="utf-8")
+    assert "How consistent are the agents with themselves?" in page
+    assert "not that it is correct" in page
+    assert "average agent" not in page.partition("How made")[0].partition("<main")[2]
+    assert "self-consistency" in youden("report", "runs/versions", "--format", "md").well().out
+
+
+def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path) -> None:
+    write_pool(pool_of(2, n_items=30), tmp_path / "pool")
+    write_config(tmp_path / "versions.yaml", pool="pool", judge="lexical", out=str(tmp_path / "run"))
+    youden("run", str(tmp_path / "versions.yaml")).well()
+    gate = youden("gate", str(tmp_path / "run"), "--agent", "a1", "--baseline", "a0", "--json")
+    assert gate.code == 1
+    row = youden("gate", str(tmp_path / "run"), "--agent", "a0", "--baseline", "a1", "--json").said["agents"][0]
+    assert row["outcome"] == "better"
+    assert row["n_items"] == 30
+    assert row["low"] > 0
+    assert youden("extend", "calls", str(tmp_path / "run"), "100").refuses("extend-self-trials")
+    assert youden("stress", str(tmp_path / "run")).refuses("self-trials-only")
+    assert youden("rejudge", str(tmp_path / "run"), "--judge", "lexical").refuses("self-trials-only")
+
+
+def test_a_judge_can_be_calibrated_on_one_agent_by_its_self_trials() -> None:
+    plan = make_plan(pool_of(1, n_items=40, n_repeats=2), calls="60/agent")
+    known = draw_calibration_trials(plan, calls=150, seed=0)
+    assert len(known.rows("paired")) == 20
+    assert len(known.rows("independent")) == 30
+    assert known.in_run[known.rows("paired", "independent")].all()
+    assert len(known.rows("triple")) == 0, "there is no third agent"
+
+
+def test_independent_trials_are_on_two_items_of_the_same_agent() -> None:
+    plan = make_plan(pool_of(2))
+    assert (plan.first == plan.second).all()
+    assert set(np.unique(plan.trial_type)) == {PAIRED, INDEPENDENT}
