@@ -335,7 +335,7 @@ class TrialsByItem:
         """Read all self-trials, paired and independent ones, as columns: item, other_item, first and answer (n_trials,)."""
         kinds = ("paired", "independent")
         columns: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
-        for start, stop in self._chunk_bounds(kinds):
+        for start, stop in self._compute_chunk_bounds(kinds):
             for kind in kinds:
                 part = self._read(kind, start, stop)
                 part["item"] = part["item"] + np.int32(start)

@@ -422,7 +422,7 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
     from youden.data.importers.battles import read_battles  # loads pandas
 
     verdicts = read_battles(path, columns=columns)
-    check_output_folder(out, again="pool.json")
+    check_output_folder(out, last_file="pool.json")
     folder, plan = RunFolder(out), verdicts.plan
     folder.write_pool(PoolSummary.from_import(tuple(map(Agent, plan.agent_ids)), plan.item_ids, source=str(path)))
     folder.write_plan(plan)
