@@ -208,6 +208,7 @@ def test_the_table_of_extras_is_pyprojects() -> None:
             .removesuffix("_python")
             .removesuffix("_skinny")
             .removesuffix("_api")
+            .replace("scikit_learn", "sklearn")
             for need in needs
         }
         assert set(EXTRAS[name].modules) | {"openai"} >= packages, name

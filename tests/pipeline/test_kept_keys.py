@@ -97,12 +97,7 @@ def foreign(file: Path) -> None:
     pq.write_table(pa.table({"request_hash": ["a"]}), file)
 
 
-def a_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-@pytest.mark.parametrize("spoil", [changed, foreign, a_folder])
+@pytest.mark.parametrize("spoil", [changed, foreign])
 def test_a_file_that_is_not_whole_is_made_again_with_a_word(
     youden: Youden, configured_folder: Path, server: WireServer, spoil: Callable[[Path], None]
 ) -> None:
@@ -113,6 +108,19 @@ def test_a_file_that_is_not_whole_is_made_again_with_a_word(
     ended = youden("judge", "c.yaml").well()
     assert f"{file.name} is written again" in ended.err
     assert (in_file(file), server.n_requests) == (before, asked)
+
+
+def test_a_folder_in_the_place_of_the_file_is_kept(youden: Youden, configured_folder: Path, server: WireServer) -> None:
+    assert youden("judge", "c.yaml").code == 0
+    (file,) = kept(configured_folder)
+    file.unlink()
+    file.mkdir()
+    (file / "notes.txt").write_text("mine", encoding="utf-8")
+    n_requests = server.n_requests
+    ended = youden("judge", "c.yaml")
+    assert (ended.code, server.n_requests) == (2, n_requests)
+    assert "It is a folder, and a file does not replace it." in ended.err
+    assert (file / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 
 def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(

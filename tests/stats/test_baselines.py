@@ -14,9 +14,10 @@ from scipy.special import expit, ndtr
 from worlds import published_scores
 from youden import ClippedLinear
 from youden.errors import ConfigError, StatisticsError
-from youden.stats import BASELINES, LINKS, Rasch, curl_quantiles
+from youden.stats import BASELINES, Rasch, curl_quantiles
 from youden.stats import baselines as nuclear_norm
 from youden.stats.additive.rasch import RaschMethod
+from youden.stats.base.links import LINKS
 from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
 from youden.types import Scores
 from youden.types.pool import Floats

@@ -17,11 +17,11 @@ from narrowing import not_none
 from worlds import published_scores
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.stats import LINKS, compare_links, curl_ecdf, curl_quantiles, median_differences
-from youden.stats.base.links import CLIP, Link
+from youden.stats import compare_links, curl_ecdf, curl_quantiles
+from youden.stats.base.links import CLIP, LINKS, Link
 from youden.stats.curl import quantiles as curl
 from youden.stats.curl.link_table import SampledCurl, measure_curl
-from youden.stats.curl.quantiles import Coincident
+from youden.stats.curl.quantiles import Coincident, median_differences
 from youden.stats.curl.rectangles import Corners, n_rectangles, sample_rectangles
 from youden.streams import standalone_stream
 from youden.types import Scores

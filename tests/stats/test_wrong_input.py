@@ -19,7 +19,6 @@ from youden.stats import (
     curl_ecdf,
     curl_quantiles,
     kendall,
-    median_differences,
     pairwise_differences,
     ranking_auc,
     rmse,
@@ -27,6 +26,7 @@ from youden.stats import (
 )
 from youden.stats.base.metrics import rank_ranges
 from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
+from youden.stats.curl.quantiles import median_differences
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.partner_halves import partner_split_half
 

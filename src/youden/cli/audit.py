@@ -40,7 +40,9 @@ def audit_command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Rank the models of an existing TABLE of scores, with confidence intervals.
+    """Rank the models of an existing TABLE of scores.
+
+    Every rank and mean score has a confidence interval.
 
     TABLE is a CSV, TSV, Excel, JSON or Parquet file with one row per score, or one column per model or per item; or results of
     lm-eval (samples_*.jsonl, results_*.json), HELM (per_instance_stats.json), MTEB or SWE-bench (reports), or a folder of these.

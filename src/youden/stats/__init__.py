@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from youden.stats.additive.solver import solve_additive, solve_cells
     from youden.stats.base.auc import auc_measurement_interval, auc_sampling_interval, ranking_auc
     from youden.stats.base.clusters import CentredCovariance
-    from youden.stats.base.links import LINKS
     from youden.stats.base.metrics import kendall, rmse, spearman
     from youden.stats.base.pair_chunks import PairChunk
     from youden.stats.baselines import BASELINES
     from youden.stats.curl.link_table import compare_links
-    from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
+    from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
     from youden.stats.trials.comparisons import holm, pairwise_differences
     from youden.stats.trials.preferences import fit_bradley_terry, fit_preferences
     from youden.stats.trials.replication import estimate_self_consistency, replication_scores
@@ -51,9 +50,7 @@ _HOMES = {
     "holm": "youden.stats.trials.comparisons",
     "curl_ecdf": "youden.stats.curl.quantiles",
     "curl_quantiles": "youden.stats.curl.quantiles",
-    "median_differences": "youden.stats.curl.quantiles",
     "compare_links": "youden.stats.curl.link_table",
-    "LINKS": "youden.stats.base.links",
     "auc_measurement_interval": "youden.stats.base.auc",
     "kendall": "youden.stats.base.metrics",
     "ranking_auc": "youden.stats.base.auc",
@@ -71,7 +68,6 @@ _HOMES = {
 
 __all__ = [
     "BASELINES",
-    "LINKS",
     "Cells",
     "CentredCovariance",
     "PairChunk",
@@ -88,7 +84,6 @@ __all__ = [
     "fit_preferences",
     "holm",
     "kendall",
-    "median_differences",
     "pairwise_differences",
     "ranking_auc",
     "replication_scores",
