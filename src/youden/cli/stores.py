@@ -63,7 +63,7 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
 @click.option("--store", required=True, metavar="STORE", help="Path or sqlite:///path; created if it does not exist.")
 @options.json
 def import_(file: Path, store: str, as_json: bool) -> None:
-    """Import the answers of FILE into a store.
+    """Import the answers and failures of a cassette, FILE, into a store.
 
     Existing answers in the store do not change. With this store, `youden run` and `youden generate` then send only requests that
     FILE does not answer. With `judge: replay` or --replay, they send none.

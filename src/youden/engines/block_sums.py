@@ -328,8 +328,8 @@ class CallCounts:
         Returns
         -------
         CallFacts
-            Numbers of calls, cells, tokens and missing answers by trial type. `usd` includes `usd_tried`, and is None
-            if a cost is unknown. `seconds_mean` is None if no call was timed.
+            Numbers of calls and of missing answers by trial type, of cells, and of tokens. `usd` includes `usd_tried`, and
+            is None if a cost is unknown. `seconds_mean` is None if no call was timed.
         """
         missing_paired, missing_independent = map(_count_by_reason, self._n_calls)
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())

@@ -212,7 +212,8 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     rounds : Rounds
         Its rounds.
     trials : Trials
-        Paired trials of the new round, with their block numbers; none of them is in the plan.
+        Trials of the new round, paired and independent. Their block numbers continue those of the plan, and none of them
+        is in the plan.
     active : bool array (n_agents,)
         Agents that the round samples.
 

@@ -60,12 +60,12 @@ class PairTotals:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
-        """Sum the answers of some chunks.
+        """Sum the answers of some chunks, each minus the mean of its item.
 
         Parameters
         ----------
         chunks : iterable of PairChunk
-            Answers; all answers on an item are in one chunk.
+            Answers; all answers on an item are in one chunk, because their mean is subtracted.
         n_agents : int
             Number of agents.
 

@@ -75,7 +75,7 @@ class OrderComparison:
         self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in first_pairs]
 
     def describe(self, names: tuple[str, str], target: Target) -> str:
-        """Describe the comparison in a sentence.
+        """Describe in a sentence how many pairs of agents differ significantly in each run, and which the runs order oppositely.
 
         Parameters
         ----------

@@ -202,7 +202,8 @@ class Pool(ReadOnly):
         agents, items : tuple of Agent, tuple of Item
             Agents, by row, and items, by column.
         texts_by_repeat : sequence of object array (n_agents, n_items)
-            First responses, second responses, and so on, at least one array; None for a missing response.
+            First responses, second responses, and so on, at least one array; None for a missing response. A cell may have
+            a later response only if it has all earlier ones, which is not checked.
         name : str
             Name of the pool.
 

@@ -536,7 +536,8 @@ class _RoleSearch:
     def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column with the largest number of values that several agents share. If several columns have that
+        This is the column with the largest number of (agent, value) pairs on values that several agents share; a column
+        of categories counts as 0. If several columns have that
         number, it is the first of them. But if the ids in that one begin again for each agent, a column of prompts among
         the others is taken. If no value is shared, it is the first column that has at least 90 % of the largest number of
         distinct values.

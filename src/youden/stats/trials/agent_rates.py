@@ -138,12 +138,12 @@ class AgentRates(ReadOnly):
         return CentredCovariance(covariance.covariance + added, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
-        """Compute the covariance of the rates' distances from their mean.
+        """Compute the covariance of the errors of these rates, each minus their mean.
 
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities; NaN for pairs of agents that cannot be compared.
+            Covariance of the abilities, of which only the NaN are used: they mark pairs of agents that cannot be compared.
         reference : bool array (n_agents,), optional
             Agents over which the mean is taken. Default: all that can be compared with an agent.
 
@@ -601,9 +601,9 @@ class _RateFit:
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def link(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the rate of each further agent from its trials and the distribution of the first agents' rates.
+        """Estimate the false-positive rate of each further agent from its independent trials and the first agents' rates.
 
-        n, answer_sum : float array (n_linked,), number and sum of the answers to the trials of each further agent
+        n, answer_sum : float array (n_linked,), number and sum of the answers to the independent trials of each further agent
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))

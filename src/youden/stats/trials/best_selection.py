@@ -90,8 +90,8 @@ def select_best(
     alpha_fraction : float in (0, 1], default 1
         Fraction of alpha = 1 − level that this interim analysis spends.
     upper_bounds : float array (n_agents, n_agents), optional
-        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i. Default: the bounds of
-        this analysis.
+        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i for agents k (row) and i (column);
+        −∞ if k is ruled out, and 0 on the diagonal. Default: the bounds of this analysis.
 
     Returns
     -------
