@@ -145,7 +145,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)
-        fit_folder.write_items(_count_by_item(np.append(first, second), np.tile(item, 2), plan.item_ids))
+        fit_folder.write_items(_build_item_table(first, second, item, plan.item_ids))
         fit_folder.write_facts(facts)
         fit_folder.write_signature(sign_fit(facts, source))
         fit_folder.write_ranking_json(folder.path.resolve().name)
@@ -186,12 +186,22 @@ def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
         yield Finding("length", text, facts={"correlation": correlation})
 
 
-def _count_by_item(agent: Ids, item: Ids, item_ids: tuple[str, ...]) -> pd.DataFrame:
-    """Count the agents and trials of each item, which has no difficulty; `agent` and `item` are those of both responses."""
+def _build_item_table(first: Ids, second: Ids, item: Ids, item_ids: tuple[str, ...]) -> pd.DataFrame:
+    """Build the table of items, with the number of agents that were compared on each item and the number of trials.
+
+    Items have no difficulty, because preferences are differences between agents.
+
+    first, second, item : int arrays (n_trials,), positions of the two agents and of the item of each trial
+    """
     n_items = len(item_ids)
-    item_of_cell = np.unique(agent.astype(np.int64) * n_items + item) % n_items
-    counts = {
-        "n_agents": np.bincount(item_of_cell, minlength=n_items),
-        "n_trials": np.bincount(item, minlength=n_items) // 2,
-    }
-    return pd.DataFrame({"item": list(item_ids), "difficulty": np.nan, **counts})
+    agent_of_response = np.append(first, second).astype(np.int64)
+    item_of_response = np.tile(item, 2)
+    cells = np.unique(agent_of_response * n_items + item_of_response)
+    return pd.DataFrame(
+        {
+            "item": list(item_ids),
+            "difficulty": np.nan,
+            "n_agents": np.bincount(cells % n_items, minlength=n_items),
+            "n_trials": np.bincount(item, minlength=n_items),
+        }
+    )

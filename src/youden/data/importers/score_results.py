@@ -15,8 +15,8 @@ _IDS = ("resolved_ids", "resolved")
 """Keys of the resolved instances in results of SWE-bench."""
 
 
-Located = Iterator[tuple[str, Row]]
-"""Location, and values by column, of each row."""
+LocatedRows = Iterator[tuple[str, Row]]
+"""Rows of a table, each with its location in the files (for messages) and its values by column."""
 
 
 def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
@@ -56,7 +56,7 @@ def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
     return []
 
 
-def _read_lm_eval_samples(files: list[Path]) -> Located:
+def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
     """Yield the metrics of each document, named METRIC, or METRIC/FILTER for an answer that a filter extracted."""
     for file, model in zip(files, name_lm_eval_agents(files), strict=True):
         task = parse_lm_eval_task(file)
@@ -70,7 +70,7 @@ def _read_lm_eval_samples(files: list[Path]) -> Located:
             yield location, row
 
 
-def _read_lm_eval_results(files: list[Path]) -> Located:
+def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
     """Yield the metrics of each task, without standard errors and without groups of tasks."""
     for file in files:
         value = read_json(file)
@@ -87,13 +87,19 @@ def _name_metric(name: str) -> str:
     return name.removesuffix(",none").replace(",", "/")
 
 
-def _read_helm(files: list[Path]) -> Located:
-    """Yield the mean of each statistic of each instance; a perturbed instance is a separate item."""
+def _read_helm(files: list[Path]) -> LocatedRows:
+    """Yield a row per instance with the mean of each of its statistics; a perturbed instance is a separate item.
+
+    The model is that in run_spec.json, or in the name of the folder, such as "mmlu:subject=law,model=openai_gpt-4".
+    """
     for file in files:
-        scenario, specification = parse_helm_scenario(file), file.with_name("run_spec.json")
-        model: Json = file.parent.name.partition("model=")[2].partition(",")[0]
+        scenario = parse_helm_scenario(file)
+        specification = file.with_name("run_spec.json")
         if specification.is_file():
             model = get_nested(read_json(specification), "adapter_spec", "model")
+        else:
+            _, _, options_from_model = file.parent.name.partition("model=")
+            model = options_from_model.partition(",")[0]
         for number, instance in enumerate(require_list(read_json(file), file), 1):
             perturbation = get_nested(instance, "perturbation", "name")
             item = f"{scenario}/{get_nested(instance, 'instance_id')}"
@@ -103,20 +109,25 @@ def _read_helm(files: list[Path]) -> Located:
             yield f"{file}, instance {number}", row
 
 
-def _read_mteb(files: list[Path]) -> Located:
-    """Yield the main score of each task, averaged over its subsets and splits."""
-    for meta in files:
-        for file in sorted(meta.parent.glob("*.json")):
-            value = read_json(file)
-            splits = [require_list(split, file) for _, split in _items(get_nested(value, "scores"))]
-            scores = [get_nested(subset, "main_score") for split in splits for subset in split]
+def _read_mteb(files: list[Path]) -> LocatedRows:
+    """Yield the main score of each task, averaged over its subsets and splits.
+
+    `files` are the files model_meta.json; the results of a model are the other JSON files of the same folder.
+    """
+    for model_file in files:
+        for task_file in sorted(model_file.parent.glob("*.json")):
+            result = read_json(task_file)
+            scores = []
+            for _, subsets in _items(get_nested(result, "scores")):
+                scores += [get_nested(subset, "main_score") for subset in require_list(subsets, task_file)]
             numbers = [score for score in scores if isinstance(score, int | float)]
             if numbers:
-                model, task = get_nested(read_json(meta), "name"), get_nested(value, "task_name")
-                yield str(file), {"model": model, "item": task, "score": fmean(numbers)}
+                model = get_nested(read_json(model_file), "name")
+                task = get_nested(result, "task_name")
+                yield str(task_file), {"model": model, "item": task, "score": fmean(numbers)}
 
 
-def _read_resolved(files: list[Path]) -> Located:
+def _read_resolved(files: list[Path]) -> LocatedRows:
     """Yield 1 for each resolved instance of a model and 0 for all others; nothing for files of another kind."""
     resolved: dict[str, list[str]] = {}
     instances: dict[str, None] = {}
