@@ -18,7 +18,10 @@ METHOD = "self-trials, dyadic cluster-robust by item, Student t"
 
 
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Estimate J = TPR − FPR of each agent from its self-trials; raise StatisticsError [self-target] for another target."""
+    """Estimate J of each agent: its mean answer to paired self-trials minus that to independent ones.
+
+    Raises StatisticsError [self-target] for another target than items like these.
+    """
     if request.target != "items-like-these":
         raise StatisticsError(
             f"The self-consistency of agents refers to items like these: got the target '{request.target}'. Set `target: "

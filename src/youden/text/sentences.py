@@ -21,6 +21,14 @@ ABILITY = (
     "that can be matched: obscure or bureaucratic styles rank high, terse references low."
 )
 """Explanation of abilities for readers of help, reports and exports."""
+SELF_ABILITY = (
+    "Self-consistency is J: the mean answer of the judge, from 0 (no) to 1 (yes), to two responses of the agent to one item minus "
+    "that to its responses to two items. For a judge that answers yes or no, these are the rates of yes. 0 means that responses "
+    "to one item match no more than responses to different items; 1 means that the agent always gives equivalent responses to an "
+    "item and different ones to other items. A high J shows that an agent is stable, not that it is correct. A low J limits the "
+    "agreement that the agent can have with any other agent."
+)
+"""Explanation of the abilities of a run of self-trials."""
 PREFERENCE_ABILITY = (
     "Ability measures how often the judge prefers an agent's responses. With an ability of 0.20, the agent wins 20 more of 100 "
     "comparisons with the average agent than it loses; a tie is half a win. It measures what this judge prefers, which need not "

@@ -118,6 +118,8 @@ def _count_until_match(answers: Floats) -> Floats:
 class SelfConsistency(ReadOnly):
     """Self-consistency of agents: J = TPR − FPR from repeated responses of each agent.
 
+    TPR and FPR are mean answers in [0, 1]; for a judge that answers yes or no, they are rates of yes.
+
     Attributes
     ----------
     value : float array (n_agents,)
