@@ -174,6 +174,13 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     youden("run", str(tmp_path / "versions.yaml")).well()
     gate = youden("gate", str(tmp_path / "run"), "--agent", "a1", "--baseline", "a0", "--json")
     assert gate.code == 1
+    text = youden("gate", str(tmp_path / "run"), "--agent", "a1", "--baseline", "a0")
+    assert "less consistent: the self-consistency of a1 is 0." in text.err
+    assert "less consistent" in text.out
+    assert "lower than that of a0" in text.err
+    assert not any(
+        word in text.out + text.err for word in ("recognizes", "worse", "Compare two versions", "100 comparisons")
+    )
     row = youden("gate", str(tmp_path / "run"), "--agent", "a0", "--baseline", "a1", "--json").said["agents"][0]
     assert row["outcome"] == "better"
     assert row["n_items"] == 30
