@@ -13,7 +13,6 @@ from youden.text.tables import Table, make_table
 from youden.types.results import ABOUT
 from youden.workflows.gate import MIN_ITEMS, Gate, GateOutcome, GateResult
 
-
 _CONSISTENCY_OUTCOMES: dict[GateOutcome, str] = {
     "better": "more consistent",
     "no worse": "not less consistent",

@@ -32,8 +32,9 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 
 def render_gate_markdown(gate: Gate) -> str:
     """Render the result of a gate as Markdown: the outcome, one table row per agent, the next command, and the best agents."""
+    outcome = format_outcome(gate, gate.outcome)
     lines = [
-        f"## {_MARKS[gate.outcome]} {format_outcome(gate, gate.outcome)}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
+        f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
         "",
         to_markdown(gate_table(gate)),
     ]
