@@ -152,7 +152,7 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     assert "next: youden check versions.yaml" in youden("init", "versions.csv").well().out
     config = (tmp_path / "versions.yaml").read_text(encoding="utf-8")
     assert f"{20 * n_agents} cells, {60 * n_agents} responses, 0 missing" in config
-    assert "measures how consistent" in config
+    assert "measures the self-consistency of the agents" in config
     assert not any(text in config for text in ("design", "5%", "half_width", "these-items exactly", "`these-items`"))
     offered = next(line for line in config.splitlines() if line.startswith("# calls:"))
     (tmp_path / "fewer.yaml").write_text(f"{config}{offered.removeprefix('# ')}\n", encoding="utf-8")

@@ -346,7 +346,7 @@ def write_first_config(
         key=online_judge.key_variable,
         cost=_describe_cost(online_cost),
         max_cost=max_cost if chosen.makes_calls else f"# {max_cost}",
-        purpose="measures how consistent the agents are with themselves" if has_self_trials else "ranks the agents",
+        purpose="measures the self-consistency of the agents" if has_self_trials else "ranks the agents",
         plan_settings=settings.format(calls=cost.calls),
     )
     _write_config(file, text)
