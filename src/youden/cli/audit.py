@@ -61,7 +61,7 @@ def audit_command(
         ranks = [f"{row.rank_low}–{row.rank_high}", f"{row.simultaneous_rank_low}–{row.simultaneous_rank_high}"]
         interval = f"{format_decimal(row.low)} … {format_decimal(row.high)}"
         rows.append([*ranks, row.agent, format_decimal(row.ability), interval, f"{row.n_trials:,}"])
-    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95% interval", "items"], rows)
+    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95 % interval", "items"], rows)
     notes = [*(f"note: {note}" for note in result.details.notes), f"signature: {result.signature}"]
     output.print_result(
         as_json,
