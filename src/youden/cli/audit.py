@@ -18,8 +18,8 @@ from youden.text.tables import format_decimal, make_table
     multiple=True,
     metavar="ROLE=NAME",
     callback=options.parse_pairs("model=system"),
-    help="Column of a table that contains model, item or score; score=a,b: one column per item or model; item=a+b: columns that "
-    "together identify an item; ignore=a,b: columns not to use. Repeatable.",
+    help="Column that contains the models, items or scores. score=a,b: one column of scores per item or model. item=a+b: columns "
+    "that identify an item together. ignore=a,b: columns not to use. Repeatable.",
 )
 @click.option(
     "--range",
@@ -46,9 +46,10 @@ def audit_command(
 
     TABLE is a CSV, TSV, Excel, JSON or Parquet file with one row per score, or one column per model or per item; or results of
     lm-eval (samples_*.jsonl, results_*.json), HELM (per_instance_stats.json), MTEB or SWE-bench (reports), or a folder of these.
-    Several tables without models are one model each. Nothing is judged.
+    Each of several tables without a column of models counts as one model, named by its file. Nothing is judged.
 
-    The scores of a model are averaged over items; if scores are missing, a model + item fit allows for the items that it lacks.
+    The scores of a model are averaged over items; if scores are missing, an additive fit (model + item) adjusts for items without a
+    score of the model.
     Intervals and ranks describe how the models would score on more items like these. The result also states which models do not
     differ significantly, how reliable the scores are, and how few items decide the first place.
     """

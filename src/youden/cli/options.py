@@ -144,6 +144,8 @@ def parse_pairs(
                 raise click.BadParameter(
                     f"{text!r} is not of the form {parameter.metavar}. Set, for example, {example}."
                 )
+            if name in pairs:
+                raise click.BadParameter(f"{name!r} is set twice: got {pairs[name]!r} and {value!r}. Set it once.")
             pairs[name] = value
         return pairs
 
@@ -286,6 +288,8 @@ def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | N
         low, high = map(float, value.split(","))
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not a pair of numbers LOW,HIGH. Set, for example, 1,5.") from error
+    if not (isfinite(low) and isfinite(high) and low < high):
+        raise click.BadParameter(f"{value!r} is not a finite range with LOW below HIGH. Set, for example, 1,5.")
     return low, high
 
 
