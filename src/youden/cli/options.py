@@ -137,7 +137,7 @@ def parse_pairs(
 
     def parse(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
         """Split each text into a name and a value; a text without "=" is a usage error."""
-        pairs = {}
+        pairs: dict[str, str] = {}
         for text in texts:
             name, sign, value = text.rpartition("=") if split_at_last else text.partition("=")
             if not (name and sign and value):

@@ -267,11 +267,11 @@ class _TableReader:
 
     def check_numbers(self, name: str) -> None:
         """Raise ImportFormatError if a score is no finite number [scores-value], or only some have "%" [scores-percent]."""
-        for row, number in enumerate(self.values[name]):
+        for (location, _), number in zip(self.rows, self.values[name], strict=True):
             if isinstance(number, str) and _THOUSANDS.fullmatch(number.strip()):
                 plain, decimal = number.strip().replace(",", ""), number.strip().replace(",", ".")
                 unclear = f"{name} has an ambiguous comma: got {number!r}. Write {plain} or {decimal}."
-                raise import_error(self.rows[row][0], unclear, slug="scores-value")
+                raise import_error(location, unclear, slug="scores-value")
         for row in np.flatnonzero(np.isinf(self.numbers[name])):
             value = format_excerpt(self.values[name][row])
             invalid = f"{name} is not a finite number: got {value}. Set a number, or leave the cell empty."

@@ -13,26 +13,24 @@ from youden.types.pool import Json
 
 _IDS = ("resolved_ids", "resolved")
 """Keys of the resolved instances in results of SWE-bench."""
-_INSTANCES = frozenset(
-    [
-        "resolved",
-        "unresolved",
-        "submitted",
-        "completed",
-        "incomplete",
-        "empty_patch",
-        "error",
-        "no_generation",
-        "no_logs",
-        "applied",
-        "generated",
-        "with_logs",
-        "install_fail",
-        "reset_failed",
-        "test_errored",
-        "test_timeout",
-    ]
-)
+_INSTANCES = {
+    "resolved",
+    "unresolved",
+    "submitted",
+    "completed",
+    "incomplete",
+    "empty_patch",
+    "error",
+    "no_generation",
+    "no_logs",
+    "applied",
+    "generated",
+    "with_logs",
+    "install_fail",
+    "reset_failed",
+    "test_errored",
+    "test_timeout",
+}
 """Keys of lists of instances in results of SWE-bench, with or without "_ids"."""
 
 LocatedRows = Iterator[tuple[str, Row]]

@@ -6,7 +6,7 @@ complete table. Scores are in [0, 1], and agents are the models.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -320,7 +320,7 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
             lambda x, axis: ((x - x.mean(axis=axis, keepdims=True)) * rank).sum(axis=axis),
             permutation_type="pairings",
             vectorized=True,
-            n_resamples=np.inf,  # all permutations
+            n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations
             batch=10_000,
         ).pvalue
     elif has_correlation:
