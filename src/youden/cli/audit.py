@@ -49,8 +49,8 @@ def audit_command(
     Each of several tables without a column of models counts as one model, named by its file. Nothing is judged.
 
     The scores of a model are averaged over items; if scores are missing, an additive fit (model + item) adjusts for items without
-    a score of the model. Intervals and ranks describe how the models would score on more items like these. The result also states which models do not
-    differ significantly, how reliable the scores are, and how few items decide the first place.
+    a score of the model. Intervals and ranks describe how the models would score on more items like these. The result
+    also states which models do not differ significantly, how reliable the scores are, and how few items decide the first place.
     """
     from youden.pipeline.score_audit import audit
     from youden.report.pages.audit_page import write_audit

@@ -322,7 +322,7 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
             vectorized=True,
             n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations
             batch=10_000,
-        ).pvalue
+        ).pvalue.item()
     elif has_correlation:
         p_items = spearmanr(n_missing, difficulty).pvalue
     return float(holm(np.array([p_models, p_items])).min())
