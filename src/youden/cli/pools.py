@@ -234,9 +234,9 @@ def import_command(
                      are recognized
     peer-prediction  data of the paper: an agents file becomes a pool; a folder that contains
                      tvd_mi_individual_examples becomes a run without texts
-    battles          tables of LMArena, Arena-Hard and MT-Bench with the columns model_a, model_b and winner (model_a,
-                     model_b, tie, or a number from 0 to 1), and optionally item, order (ab or ba) and judge; become a run
-                     without texts, ranked by preference
+    battles          battles of LMArena, arena_hard_battles.jsonl of Arena-Hard, pairwise judgments of MT-Bench, or tables
+                     with the columns model_a, model_b and winner (model_a, model_b, tie, or a number from 0 to 1), and
+                     optionally item, order (ab or ba) and judge; become a run without texts, ranked by preference
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
     not respond are listed. It is an error if more than 1 % of the responses are lost, unless --allow-dropped is set.

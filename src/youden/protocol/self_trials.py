@@ -79,7 +79,7 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
     Pairs of responses come in rounds. A round has one pair of each item, in random order: first the pairs of an item in
     random order and random orientation, then the same pairs in the opposite orientation. The independent trials of a
     round compare the first response of each pair with a random response to the item that is a fixed number of steps ahead
-    in the random order of items, so that each item appears equally often as the first and as the second one.
+    in the random order of items. In a complete round, each item appears once first and once second.
     """
     rng = stream("self trials", seed, crc32(pool.agents[agent].id.encode()))
     items = rng.permutation(np.flatnonzero(pool.n_repeats[agent] >= 2))

@@ -431,11 +431,13 @@ class PreferenceFacts:
     @property
     def position_text(self) -> str:
         """Sentence on the position bias."""
-        bounds = (self.position_effect, self.position_low, self.position_high)
-        effect, low, high = (f"{100 * value:.1f}" if value is not None else "unknown" for value in bounds)
+        if self.position_effect is None or self.position_low is None or self.position_high is None:
+            return "Position bias: unknown, because the orders do not determine it."
+        effect = 100 * self.position_effect
+        more = "more" if effect >= 0 else "fewer"
         return (
-            f"Position bias: of 100 comparisons of equal agents, the first response wins minus loses {effect} (95 % interval "
-            f"{low} to {high})."
+            f"Position bias: in 100 comparisons of equal agents, the first response wins {abs(effect):.1f} {more} than it loses "
+            f"(95 % interval {100 * self.position_low:.1f} to {100 * self.position_high:.1f})."
         )
 
     @property
