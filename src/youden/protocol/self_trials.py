@@ -16,6 +16,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.run_keys import CallBudget
 from youden.streams import stream
+from youden.text.sentences import format_count
 from youden.types import Plan, Pool, Trials
 from youden.types.pool import Json, Positions
 
@@ -48,8 +49,8 @@ def check_compares_agents(plan: Plan, command: str) -> None:
     """Raise PlanError [self-trials-only] if a command that compares agents is applied to a plan of self-trials."""
     if plan.is_self_plan:
         raise PlanError(
-            f"`youden {command}` compares different agents: got a pool of {len(plan.agent_ids)}, whose agents are compared only "
-            "with themselves. Use a pool of three agents or more.",
+            f"`youden {command}` compares different agents: got self-trials of "
+            f"{format_count(len(plan.agent_ids), 'agent')}. Use a pool of three agents or more.",
             slug="self-trials-only",
         )
 
