@@ -434,9 +434,9 @@ class PreferenceFacts:
         if self.position_effect is None or self.position_low is None or self.position_high is None:
             return "Position bias: unknown, because the orders do not determine it."
         effect = 100 * self.position_effect
-        more = "more" if effect >= 0 else "fewer"
+        comparative = "more" if effect >= 0 else "fewer"
         return (
-            f"Position bias: in 100 comparisons of equal agents, the first response wins {abs(effect):.1f} {more} than it loses "
+            f"Position bias: in 100 comparisons of equal agents, the first response wins {abs(effect):.1f} {comparative} than it loses "
             f"(95 % interval {100 * self.position_low:.1f} to {100 * self.position_high:.1f})."
         )
 

@@ -219,7 +219,7 @@ def _grade(path: Path, values: pd.Series[str], grades: Mapping[str, float], *, r
     text = values.str.strip().str.casefold()
     unknown: Sequence[str] = sorted(set(text.unique()) - grades.keys())
     if unknown:
-        shown = repr(unknown[0][:60]) if unknown[0] else "an empty cell"
-        problem = f"a value of `{role}` is unknown: got {shown}. Use one of: {', '.join(filter(None, grades))}."
+        value = repr(unknown[0][:60]) if unknown[0] else "an empty cell"
+        problem = f"a value of `{role}` is unknown: got {value}. Use one of: {', '.join(filter(None, grades))}."
         raise import_error(path, problem, slug="battles-value")
     return text.map(dict(grades)).astype(np.float64)
