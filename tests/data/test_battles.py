@@ -13,6 +13,7 @@ from commands import Youden
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.battles import read_battles
 from youden.errors import ImportFormatError
+from youden.types.facts import PreferenceFacts
 
 
 def write(path: Path, text: str) -> Path:
@@ -130,6 +131,13 @@ def test_an_unknown_field_and_a_missing_file_are_refused(tmp_path: Path) -> None
         read_battles(file, columns={"text": "winner"})
     with pytest.raises(ImportFormatError, match="cannot be read"):
         read_battles(tmp_path / "none.csv", columns={})
+
+
+def test_the_position_bias_may_be_unknown() -> None:
+    facts = PreferenceFacts(9, 0.1, None, None, None)
+    assert facts.position_text == "Position bias: unknown, because the orders do not determine it."
+    facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
+    assert "the first response wins 12.3 fewer than it loses (95 % interval -16.5 to -8.1)" in facts.position_text
 
 
 def write_battles(path: Path, *, n: int = 600) -> None:

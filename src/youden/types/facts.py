@@ -436,8 +436,8 @@ class PreferenceFacts:
         effect = 100 * self.position_effect
         comparative = "more" if effect >= 0 else "fewer"
         return (
-            f"Position bias: in 100 comparisons of equal agents, the first response wins {abs(effect):.1f} {comparative} than it loses "
-            f"(95 % interval {100 * self.position_low:.1f} to {100 * self.position_high:.1f})."
+            f"Position bias: in 100 comparisons of equal agents, the first response wins {abs(effect):.1f} {comparative} than it "
+            f"loses (95 % interval {100 * self.position_low:.1f} to {100 * self.position_high:.1f})."
         )
 
     @property
