@@ -137,7 +137,7 @@ def test_the_position_bias_may_be_unknown() -> None:
     facts = PreferenceFacts(9, 0.1, None, None, None)
     assert facts.position_text == "Position bias: unknown, because the orders do not determine it."
     facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
-    assert "the first response wins 12.3 fewer than it loses (95 % interval -16.5 to -8.1)" in facts.position_text
+    assert "the first response wins 12.3 fewer than it loses (95 % interval 8.1 to 16.5)" in facts.position_text
 
 
 def write_battles(path: Path, *, n: int = 600) -> None:
