@@ -37,6 +37,17 @@ def test_the_layout_of_lmarena_is_read(tmp_path: Path) -> None:
     assert battles.judge["name"] == "arena"
 
 
+def test_extensions_are_refused_and_signatures_depend_on_the_answers(youden: Youden, tmp_path: Path) -> None:
+    signatures = set()
+    for name, winner in (("first", "model_a"), ("second", "model_b")):
+        rows = "".join(f"a,b,{winner},{item}\nb,c,tie,{item}\nc,a,model_b,{item}\n" for item in range(4))
+        file = write(tmp_path / f"{name}.csv", f"model_a,model_b,winner,item\n{rows}")
+        assert youden("import", "battles", str(file), "--out", f"runs/{name}").code == 0
+        assert youden("extend", "calls", f"runs/{name}", "20").refuses("run-preference")
+        signatures.add((tmp_path / "runs" / name / "signature.json").read_text(encoding="utf-8"))
+    assert len(signatures) == 2
+
+
 def test_both_games_of_mt_bench_are_battles_in_opposite_orders(tmp_path: Path) -> None:
     row = {"question_id": 81, "model_1": "x", "model_2": "y", "g1_winner": "model_1", "g2_winner": "model_2"}
     row["judge"] = ["gpt-4", "pair-v2"]

@@ -159,6 +159,14 @@ def test_what_needs_rates_is_refused_before_a_request(
     assert everything_in(tmp_path / "runs") == before
 
 
+def test_percentages_refer_to_the_dense_design_without_independent_trials() -> None:
+    pool = make_pool(6, 10)
+    dense = make_plan(pool, design="dense", question="preference")
+    assert len(dense) == dense.n_dense_calls == 6 * 5 * 10
+    tenth = make_plan(pool, calls="10%", question="preference")
+    assert len(tenth) == dense.n_dense_calls / 10
+
+
 @pytest.mark.parametrize(
     "keys", [{"independent": "matched"}, {"top": 1}, {"robust": True}, {"design": "row"}, {"target": "these-items"}]
 )

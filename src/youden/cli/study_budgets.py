@@ -19,6 +19,7 @@ from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
+    from youden.report.charts.marks import Figure
     from youden.report.pages.writing import StudyPart
     from youden.study.baseline_table import BaselinesStudy
     from youden.study.budget_curves import BudgetStudy
@@ -96,7 +97,7 @@ def _print_study(
     *,
     table: Table,
     text: Iterable[str],
-    figure_arguments: tuple[object, ...],
+    figure_arguments: tuple[Any, ...],
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -105,8 +106,7 @@ def _print_study(
     Parameters
     ----------
     name : str
-        Name of the study and its key in the JSON output. The figures are drawn by
-        `youden.report.charts.studies.NAME_figures`.
+        Name of the study ("baselines" or "budget") and its key in the JSON output.
     folder : RunFolder
         The run.
     result : JSON value
@@ -124,11 +124,12 @@ def _print_study(
     signature = folder.read_signature().text
     run = folder.path.name
     if html is not None:
-        from youden.report.charts import studies
+        from youden.report.charts.studies import draw_baseline_figures, draw_budget_figures
         from youden.report.pages.writing import StudyPart, write_study
 
-        figures = getattr(studies, f"{name}_figures")(*figure_arguments)
-        write_study(html, name.capitalize(), [StudyPart(run, signature, lines, figures)])
+        draw_figures: Callable[..., tuple[Figure, ...]]
+        draw_figures = draw_baseline_figures if name == "baselines" else draw_budget_figures
+        write_study(html, name.capitalize(), [StudyPart(run, signature, lines, draw_figures(*figure_arguments))])
     output.print_result(
         as_json,
         {name: result, "run": run, "signature": signature},

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,6 +143,9 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     )
     digest, n_trials_of_plan = metadata.plan_digest, len(verdicts)
     source = describe_judged_run(plan, metadata.judge, metadata.models, digest=digest, n_trials=n_trials_of_plan)
+    source |= {
+        "answers": sha256(answer.tobytes()).hexdigest()[:12]
+    }  # imported battles may differ in their answers only
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)

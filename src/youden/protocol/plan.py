@@ -94,12 +94,15 @@ class PlanSize(NamedTuple):
         Whether each paired trial has an independent one.
     n_independent : int, optional
         Number of independent trials if they are not matched. Default: 7 to 10 % of the calls, in whole passes.
+    is_preference : bool, default False
+        Whether the run asks for preferences, whose dense design has no independent trials.
     """
 
     agents: int
     items: int
     is_matched: bool = False
     n_independent: int | None = None
+    is_preference: bool = False
 
     @property
     def n_paired(self) -> int:
@@ -154,7 +157,8 @@ class PlanSize(NamedTuple):
         if budget.unit == "":
             return int(budget.value)
         if budget.unit == "%":
-            n_calls = int(2 * self.n_paired * budget.value / 100 + 0.5)
+            n_dense = self.n_paired if self.is_preference else 2 * self.n_paired
+            n_calls = int(n_dense * budget.value / 100 + 0.5)
         elif budget.value > self.max_trials_per_agent:
             raise PlanError(
                 f"There are too few comparisons for the budget: got calls: {budget.plain}, but {self.items:,} items and "
@@ -262,7 +266,7 @@ def make_plan(
 
     # budget in calls of both trial types, and the paired ones among them
     is_free = calls_are_free and request == ("pooled", None)
-    size = PlanSize(pool.n_agents, pool.n_items, request.rule == "matched", 0 if is_free else request.n)
+    size = PlanSize(pool.n_agents, pool.n_items, request.rule == "matched", 0 if is_free else request.n, is_preference)
     n_requested = size.count_calls(requested) if requested is not None else None
     budget = default_budget if n_requested is None else n_requested
     if budget is None and make_design.default_trials_per_agent is not None:

@@ -456,10 +456,14 @@ class Plan:
 
     @property
     def n_dense_calls(self) -> int:
-        """Number of calls of the dense design, 2·K·(K − 1)·J, to which percentages refer; 0 for a plan of self-trials."""
+        """Number of calls of the dense design, to which percentages refer; 0 for a plan of self-trials.
+
+        It is 2·K·(K − 1)·J for K agents and J items, and half of that for preferences, which need no independent trials.
+        """
         if self.is_self_plan:
             return 0
-        return 2 * self.n_agents * (self.n_agents - 1) * self.n_items
+        n_paired = self.n_agents * (self.n_agents - 1) * self.n_items
+        return n_paired if self.question == "preference" else 2 * n_paired
 
     @cached_property
     def n_cells(self) -> int:
