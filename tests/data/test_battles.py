@@ -136,6 +136,14 @@ def test_battles_of_a_model_with_itself_are_counted(tmp_path: Path) -> None:
     ]
 
 
+def test_battles_without_a_winner_are_counted(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner,item,order\nx,y,,1,ab\nx,y,model_a,1,ab\n")
+    battles = read_battles(file, columns={})
+    assert [warning.message for warning in battles.warnings] == [
+        "1 of 2 battles have no winner and count as missing answers"
+    ]
+
+
 def test_an_unknown_field_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "b.csv", "model_a,model_b,winner\nx,y,tie\n")
     with pytest.raises(ImportFormatError, match="a battle has no field text"):

@@ -223,3 +223,13 @@ def test_intervals_cover_the_mean_score_over_the_population_of_items() -> None:
         frame = pd.DataFrame(score, index=pd.Index([f"m{k}" for k in range(4)], name="model"))
         covered.append(covers(youden.audit(frame.add_prefix("q")).ranking, truth))
     assert 0.9 <= np.mean(covered) <= 0.99
+
+
+def test_an_ability_stays_in_the_range_and_the_facts_hold_the_recommendation() -> None:
+    table = pd.DataFrame(
+        {"item": ["a", "b", "c", "d"], "x": [1, 1, np.nan, np.nan], "y": [0, 0.1, 1, 1], "z": [0.2, 0, 1, 0.9]}
+    )
+    audited = youden.audit(table)
+    abilities = {row.agent: row.ability for row in audited.rows}
+    assert abilities["x"] == 1.0
+    assert audited.facts.recommendation == audited.recommendation

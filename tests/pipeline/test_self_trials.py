@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from commands import Youden, write_config
 from small_pools import answer_with, make_pool, part_of
 from youden import make_plan
 from youden.data.pools.pool_reader import write_pool
-from youden.errors import PlanError, StatisticsError
+from youden.errors import JudgeError, PlanError, StatisticsError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import iter_keys
+from youden.pools.checks.check import check_pool
 from youden.stats import estimate_self_consistency
 from youden.types import INDEPENDENT, PAIRED, Pool
 from youden.types.pool import Objects
@@ -112,6 +114,11 @@ def test_settings_without_effect_and_pools_without_repeats_are_refused() -> None
         with pytest.raises(PlanError, match=next(iter(settings))) as error:
             make_plan(pool, **settings)
         assert error.value.slug == "self-trials"
+    with pytest.raises(PlanError, match=r"got half_width: 0\.05"):
+        make_plan(pool, design="fixed-width", options={"half_width": 0.05})
+    with pytest.raises(PlanError, match="Add agents, or a second response of the agent to each item") as alone:
+        make_plan(part_of(make_pool(5, 6), slice(1)))
+    assert alone.value.slug == "pool-small"
     with pytest.raises(PlanError, match="at least two responses of each agent") as small:
         make_plan(part_of(make_pool(5, 6), slice(2)))
     assert small.value.slug == "pool-small"
@@ -151,7 +158,16 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "versions.csv", pool_of(n_agents, n_items=20))
     assert "next: youden check versions.yaml" in youden("init", "versions.csv").well().out
+    config = (tmp_path / "versions.yaml").read_text(encoding="utf-8")
+    assert f"{20 * n_agents} cells, {60 * n_agents} responses, 0 missing" in config
+    assert "measures the self-consistency of the agents" in config
+    assert not any(text in config for text in ("design", "5%", "half_width", "these-items exactly", "`these-items`"))
+    offered = next(line for line in config.splitlines() if line.startswith("# calls:"))
+    (tmp_path / "fewer.yaml").write_text(f"{config}{offered.removeprefix('# ')}\n", encoding="utf-8")
+    youden("plan", "fewer.yaml").well()
     checked = youden("check", "versions.yaml").well()
+    assert f"{20 * n_agents} cells, {60 * n_agents} responses, 0 missing" in checked.out
+    assert "Remove these agents" not in checked.out
     assert "pool-small" not in checked.out
     assert "items-alone" not in checked.out
     youden("plan", "versions.yaml").well()
@@ -167,8 +183,13 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     page = (tmp_path / "runs/versions/report.html").read_text(encoding="utf-8")
     assert "How consistent are the agents with themselves?" in page
     assert "not that it is correct" in page
+    assert "<dt>Rates of yes</dt>" in page
+    assert "How good is the judge?" not in page
+    assert "the mean answer of the judge, from 0 (no) to 1 (yes)" in page
     assert "average agent" not in page.partition("How made")[0].partition("<main")[2]
-    assert "self-consistency" in youden("report", "runs/versions", "--format", "md").well().out
+    markdown = youden("report", "runs/versions", "--format", "md").well().out
+    assert "Self-consistency is J: the mean answer" in markdown
+    assert "those of other agents answer the same item" not in markdown
 
 
 def test_another_target_is_refused_before_the_judge_is_paid(youden: Youden, tmp_path: Path) -> None:
@@ -194,6 +215,13 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     youden("run", str(tmp_path / "versions.yaml")).well()
     gate = youden("gate", str(tmp_path / "run"), "--agent", "a1", "--baseline", "a0", "--json")
     assert gate.code == 1
+    text = youden("gate", str(tmp_path / "run"), "--agent", "a1", "--baseline", "a0")
+    assert "less consistent: the self-consistency of a1 is 0." in text.err
+    assert "less consistent" in text.out
+    assert "lower than that of a0" in text.err
+    assert not any(
+        word in text.out + text.err for word in ("recognizes", "worse", "Compare two versions", "100 comparisons")
+    )
     row = youden("gate", str(tmp_path / "run"), "--agent", "a0", "--baseline", "a1", "--json").said["agents"][0]
     assert row["outcome"] == "better"
     assert row["n_items"] == 30
@@ -201,6 +229,18 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     assert youden("extend", "calls", str(tmp_path / "run"), "100").refuses("extend-self-trials")
     assert youden("stress", str(tmp_path / "run")).refuses("self-trials-only")
     assert youden("rejudge", str(tmp_path / "run"), "--judge", "lexical").refuses("self-trials-only")
+
+
+def test_remedies_for_one_agent_name_responses_and_not_other_agents() -> None:
+    prompt = " ".join(f"word{number}" for number in range(60))
+    pool = make_pool(1, 12)
+    items = tuple(replace(item, prompt=prompt) for item in pool.items)
+    same = Pool.from_repeats(pool.agents, items, [np.full((1, 12), prompt, dtype=object)] * 2, "same")
+    with pytest.raises(JudgeError, match="Add items with at least two responses of the agent in words") as error:
+        youden.judge(make_plan(same), judge="lexical")
+    assert error.value.slug == "lexical-nothing-shared"
+    (finding,) = (each for each in check_pool(same).findings if each.slug == "source-copying")
+    assert "Remove" not in finding.remedy
 
 
 def test_a_judge_can_be_calibrated_on_one_agent_by_its_self_trials() -> None:

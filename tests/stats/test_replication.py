@@ -72,6 +72,14 @@ def test_scores_refuse_graded_answers_and_arrays_that_do_not_fit() -> None:
         assert shape.value.slug == "replication-shape"
 
 
+@pytest.mark.parametrize("rows", [[[1.0], [0.0, 1.0]], [["yes"]]])
+def test_scores_of_rows_of_different_lengths_state_how_to_pad_them(rows: list[list[float]]) -> None:
+    for same, other in ((rows, [[1.0]] * 2), ([[1.0]] * 2, rows)):
+        with pytest.raises(StatisticsError, match=r"rows of equal length: got .*Append `float\('nan'\)`") as error:
+            replication_scores(same, other)
+        assert error.value.slug == "replication-shape"
+
+
 def test_columns_of_different_lengths_are_refused() -> None:
     one, two = np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int32)
     with pytest.raises(StatisticsError) as error:

@@ -15,7 +15,7 @@ from youden.errors import YoudenError
 from youden.progress_bar import progress_bar
 from youden.resources import find_resource
 from youden.text.printable import format_command, printable
-from youden.text.sentences import format_count, format_with_interval
+from youden.text.sentences import format_count, format_responses, format_with_interval
 from youden.text.tables import make_table
 
 if TYPE_CHECKING:
@@ -72,10 +72,11 @@ MAX_FINDING_CHARACTERS = 600
 def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
     """Print the size of a pool, its findings, and a table of estimated costs under the title `cost_title`."""
     counts = pool_check.counts
+    responses = format_responses(counts.n_responses, counts.n_all_responses)
     mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
     click.echo(
         f"{printable(pool_check.name)}: {format_count(counts.n_agents, 'agent')} × {counts.n_items:,} items; "
-        f"{counts.n_responses:,} responses, {counts.n_missing:,} missing, {counts.n_blank:,} blank; "
+        f"{responses}, {counts.n_missing:,} missing, {counts.n_blank:,} blank; "
         f"{counts.shortest:,} to {counts.longest:,} characters per response (median {counts.median:,}){mean_words}."
     )
     for line in pool_check.notes:

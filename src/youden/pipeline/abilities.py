@@ -232,7 +232,7 @@ class Abilities(NamedTuple):
 
 
 SELF_RANKING = "self-consistency"
-"""Name of the ranking by self-trials, whose abilities are the J of each agent's repeated responses."""
+"""Ranking by self-trials: an ability is an agent's mean answer to paired self-trials minus that to independent ones."""
 
 
 class EstimationRequest(NamedTuple):

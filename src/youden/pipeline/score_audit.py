@@ -218,7 +218,7 @@ def audit(
     score = (scores.score - scores.low) / unit
     means = estimate_score_means(score, level=LEVEL)
     abilities = Abilities(
-        scores.low + unit * means.mean,
+        scores.low + unit * np.clip(means.mean, 0, 1),  # with missing cells, the fit may leave the range
         CentredCovariance(unit**2 * means.covariance.covariance, means.covariance.df),
         (scores.n_scores > 0).sum(axis=1).astype(np.int32),
         AgentRates.unknown(len(score)),
@@ -257,6 +257,7 @@ def audit(
         unique_best=best,
         n_significant_pairs=int(differences.significant.sum()) // 2,
         choice=choice,
+        recommendation=recommendation,
     )
     items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
     items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)

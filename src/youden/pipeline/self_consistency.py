@@ -28,7 +28,10 @@ def check_self_target(target: str) -> None:
 
 
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Estimate J = TPR − FPR of each agent from its self-trials; raise StatisticsError [self-target] for another target."""
+    """Estimate J of each agent: its mean answer to paired self-trials minus that to independent ones.
+
+    Raises StatisticsError [self-target] for another target than items like these.
+    """
     check_self_target(request.target)
     plan = trials.plan
     columns = trials.read_self_trials()

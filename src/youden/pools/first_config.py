@@ -45,7 +45,7 @@ from youden.pools.pool_import import (
 from youden.protocol.self_trials import needs_self_trials
 from youden.run_keys import Key
 from youden.text.printable import format_command
-from youden.text.sentences import format_count
+from youden.text.sentences import format_count, format_responses
 from youden.types import Pool
 
 ONLINE_JUDGE, OFFLINE_JUDGE = "gpt-4o-mini", "lexical"
@@ -57,7 +57,7 @@ _TEMPLATE = """\
 # yaml-language-server: $schema={schema}
 # Made by `youden init`. A line that starts with # is a comment: an explanation, or another possible setting.
 #   youden check {file}     finds problems of the pool, and estimates the cost of judging it
-#   youden run {file}       ranks the agents; the same command resumes a run that was stopped
+#   youden run {file}       {purpose}; the same command resumes a run that was stopped
 
 # {pool_summary}
 {pool}
@@ -70,6 +70,14 @@ _TEMPLATE = """\
 # The maximum cost of one command, in USD. {cost}
 {max_cost}
 
+{plan_settings}
+
+# The seed of the comparisons. Another seed selects other ones.
+seed: 0
+"""
+
+
+_PLAN_SETTINGS = """\
 # The design, which selects the comparisons: cyclic distributes them evenly over agents and items. `calls` or `half_width` sets
 # their number; the default is 450 comparisons per agent, or every comparison if there are fewer.
 design: cyclic
@@ -77,11 +85,14 @@ design: cyclic
 # half_width: 0.05           # judge in rounds until nine in ten agents have intervals of ± 0.05
 
 # What intervals describe: all items like these, or with `these-items` exactly these items.
-target: items-like-these
+target: items-like-these"""
+_SELF_PLAN_SETTINGS = """\
+# The number of self-trials, which compare the responses of one agent with each other. The default is up to 450 pairs of
+# responses to one item per agent, and as many pairs of responses to two items.
+# calls: {calls}        # or calls: 60/agent, which counts only the pairs of responses to one item
 
-# The seed of the comparisons. Another seed selects other ones.
-seed: 0
-"""
+# What intervals describe: all items like these.
+target: items-like-these"""
 
 
 class FirstConfig(NamedTuple):
@@ -323,6 +334,8 @@ def write_first_config(
         write_imported_pool(content, pool_path)
 
     max_cost = f"max_cost: {_suggest_cap(online_cost.usd):.2f}"
+    has_self_trials = needs_self_trials(content)
+    settings = _SELF_PLAN_SETTINGS if has_self_trials else _PLAN_SETTINGS
     text = _TEMPLATE.format(
         schema=SCHEMA,
         file=format_command([str(file)]),
@@ -333,7 +346,8 @@ def write_first_config(
         key=online_judge.key_variable,
         cost=_describe_cost(online_cost),
         max_cost=max_cost if chosen.makes_calls else f"# {max_cost}",
-        calls=cost.calls,
+        purpose="measures the self-consistency of the agents" if has_self_trials else "ranks the agents",
+        plan_settings=settings.format(calls=cost.calls),
     )
     _write_config(file, text)
     return FirstConfig(file, content, cost, pool_path, imported, source)
@@ -361,12 +375,12 @@ def build_config_schema() -> dict[str, Any]:
 
 def _describe_pool(pool: Pool) -> str:
     """Describe the size of a pool in one line, for a comment in the config."""
-    n_responses = pool.n_agents * pool.n_items - pool.n_missing
+    responses = format_responses(pool.n_agents * pool.n_items - pool.n_missing, pool.n_responses)
     groups = {agent.group for agent in pool.agents} - {None}
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     return (
-        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items: {n_responses:,} responses, {pool.n_missing:,} "
-        f"missing; {len(groups):,} groups of agents; {n_prompts:,} items with a prompt."
+        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items: {responses}, {pool.n_missing:,} missing; "
+        f"{len(groups):,} groups of agents; {n_prompts:,} items with a prompt."
     )
 
 

@@ -31,7 +31,13 @@ from youden.protocol.pooled_trials import (
     draw_pooled_trials,
     has_free_calls,
 )
-from youden.protocol.self_trials import MAX_PAIRED, check_self_trials, draw_self_trials, needs_self_trials
+from youden.protocol.self_trials import (
+    MAX_PAIRED,
+    check_self_trials,
+    draw_self_trials,
+    needs_self_trials,
+    suggest_additions,
+)
 from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
@@ -251,7 +257,7 @@ def make_plan(
     if question == "information" and needs_self_trials(pool):
         own_design = None if design == "cyclic" else design
         check_self_trials(
-            requested, {"design": own_design, "independent": independent, "holdout": holdout, **(options or {})}
+            requested, {**(options or {}), "design": own_design, "independent": independent, "holdout": holdout}
         )
         return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
@@ -417,8 +423,9 @@ def _check_pool_size(pool: Pool) -> None:
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
             f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and "
-            f"{format_count(pool.n_items, 'item')}. Add agents or items: a ranking needs at least 3 agents and 2 items, and the "
-            "self-consistency of one or two agents needs at least two responses of each agent to an item (a column `repeat`).",
+            f"{format_count(pool.n_items, 'item')}. {suggest_additions(pool)}: a ranking needs at least 3 agents and 2 items, "
+            "and the self-consistency of one or two agents needs at least two responses of each agent to an item (a column "
+            "`repeat`).",
             slug="pool-small",
         )
 

@@ -29,6 +29,16 @@ def needs_self_trials(pool: Pool) -> bool:
     return 0 < pool.n_agents < 3 and pool.n_items >= 2 and pool.repeats > 1
 
 
+def suggest_additions(pool: Pool) -> str:
+    """Return what to add to a pool that is too small for a ranking and for self-trials, as an imperative without a full stop."""
+    if pool.n_items < 2:
+        return "Add agents and items" if pool.n_agents < 3 else "Add items"
+    if needs_self_trials(pool) or pool.n_agents == 0:
+        return "Add agents"
+    agents = "the agent" if pool.n_agents == 1 else "each agent"
+    return f"Add agents, or a second response of {agents} to each item"
+
+
 def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
     """Raise PlanError [self-trials] if a setting is given that has no effect on a plan of self-trials.
 

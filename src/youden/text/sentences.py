@@ -21,6 +21,14 @@ ABILITY = (
     "that can be matched: obscure or bureaucratic styles rank high, terse references low."
 )
 """Explanation of abilities for readers of help, reports and exports."""
+SELF_ABILITY = (
+    "Self-consistency is J: the mean answer of the judge, from 0 (no) to 1 (yes), to two responses of the agent to one item "
+    "minus that to its responses to two items. For a judge that answers yes or no, these are the rates of yes. 0 means that "
+    "responses to one item match no more than responses to different items; 1 means that the agent always gives equivalent "
+    "responses to an item and different ones to other items. A high J shows that an agent is stable, not that it is correct. A "
+    "low J limits the agreement that the agent can have with any other agent."
+)
+"""Explanation of the abilities of a run of self-trials."""
 PREFERENCE_ABILITY = (
     "Ability measures how often the judge prefers an agent's responses. With an ability of 0.20, the agent wins 20 more of 100 "
     "comparisons with the average agent than it loses; a tie is half a win. It measures what this judge prefers, which need not "
@@ -158,6 +166,12 @@ def format_recognitions(*abilities: float) -> list[str]:
     ):
         digits += 1
     return [f"{round(100 * ability, digits) + 0.0:.{digits}f}" for ability in abilities]  # + 0.0 turns −0 into 0
+
+
+def format_responses(n_cells: int, n_responses: int) -> str:
+    """Format the number of responses, and that of cells (agent, item) if they differ because agents responded repeatedly."""
+    responses = format_count(n_responses, "response")
+    return responses if n_responses == n_cells else f"{format_count(n_cells, 'cell')}, {responses}"
 
 
 def format_recognition_difference(difference: float) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from youden.data.folder.run_files import GATES_FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
+from youden.pipeline.abilities import SELF_RANKING
 from youden.pipeline.recommendation import read_recommendation
 from youden.run_keys import Target
 from youden.stats.trials.noninferiority import (
@@ -117,6 +118,8 @@ class Gate:
         Selection and recommendation among all agents of the run, None if quality is compared.
     calibration, by : str or None, {"ability", "quality"}
         A line on the stored calibration of the judge, if there is one; the quantity that is compared.
+    ranking : str
+        Ranking of the run, such as "self-consistency" for self-trials.
     """
 
     folder: str
@@ -132,6 +135,12 @@ class Gate:
     recommendation: Recommendation | None = None
     calibration: str | None = None
     by: Literal["ability", "quality"] = "ability"
+    ranking: str = ""
+
+    @property
+    def is_of_self_consistency(self) -> bool:
+        """Whether the consistency of agents with themselves is compared."""
+        return self.by == "ability" and self.ranking == SELF_RANKING
 
     @property
     def outcome(self) -> GateOutcome:
@@ -322,6 +331,7 @@ def gate_run(
         recommendation=None if labels else read_recommendation(folder),
         calibration=folder.calibration,
         by="quality" if labels else "ability",
+        ranking=facts.ranking,
     )
 
 

@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import format_command
 from youden.text.sentences import format_count, format_recognition_difference, format_signed_interval
 from youden.text.tables import Table, make_table
 from youden.types.results import ABOUT
 from youden.workflows.gate import MIN_ITEMS, Gate, GateResult
+
+_CONSISTENCY_OUTCOMES: dict[GateOutcome, str] = {
+    "better": "more consistent",
+    "no worse": "not less consistent",
+    "worse": "less consistent",
+}
+
+
+def format_outcome(gate: Gate, outcome: GateOutcome) -> str:
+    """Format an outcome, as consistency if the gate compares agents by it."""
+    return _CONSISTENCY_OUTCOMES.get(outcome, outcome) if gate.is_of_self_consistency else outcome
 
 
 def gate_table(gate: Gate) -> Table:
@@ -30,9 +42,8 @@ def gate_table(gate: Gate) -> Table:
     rows = []
     for row in gate.agents:
         interval = _format_interval(row)
-        rows.append(
-            [row.agent, row.outcome, f"{row.difference:+.3f}", interval, f"{row.level:.2%}", f"{row.n_items:,}"]
-        )
+        outcome = format_outcome(gate, row.outcome)
+        rows.append([row.agent, outcome, f"{row.difference:+.3f}", interval, f"{row.level:.2%}", f"{row.n_items:,}"])
     title = f"Against {gate.baseline}, margin {gate.margin:g}"
     count_heading = "labels" if gate.by == "quality" else "items"
     return make_table(title, ["agent", "outcome"], ["difference", "interval", "level", count_heading], rows)
@@ -60,22 +71,27 @@ def describe_result(gate: Gate, row: GateResult) -> str:
     """
     if row.reason:
         return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
-    comparison = _format_comparison(gate, row)
+    description = f"{format_outcome(gate, row.outcome)}: {_format_comparison(gate, row)}"
     match row.outcome:
-        case "better":
-            return f"better: {comparison}."
+        case "better" | "worse":
+            return f"{description}."
         case "no worse":
-            margin = gate.margin if gate.by == "quality" else 100 * gate.margin
-            return f"no worse: {comparison}; the whole interval is above the margin −{margin:g}."
-        case "worse":
-            return f"worse: {comparison}."
+            is_per_100 = gate.by == "ability" and not gate.is_of_self_consistency
+            margin = 100 * gate.margin if is_per_100 else gate.margin
+            return f"{description}; the whole interval is above the margin −{margin:g}."
         case "undecided":
-            return f"undecided: {comparison}. {_describe_requirement(gate, row)}"
+            return f"{description}. {_describe_requirement(gate, row)}"
 
 
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline with its interval: of quality, or in comparisons of 100."""
     level = f"{100 * row.level:.4g} % interval"
+    if gate.is_of_self_consistency:
+        comparative = "lower" if row.difference < 0 else "higher"
+        return (
+            f"the self-consistency of {row.agent} is {abs(row.difference):.3f} {comparative} than that of {gate.baseline} "
+            f"({level} {_format_interval(row)})"
+        )
     if gate.by == "quality":
         difference = f"{row.difference:+.3f} ({level} {_format_interval(row)})"
         return f"{row.agent}, quality minus that of {gate.baseline}: {difference}"
@@ -180,10 +196,11 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The stored calibration of the judge and the recommendation of the run, each if there is one.
+        The stored calibration of the judge and the recommendation of the run, each if there is one. A run of self-trials
+        recommends nothing.
     """
     lines = [gate.calibration] if gate.calibration else []
-    if gate.recommendation is not None:
+    if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")
     return tuple(lines)
 
@@ -206,9 +223,10 @@ def format_footnote(gate: Gate) -> str:
     sharing = ""
     if len(gate.agents) > 1:
         sharing = f", with alpha divided among {len(gate.agents)} agents compared together (Bonferroni)"
+    worse = format_outcome(gate, "worse")
     caveat = ", if the intervals of quality have their coverage" if gate.by == "quality" else ""
     return (
-        f"Margin {gate.margin:g}; interim analysis {analyses}{sharing}. A wrong 'worse', or a wrong pass, has a probability of "
+        f"Margin {gate.margin:g}; interim analysis {analyses}{sharing}. A wrong '{worse}', or a wrong pass, has a probability of "
         f"at most 5 % over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
         f"{ABOUT[gate.target]}."
     )

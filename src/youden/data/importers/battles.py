@@ -64,7 +64,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     -------
     Verdicts
         One answer per battle, with a plan that asks for preferences and has no pool. Without an `order`, model_a was shown
-        first; without an item, each battle is an item of its own. `warnings` state this.
+        first; without an item, each battle is an item of its own. `warnings` state this, and count battles without a winner.
 
     Raises
     ------
@@ -105,6 +105,8 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     trials = Trials.paired(item.astype(np.int32), np.where(is_swapped, b, a), np.where(is_swapped, a, b))
     plan = _make_plan(trials, tuple(agents), tuple(items))
     is_missing = np.isnan(answer)
+    if is_missing.any():
+        notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
     reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
     hard_answer = np.where(is_missing, np.nan, answer > 0.5)
     judges = sorted(set(table["judge"]) - {""})

@@ -155,7 +155,9 @@ class Lexical:
         # each model answers the trials on the items that it was not fitted on
         answer, hard = np.empty(len(plan)), np.empty(len(plan))
         for m, model in enumerate(models):
-            scale, threshold = _fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
+            paired_values = paired_mass[m, paired_fits[m]]
+            independent_values = independent_mass[m, independent_fits[m]]
+            scale, threshold = _fit_cut(paired_values, independent_values, is_self_plan=plan.is_self_plan)
             trials = np.flatnonzero(excluded_folds == model)
             mass = shared_mass(matrix, first[trials], second[trials], weights=weights[m])
             mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
@@ -266,19 +268,23 @@ def sample_pairs(
     return first, second
 
 
-def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
+def _fit_cut(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
     """Fit the scale (95th percentile of paired similarities) and the lowest threshold that maximises TPR − FPR.
 
     paired, independent : float arrays (n_pairs,), similarities
+    is_self_plan : whether the pairs of the same item are responses of one agent
 
     Raises: JudgeError [lexical-nothing-shared] if a trial type has no pairs or the scale is 0.
     """
     scale = float(np.quantile(paired, SCALE_QUANTILE)) if paired.size and independent.size else 0.0
     if scale == 0.0:
+        responses = (
+            "with at least two responses of the agent" if is_self_plan else "to which at least two agents responded"
+        )
         raise JudgeError(
             f"The lexical judge cannot set its scale: of {paired.size} pairs of responses to the same item that it is fitted on, "
             f"{np.count_nonzero(paired)} share a word that not all items have. "
-            "Add items to which at least two agents responded in words, or use another judge.",
+            f"Add items {responses} in words, or use another judge.",
             slug="lexical-nothing-shared",
         )
 

@@ -29,7 +29,9 @@ class Counts:
     ----------
     n_agents, n_items : int
     n_responses : int
-        Number of responses, without repeats.
+        Number of cells with a response: responses, without repeats.
+    n_all_responses : int
+        Number of responses, with repeats.
     n_missing : int
         Number of cells without a response.
     n_blank : int
@@ -46,6 +48,7 @@ class Counts:
     n_agents: int
     n_items: int
     n_responses: int
+    n_all_responses: int
     n_missing: int
     n_blank: int
     n_prompts: int

@@ -16,6 +16,7 @@ import regex
 from scipy.sparse import csr_array
 
 from youden.pools.checks.checked import SampledTexts, format_min_share, format_names, format_subject
+from youden.protocol.self_trials import needs_self_trials
 from youden.text.sentences import format_count
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
 from youden.types import Finding, Pool
@@ -86,13 +87,20 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
     their = "its" if len(ids) == 1 else "their"
     subject = format_subject(ids, "copies its", "copy their", limit=20)
     share = format_min_share(min_share, n_agents=len(ids))
+    effect = (
+        "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
+        "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
+        "have in common."
+    )
+    remedy = "Remove these agents, or use a model as judge and interpret their ranks with care."
+    if needs_self_trials(sample.pool):
+        effect = "Responses that copy the same source match each other, which raises the self-consistency of the agent."
+        remedy = "Use a model as judge, and interpret the consistency with care."
     return Finding(
         "source-copying",
         f"{subject} source: {evidence.format(their=their, share=share)}.",
-        "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
-        "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
-        "have in common.",
-        "Remove these agents, or use a model as judge and interpret their ranks with care.",
+        effect,
+        remedy,
         agents=ids,
         facts={"share": float(medians.max())},
     )

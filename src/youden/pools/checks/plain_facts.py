@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from youden.pools.checks.checked import format_names, format_subject
 from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
-from youden.protocol.self_trials import needs_self_trials
+from youden.protocol.self_trials import needs_self_trials, suggest_additions
 from youden.text.sentences import format_count
 from youden.types import Finding, Pool
 
@@ -83,7 +83,7 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
         "pool-small",
         f"The pool is too small: got {format_count(pool.n_agents, 'agent')} and {format_count(pool.n_items, 'item')}.",
         "No ranking is possible: a ranking needs 3 agents and 2 items.",
-        "Add agents or items.",
+        f"{suggest_additions(pool)}.",
     )
 
 

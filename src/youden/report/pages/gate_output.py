@@ -14,7 +14,14 @@ from youden.text.printable import printable
 from youden.text.sentences import escape_markdown
 from youden.text.tables import to_markdown
 from youden.workflows.gate import Gate
-from youden.workflows.gate_text import describe_result, describe_run, format_footnote, format_next_command, gate_table
+from youden.workflows.gate_text import (
+    describe_result,
+    describe_run,
+    format_footnote,
+    format_next_command,
+    format_outcome,
+    gate_table,
+)
 
 if TYPE_CHECKING:
     pass
@@ -25,8 +32,9 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 
 def render_gate_markdown(gate: Gate) -> str:
     """Render the result of a gate as Markdown: the outcome, one table row per agent, the next command, and the best agents."""
+    outcome = format_outcome(gate, gate.outcome)
     lines = [
-        f"## {_MARKS[gate.outcome]} {gate.outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
+        f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
         "",
         to_markdown(gate_table(gate)),
     ]

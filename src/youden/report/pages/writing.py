@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
+from youden.pipeline.abilities import SELF_RANKING
 from youden.pipeline.fitted_run import check_fit
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
@@ -23,7 +24,14 @@ from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
 from youden.study.instruments import compare_instruments
-from youden.text.sentences import ABILITY, PREFERENCE_ABILITY, escape_markdown, format_count, format_items_compared
+from youden.text.sentences import (
+    ABILITY,
+    PREFERENCE_ABILITY,
+    SELF_ABILITY,
+    escape_markdown,
+    format_count,
+    format_items_compared,
+)
 from youden.text.tables import format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
@@ -80,7 +88,7 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
         home=home,
         report=data,
         run=data.summary,
-        ability=ABILITY,
+        ability=_explain_ability(data.summary),
         agent_json=embed.to_script_json(embed.collect_agent_data(data)),
         scripts_of=("agents.js",),
     )
@@ -202,6 +210,11 @@ def _render(
     )
 
 
+def _explain_ability(run: Summary) -> str:
+    """Return the explanation of the abilities of a run, which are self-consistencies if its trials are self-trials."""
+    return SELF_ABILITY if run.facts.ranking == SELF_RANKING else ABILITY
+
+
 def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
@@ -210,7 +223,7 @@ def render_markdown(data: ReportData) -> str:
         "",
         f"**{escape_markdown(run.headline_parts[0])}** {escape_markdown(run.headline_parts[1])}".rstrip(),
         "",
-        f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
+        f"{escape_markdown(_explain_ability(run))} {escape_markdown(run.target)}",
         "",
     ]
     for sentence in (run.calibration, run.selection, run.p_best_text):

@@ -6,6 +6,7 @@ trials on either item; the variance of J is therefore clustered by both items.
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     ----------
     same_item : array_like (n_responses, n_same)
         Answers 0 and 1 (1 = match) to the comparisons with further responses to the same item; NaN if an answer is
-        missing or the sequence has ended. Missing answers are skipped.
+        missing or the sequence has ended. Missing answers are skipped; append NaN to a row that is shorter than others.
     other_items : array_like (n_responses, n_other)
         Answers to the comparisons with responses to other items, in the same form.
 
@@ -57,8 +58,8 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     Raises
     ------
     StatisticsError
-        [replication-shape]: unless both arrays have two dimensions and equally many rows; [replication-answers]: if an
-        answer is neither 0, 1 nor NaN.
+        [replication-shape]: unless both arrays have two dimensions, rows of equal length and equally many rows;
+        [replication-answers]: if an answer is neither 0, 1 nor NaN.
 
     Notes
     -----
@@ -78,7 +79,7 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     >>> scores.pearson.tolist(), scores.kl.tolist()
     ([2.0, -1.0], [1.5, 0.0])
     """
-    same_answers, other_answers = np.asarray(same_item, dtype=np.float64), np.asarray(other_items, dtype=np.float64)
+    same_answers, other_answers = _to_array(same_item), _to_array(other_items)
     if same_answers.ndim != 2 or other_answers.ndim != 2 or len(same_answers) != len(other_answers):
         raise StatisticsError(
             f"Answers must have the shape (n_responses, n_comparisons): got {same_answers.shape} on the same item and "
@@ -103,6 +104,18 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     return ReplicationScores(pearson, kl)
 
 
+def _to_array(answers: ArrayLike) -> Floats:
+    """Return answers as a float array; raise StatisticsError [replication-shape] if they do not form one."""
+    try:
+        return np.asarray(answers, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise StatisticsError(
+            f"Answers must be numbers in rows of equal length: got {reprlib.repr(answers)}. Append "
+            "`float('nan')` to shorter rows; it stands for no answer.",
+            slug="replication-shape",
+        ) from error
+
+
 def _count_until_match(answers: Floats) -> Floats:
     """Return the number of answered comparisons up to the first match: float array (n_responses,), NaN without a match.
 
@@ -117,6 +130,8 @@ def _count_until_match(answers: Floats) -> Floats:
 @dataclass(frozen=True, eq=False)
 class SelfConsistency(ReadOnly):
     """Self-consistency of agents: J = TPR − FPR from repeated responses of each agent.
+
+    TPR and FPR are mean answers in [0, 1]; for a judge that answers yes or no, they are rates of yes.
 
     Attributes
     ----------
