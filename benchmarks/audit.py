@@ -7,8 +7,8 @@ are additive, as the estimator assumes, and hard items are skipped twice as ofte
 population of items, which is integrated over 20,000 items per table. `mean`: coverage of the intervals of mean scores;
 `difference`: of differences of pairs of models; `ranks`: share of marginal rank intervals that contain the true rank; `all
 ranks`: share of tables in which all simultaneous intervals do; `missing flagged`: share of tables with the warning that cells
-are not missing at random. Standard errors are over tables, because the models of a table share its items. Time is CPU time, one
-thread.
+are not missing completely at random. Standard errors are over tables, because the models of a table share its items. Time is
+CPU time, one thread.
 
 `python benchmarks/audit.py [--draws 200] [--seed 51] [--only SHAPE …] [--smoke] [--out FILE]` prints JSON, and a table to stderr.
 The method was chosen with seed 1 and 60 draws.
@@ -150,7 +150,7 @@ def measure_time(rng: np.random.Generator, missing: float) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--draws", type=int, default=200, help="tables per cell; a tenth for tables of more than 50,000 cells"
+        "--draws", type=int, default=200, help="tables per cell; a tenth for tables of more than 5,000 cells"
     )
     parser.add_argument("--seed", type=int, default=51)
     parser.add_argument("--only", nargs="*", help="shapes to measure, such as '5 × 20', or 'time'")

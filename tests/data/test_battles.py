@@ -13,6 +13,7 @@ from commands import Youden
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.battles import read_battles
 from youden.errors import ImportFormatError
+from youden.types.facts import PreferenceFacts
 
 
 def write(path: Path, text: str) -> Path:
@@ -49,12 +50,14 @@ def test_extensions_are_refused_and_signatures_depend_on_the_answers(youden: You
 
 def test_both_games_of_mt_bench_are_battles_in_opposite_orders(tmp_path: Path) -> None:
     row = {"question_id": 81, "model_1": "x", "model_2": "y", "g1_winner": "model_1", "g2_winner": "model_2"}
+    row["judge"] = ["gpt-4", "pair-v2"]
     failed = {**row, "g1_winner": "error", "g2_winner": "tie"}
     file = write(tmp_path / "pair.jsonl", f"{json.dumps(row)}\n{json.dumps(failed)}\n")
     battles = read_battles(file, columns={})
     assert battles.plan.first.tolist() == [0, 0, 1, 1]
     np.testing.assert_array_equal(battles.answer, [1, np.nan, 1, 0.5])
     assert battles.missing_reason.tolist() == [0, 1, 0, 0]
+    assert battles.judge["name"] == "gpt-4"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,8 @@ def test_numbers_are_preferences_for_model_a_and_columns_can_be_named(tmp_path: 
         ("model_a,model_b,winner,order\nx,y,tie,left\n", "battles-value"),
         ("model_a,model_b,winner\nx,x,tie\n", "import-empty"),
         ("model_a,model_b,winner\n=cmd(),x,tie\n", "import-agents"),
+        ("model_a,model_b,winner\n,y,tie\n", "battles-value"),
+        ("model_a,model_b,winner,item\nx,y,tie,1\nx,y,tie,\n", "battles-value"),
         ("", "import-format"),
     ],
 )
@@ -98,12 +103,60 @@ def test_what_is_not_clear_is_refused(tmp_path: Path, text: str, slug: str) -> N
     assert caught.value.slug == slug
 
 
+def test_an_empty_cell_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner\nx,y,tie\n,y,tie\n")
+    with pytest.raises(ImportFormatError, match="row 2 has no name of a model in model_a: got an empty cell"):
+        read_battles(file, columns={})
+    write(file, "model_a,model_b,winner,order\nx,y,tie,ab\nx,y,tie,\n")
+    with pytest.raises(ImportFormatError, match="`order` is unknown: got an empty cell"):
+        read_battles(file, columns={})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl"])
+def test_names_are_read_as_text(tmp_path: Path, suffix: str) -> None:
+    rows = [("1.10", "1.1", "tie", "007"), ("NA", "None", "NA", "7")]
+    columns = ["model_a", "model_b", "winner", "item"]
+    file = tmp_path / f"b{suffix}"
+    if suffix.startswith(".json"):
+        texts = [json.dumps(dict(zip(columns, row, strict=True))).replace('"1.10"', "1.10") for row in rows]
+        write(file, "\n".join(texts) if suffix == ".jsonl" else f"[{','.join(texts)}]")
+    else:
+        separator = "," if suffix == ".csv" else "\t"
+        write(file, "\n".join(separator.join(row) for row in [columns, *rows]))
+    battles = read_battles(file, columns={})
+    assert battles.plan.agent_ids == ("1.1", "1.10", "NA", "None")
+    assert battles.plan.item_ids == ("007", "7")
+    assert battles.answer.tolist() == [0.5, 1]
+
+
+def test_battles_of_a_model_with_itself_are_counted(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner,item,order\nx,x,tie,1,ab\nx,y,tie,1,ab\n")
+    assert [warning.message for warning in read_battles(file, columns={}).warnings] == [
+        "1 battle of a model with itself skipped"
+    ]
+
+
+def test_battles_without_a_winner_are_counted(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner,item,order\nx,y,,1,ab\nx,y,model_a,1,ab\n")
+    battles = read_battles(file, columns={})
+    assert [warning.message for warning in battles.warnings] == [
+        "1 of 2 battles have no winner and count as missing answers"
+    ]
+
+
 def test_an_unknown_field_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "b.csv", "model_a,model_b,winner\nx,y,tie\n")
     with pytest.raises(ImportFormatError, match="a battle has no field text"):
         read_battles(file, columns={"text": "winner"})
     with pytest.raises(ImportFormatError, match="cannot be read"):
         read_battles(tmp_path / "none.csv", columns={})
+
+
+def test_the_position_bias_may_be_unknown() -> None:
+    facts = PreferenceFacts(9, 0.1, None, None, None)
+    assert facts.position_text == "Position bias: unknown, because the orders do not determine it."
+    facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
+    assert "the first response wins 12.3 fewer than it loses (95 % interval 8.1 to 16.5)" in facts.position_text
 
 
 def write_battles(path: Path, *, n: int = 600) -> None:

@@ -229,6 +229,20 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a formula": ("model,x,y\n=1+1,.9,.5\nb,.8,.75\n", "scores-id", "Set another name", {}),
     "a terminal escape": ("model,x,y\na\x1b[2J,.9,.5\nb,.8,.75\n", "scores-id", "Remove it", {}),
     "a blank label": ("task,a,b\nx,.9,.5\n,.8,.75\n", "scores-id", "Fill in the cell", {}),
+    "yes and no among scores up to 100": (
+        "model,x,y,open\na,90,50,yes\nb,80,75,no\n",
+        "scores-scale",
+        "--column ignore=open",
+        {},
+    ),
+    "several columns of models": ("Model,model,x,y\na,c,1,0\nb,d,0,1\n", "scores-columns", "--column model=NAME", {}),
+    "a comma before three digits": (
+        'model,x,y\na,"1,287",5\nb,"1,301",7\n',
+        "scores-value",
+        "Write 1287 or 1.287.",
+        {},
+    ),
+    "equal scores": ("model,x,y\na,500,500\nb,500,500\n", "scores-bounds", "all scores are 500", {}),
     "one model": ("model,x,y\na,.9,.5\n", "scores-size", "--column", {}),
     "one column of items": ("model,x\na,.9\nb,.8\n", "scores-columns", "--column", {}),
 }
@@ -284,6 +298,36 @@ def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
     for name in ("Rank (Borda)", "Memory Usage (MB)", "Mean (Task)", "Mean (TaskType)", "Max Tokens"):
         assert name in notes
     assert "averages or totals not used: Total" in read_scores(total_row(tmp_path)).notes
+
+
+def test_a_column_of_models_is_preferred_to_one_of_providers_and_texts_are_noted(tmp_path: Path) -> None:
+    text = "Provider,Model,License,MMLU,GSM8K,old\np,a,MIT,.9,.5,.2*\nq,b,MIT,.8,.7,.3*\n"
+    table = read_scores(write(tmp_path, "t.csv", text))
+    assert (table.model_ids, table.item_ids) == (("a", "b"), ("MMLU", "GSM8K"))
+    assert "columns not used: Provider, License, old" in table.notes
+
+
+def test_numbers_of_the_open_llm_leaderboard_that_are_no_scores_are_left_out(tmp_path: Path) -> None:
+    text = "Model,x,y,#Params (B),CO₂ cost (kg),Hub ❤️\na,.9,.5,7,1.5,12\nb,.8,.7,70,3.5,99\n"
+    assert read_scores(write(tmp_path, "t.csv", text)).item_ids == ("x", "y")
+
+
+def test_a_file_without_rows_and_a_column_that_is_ignored_twice(tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match="import-empty"):
+        read_scores(write(tmp_path, "t.json", "[]"))
+    assert read_scores(wide_csv(tmp_path), columns={"ignore": "x,x"}).item_ids == ("y", "z")
+
+
+def test_missing_values_of_nullable_columns_are_blank(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"model": ["a", "b"], "x": [1, None], "y": [0, 1]}).convert_dtypes()
+    assert cells_of(read_scores(frame)) == {("a", "x"): 1, ("a", "y"): 0, ("b", "y"): 1}
+
+
+def test_only_lists_of_instances_in_reports_of_swe_bench_are_items(tmp_path: Path) -> None:
+    report = {"resolved_ids": ["i1", 3], "unresolved_ids": ["i2"], "unstopped_containers": ["c"], "tags": ["t"]}
+    files = [write_json(tmp_path, "a.run.json", report), write_json(tmp_path, "b.run.json", {"resolved_ids": ["i2"]})]
+    files.append(write_json(tmp_path, "c.json", {"submitted_ids": ["i9"], "version": 2}))
+    assert read_scores(files).item_ids == ("i1", "i2")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_an_always_first_judge_gets_no_recommendation(youden: Youden, server: Wi
     result = json.loads(ended.out)
     assert result["recommendation"]["form"] == "none"
     assert (
-        "Position bias: of 100 comparisons of equal agents, the first response wins minus loses 100.0"
+        "Position bias: in 100 comparisons of equal agents, the first response wins 100.0 more than it loses"
         in (result["recommendation"]["text"])
     )
     assert result["fit"]["preference"]["position_effect"] == pytest.approx(1)

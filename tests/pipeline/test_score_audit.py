@@ -140,8 +140,55 @@ def test_models_without_common_items_get_no_recommendation() -> None:
     frame.loc[25:, ["m2", "m3"]] = np.nan
     audit = youden.audit(frame)
     assert audit.facts.status == "disconnected"
-    assert audit.recommendation.form == "none"
+    assert (audit.recommendation.form, audit.recommendation.decided_by) == ("none", "scores")
+    first = audit.ranking["agent"].iloc[0]
+    partner = {"m0": "m1", "m1": "m0", "m2": "m3", "m3": "m2"}
+    assert all(set(tied) <= {partner[name]} for name, tied in audit.details.ties.items())
+    assert audit.recommendation.text.endswith(
+        "cannot be compared with the first model, because they share too few items. Remove them, or add scores on common items."
+    )
+    assert f"{first} " not in audit.recommendation.text
     assert "fit" in [warning.slug for warning in audit.facts.warnings]
+
+
+def test_a_first_model_without_common_items_has_an_unknown_removal() -> None:
+    frame = pd.DataFrame({"item": list("abcd"), "m0": [0.9, 0.8, None, None], "m1": [None, None, 0.4, 0.3]})
+    frame["m2"] = [None, None, 0.2, 0.6]
+    audit = youden.audit(frame)
+    text = "It is unknown whether fewer items change the first place: m0 shares too few items with the others."
+    assert text in audit.summary
+    assert not any("No removal" in line for line in audit.summary)
+
+
+def test_models_whose_halves_disagree_have_no_negative_reliability() -> None:
+    audit = youden.audit(pd.DataFrame({"model": ["m1", "m2", "m3"], "a": [1, 0.5, 0], "b": [0, 0.5, 1]}))
+    assert audit.details.reliability in (None, 0)
+    json.dumps(audit.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "scores", [{"m0": [0.5, 0.7], "m1": [0.4, None]}, {"m0": [0.2, 0.9, 0.7], "m1": [0.1, None, None]}]
+)
+def test_few_items_give_a_finite_p_value_and_are_not_warned_about(scores: dict[str, list[float | None]]) -> None:
+    frame = pd.DataFrame({"item": list("abc")[: len(scores["m0"])], **scores, "m2": scores["m0"]})
+    audit = youden.audit(frame)
+    assert audit.details.missing_p > 0.05
+    json.dumps(audit.to_json(), allow_nan=False)
+
+
+def test_models_that_do_not_differ_significantly_need_at_least_one_more_item() -> None:
+    for seed in range(20):
+        audit = youden.audit(make_frame(seed, n_models=2, n_items=4))
+        first, second = audit.ranking["agent"].tolist()
+        is_tied = second in audit.details.ties[first]
+        assert audit.details.items_to_separate is None or (audit.details.items_to_separate > 0) == is_tied
+
+
+def test_a_summary_and_a_recommendation_name_at_most_five_models() -> None:
+    audit = youden.audit(make_frame(0, n_models=30, n_items=3))
+    assert len(audit.recommendation.agents) > 5
+    assert f"and {len(audit.recommendation.agents) - 5} more cannot be ruled out" in audit.recommendation.text
+    assert all(line.count(", ") <= 5 for line in audit.summary if line.startswith("Not significantly"))
 
 
 def test_a_clear_winner_is_recommended_and_equal_models_are_candidates() -> None:
@@ -176,3 +223,13 @@ def test_intervals_cover_the_mean_score_over_the_population_of_items() -> None:
         frame = pd.DataFrame(score, index=pd.Index([f"m{k}" for k in range(4)], name="model"))
         covered.append(covers(youden.audit(frame.add_prefix("q")).ranking, truth))
     assert 0.9 <= np.mean(covered) <= 0.99
+
+
+def test_an_ability_stays_in_the_range_and_the_facts_hold_the_recommendation() -> None:
+    table = pd.DataFrame(
+        {"item": ["a", "b", "c", "d"], "x": [1, 1, np.nan, np.nan], "y": [0, 0.1, 1, 1], "z": [0.2, 0, 1, 0.9]}
+    )
+    audited = youden.audit(table)
+    abilities = {row.agent: row.ability for row in audited.rows}
+    assert abilities["x"] == 1.0
+    assert audited.facts.recommendation == audited.recommendation

@@ -89,6 +89,11 @@ def test_both_orders_are_balanced_and_a_smaller_budget_gives_the_first_trials() 
     columns = paired.columns()
     assert sorted(columns["first_repeat"].tolist()) == [1] * 30 + [2] * 30
     assert len(set(paired.item[:20].tolist())) == 20, "no item twice before each was shown once"
+    assert (
+        make_plan(pool, calls=2000).notes[0] == "the budget is 2,000 calls, but 'replication' has only 240 on this pool"
+    )
+    assert make_plan(pool, calls="900/agent").notes[0].startswith("the budget is 3,600 calls")
+    assert "budget" not in part.notes[0]
     small = part.trials.take((part.trial_type == PAIRED) & (part.first == 0)).columns()
     for name in ("item", "first_repeat", "second_repeat"):
         assert small[name].tolist() == columns[name][:20].tolist()
@@ -121,9 +126,12 @@ def test_settings_without_effect_and_pools_without_repeats_are_refused() -> None
     for later in texts[1:]:
         later[1] = None
     once = Pool.from_repeats(pool_of(2).agents, pool.items, texts, "few")
-    with pytest.raises(PlanError, match="'a1'") as few:
+    with pytest.raises(PlanError, match=r"'a1' .* got 0 items with two responses") as few:
         make_plan(once)
     assert few.value.slug == "repeats-few"
+    with pytest.raises(PlanError, match="less than two calls per agent: got 1 call for 1 agent") as cheap:
+        make_plan(pool, calls=1)
+    assert cheap.value.slug == "calls-invalid"
 
 
 def test_ability_is_the_self_consistency_and_differences_count_common_items() -> None:
@@ -182,6 +190,23 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     markdown = youden("report", "runs/versions", "--format", "md").well().out
     assert "Self-consistency is J: the mean answer" in markdown
     assert "those of other agents answer the same item" not in markdown
+
+
+def test_another_target_is_refused_before_the_judge_is_paid(youden: Youden, tmp_path: Path) -> None:
+    write_pool(pool_of(1), tmp_path / "pool")
+    config = tmp_path / "versions.yaml"
+    write_config(config, pool="pool", judge="lexical", target="these-items", out=str(tmp_path / "run"))
+    assert youden("plan", str(config)).refuses("self-target")
+    assert youden("run", str(config)).refuses("self-target")
+    assert not (tmp_path / "run" / "trials.parquet").exists()
+
+
+def test_an_alarm_of_self_trials_names_its_agent_once() -> None:
+    plan = make_plan(pool_of(2, n_items=40))
+    is_false_positive = (plan.trial_type == INDEPENDENT) & (plan.first == 1)
+    answer = ((plan.trial_type == PAIRED) | is_false_positive).astype(float)
+    alarms = [str(finding) for finding in youden.rank(answer_with(plan, answer)).attrs["warnings"]]
+    assert any("two responses of a1 on unrelated items" in alarm for alarm in alarms), alarms
 
 
 def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path) -> None:

@@ -161,7 +161,21 @@ def test_the_split_half_reliability_is_that_of_parallel_tests() -> None:
     assert np.isnan(split_half_reliability(score[:2], np.zeros(64), rng=rng))
 
 
-def test_cells_that_are_missing_at_random_are_not_flagged() -> None:
+def test_a_negative_correlation_of_halves_is_a_reliability_of_0_or_unknown() -> None:
+    opposite = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    assert np.isnan(split_half_reliability(opposite, np.zeros(2), rng=np.random.default_rng(0)))
+    opposite[1] = 0.6, 0.5
+    assert split_half_reliability(opposite, np.zeros(2), rng=np.random.default_rng(0)) == 0
+
+
+def test_few_items_are_tested_by_all_permutations() -> None:
+    observed = np.arange(5)[None, :] < np.array([[5], [4], [3], [2]])
+    # the numbers of missing cells are 0, 0, 1, 2, 3: of 120 orders, 2 are as extreme at each end; Holm doubles the p-value
+    assert missingness_p_value(observed, np.arange(5.0)) == pytest.approx(2 * 4 / 120)
+    assert missingness_p_value(observed[:, 1:3], np.arange(2.0)) > 0.5
+
+
+def test_cells_that_are_missing_completely_at_random_are_not_flagged() -> None:
     p_values = []
     for seed in range(60):
         score = make_scores(seed, n_agents=10, missing=0.3)

@@ -18,13 +18,13 @@ from youden.text.tables import format_decimal, make_table
     multiple=True,
     metavar="ROLE=NAME",
     callback=options.parse_pairs("model=system"),
-    help="Column of a table that contains model, item or score; score=a,b: one column per item or model; item=a+b: columns that "
-    "together identify an item; ignore=a,b: columns not to use. Repeatable.",
+    help="Column that contains the models, items or scores. score=a,b: one column of scores per item or model. item=a+b: columns "
+    "that identify an item together. ignore=a,b: columns not to use. Repeatable.",
 )
 @click.option(
     "--range",
     "score_range",
-    callback=options.parse_scale,
+    callback=options.parse_range,
     metavar="LOW,HIGH",
     help="Lowest and highest possible score. [default: 0,1, -1,1, 0,10 or 0,100, or else the range of the scores]",
 )
@@ -46,11 +46,11 @@ def audit_command(
 
     TABLE is a CSV, TSV, Excel, JSON or Parquet file with one row per score, or one column per model or per item; or results of
     lm-eval (samples_*.jsonl, results_*.json), HELM (per_instance_stats.json), MTEB or SWE-bench (reports), or a folder of these.
-    Several tables without models are one model each. Nothing is judged.
+    Each of several tables without a column of models counts as one model, named by its file. Nothing is judged.
 
-    The scores of a model are averaged over items; if scores are missing, a model + item fit allows for the items that it lacks.
-    Intervals and ranks describe how the models would score on more items like these. The result also states which models do not
-    differ significantly, how reliable the scores are, and how few items decide the first place.
+    The scores of a model are averaged over items; if scores are missing, an additive fit (model + item) adjusts for items without
+    a score of the model. Intervals and ranks describe how the models would score on more items like these. The result
+    also states which models do not differ significantly, how reliable the scores are, and how few items decide the first place.
     """
     from youden.pipeline.score_audit import audit
     from youden.report.pages.audit_page import write_audit
@@ -61,7 +61,7 @@ def audit_command(
         ranks = [f"{row.rank_low}–{row.rank_high}", f"{row.simultaneous_rank_low}–{row.simultaneous_rank_high}"]
         interval = f"{format_decimal(row.low)} … {format_decimal(row.high)}"
         rows.append([*ranks, row.agent, format_decimal(row.ability), interval, f"{row.n_trials:,}"])
-    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95% interval", "items"], rows)
+    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95 % interval", "items"], rows)
     notes = [*(f"note: {note}" for note in result.details.notes), f"signature: {result.signature}"]
     output.print_result(
         as_json,

@@ -137,13 +137,15 @@ def parse_pairs(
 
     def parse(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
         """Split each text into a name and a value; a text without "=" is a usage error."""
-        pairs = {}
+        pairs: dict[str, str] = {}
         for text in texts:
             name, sign, value = text.rpartition("=") if split_at_last else text.partition("=")
             if not (name and sign and value):
                 raise click.BadParameter(
                     f"{text!r} is not of the form {parameter.metavar}. Set, for example, {example}."
                 )
+            if name in pairs:
+                raise click.BadParameter(f"{name!r} is set twice: got {pairs[name]!r} and {value!r}. Set it once.")
             pairs[name] = value
         return pairs
 
@@ -287,6 +289,14 @@ def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | N
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not a pair of numbers LOW,HIGH. Set, for example, 1,5.") from error
     return low, high
+
+
+def parse_range(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    """Parse an option LOW,HIGH as two finite numbers in ascending order, as a click callback; None if it is not set."""
+    scale = parse_scale(context, parameter, value)
+    if scale is not None and not (isfinite(scale[0]) and isfinite(scale[1]) and scale[0] < scale[1]):
+        raise click.BadParameter(f"{value!r} is not a finite range with LOW below HIGH. Set, for example, 1,5.")
+    return scale
 
 
 def label_file_options(function: Callable[..., R]) -> Callable[..., R]:

@@ -102,8 +102,9 @@ def generate_command(
     max_usd = output.format_usd(cost.usd, config_owner="a model")
     store_note = f"; answers are stored in {redact_location(store)}" if planned.makes_calls else ""
     output.print_note(
-        f"generate: {len(file.agents)} agents × {len(planned.items)} items{_format_repeats(repeats)}, {cost.calls:,} calls, "
-        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {max_usd}{store_note}"
+        f"generate: {format_count(len(file.agents), 'agent')} × {len(planned.items)} items{_format_repeats(repeats)}, "
+        f"{cost.calls:,} calls, about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, "
+        f"at most {max_usd}{store_note}"
     )
     with progress_bar() as bar:
         result = generate(
@@ -125,7 +126,9 @@ def generate_command(
     output.print_result(
         as_json,
         {"out": str(out), **_count_responses(result)},
-        lines=[f"pool of {pool.n_agents} agents × {pool.n_items} items{_format_repeats(pool.repeats)}: {out}"],
+        lines=[
+            f"pool of {format_count(pool.n_agents, 'agent')} × {pool.n_items} items{_format_repeats(pool.repeats)}: {out}"
+        ],
         notes=[f"next: youden check {out}"],
     )
 
@@ -234,9 +237,9 @@ def import_command(
                      are recognized
     peer-prediction  data of the paper: an agents file becomes a pool; a folder that contains
                      tvd_mi_individual_examples becomes a run without texts
-    battles          tables of LMArena, Arena-Hard and MT-Bench with the columns model_a, model_b and winner (model_a,
-                     model_b, tie, or a number from 0 to 1), and optionally item, order (ab or ba) and judge; become a run
-                     without texts, ranked by preference
+    battles          battles of LMArena, arena_hard_battles.jsonl of Arena-Hard, pairwise judgments of MT-Bench, or tables
+                     with the columns model_a, model_b and winner (model_a, model_b, tie, or a number from 0 to 1), and
+                     optionally item, order (ab or ba) and judge; become a run without texts, ranked by preference
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
     not respond are listed. It is an error if more than 1 % of the responses are lost, unless --allow-dropped is set.
@@ -271,7 +274,9 @@ def import_command(
         "unaligned": list(imported.unaligned),
         **({"taken": imported.taken} if imported.taken else {}),
     }
-    size = f"{pool.n_agents} agents × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"
+    size = (
+        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"
+    )
     output.print_result(
         as_json, result, lines=[f"pool of {size}: {out}"], notes=[f"next: youden init {format_command([str(out)])}"]
     )
@@ -295,7 +300,9 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
         "items": imported.n_items,
     }
     output.print_result(
-        as_json, result, lines=[f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}"]
+        as_json,
+        result,
+        lines=[f"{imported.kind} of {format_count(imported.n_agents, 'agent')} × {imported.n_items} items: {out}"],
     )
 
 

@@ -146,7 +146,10 @@ def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
     from youden.types.pool import plain_fields
 
     if len(runs) != 2:
-        raise click.UsageError(f"Two instruments are two RUNS, one of each question: got {len(runs)}.")
+        raise click.UsageError(
+            "A run that asks for preferences is compared with exactly one run that asks for information: got "
+            f"{len(runs)} RUNS. Pass one of each."
+        )
     study = compare_instruments(*map(RunFolder, runs))
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
     output.print_result(as_json, {"instruments": result}, answer=study.summary, tables=[study.table()])

@@ -75,7 +75,7 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
     responses = format_responses(counts.n_responses, counts.n_all_responses)
     mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
     click.echo(
-        f"{printable(pool_check.name)}: {counts.n_agents:,} agents × {counts.n_items:,} items; "
+        f"{printable(pool_check.name)}: {format_count(counts.n_agents, 'agent')} × {counts.n_items:,} items; "
         f"{responses}, {counts.n_missing:,} missing, {counts.n_blank:,} blank; "
         f"{counts.shortest:,} to {counts.longest:,} characters per response (median {counts.median:,}){mean_words}."
     )
@@ -235,7 +235,7 @@ def init_command(
     else:
         cost, file = first_config.cost, format_command([str(first_config.file)])
         usd = "price unknown" if cost.usd is None else f"about ${cost.usd:,.2f}"
-        size = f"{first_config.pool.n_agents:,} agents × {first_config.pool.n_items:,} items"
+        size = f"{format_count(first_config.pool.n_agents, 'agent')} × {first_config.pool.n_items:,} items"
         pool_path = "" if first_config.imported is None else f"{first_config.pool_path.as_posix()} and "
         calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
         click.echo(printable(f"wrote {pool_path}{first_config.file}: {size}; {calls}, {usd}"))

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from youden.data.importers.column_names import SUBJECTS, infer_role, is_agent_name, normalize_name, split_into_words
+from youden.data.importers.column_names import (
+    SUBJECTS,
+    get_name_priority,
+    infer_role,
+    is_agent_name,
+    normalize_name,
+    split_into_words,
+)
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.score_results import read_result_rows
 from youden.data.importers.table_files import find_tables, read_tables
@@ -37,13 +44,14 @@ ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
-_BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing"}
+_BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing", "<na>", "nat"}
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 _TOTAL = re.compile(r"all|(mean|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
 _NO_SCORE = re.compile(
-    r"rank(ing)?(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
+    r"rank(ing)?(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
     r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
-    r"|votes|n|count|num_.*|n_(samples|items)|co2.*|likes|seed|version|zero_shot|repeat|epoch|trial|attempt"
+    r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
 _CACHE_SIZE = 2**17
@@ -137,6 +145,10 @@ def _read_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
         return rows
     for file in find_tables(paths):
         for name, table in read_tables(file, lambda text, _: notes.append(text), Replacements()):
+            if not table:
+                raise import_error(
+                    file, "it has no rows. Pass a table with a header and at least one row.", slug="import-empty"
+                )
             lacks_models = not any(map(_is_model_name, table[0][1]))
             extra: Row = {"model": name} if len(paths) > 1 and lacks_models else {}
             rows += [(location, extra | row) for location, row in table]
@@ -158,7 +170,7 @@ class _TableReader:
         self.source, self.rows, self.given, self.notes = source, rows, given, notes
         names = dict.fromkeys(name for _, row in rows for name in row)
         self.values = {name: [_simplify(row.get(name)) for _, row in rows] for name in names}
-        for name in self.get_names("ignore"):
+        for name in set(self.get_names("ignore")):
             del self.values[name]
         self.numbers = {name: np.array([_parse(value) for value in values]) for name, values in self.values.items()}
 
@@ -182,7 +194,7 @@ class _TableReader:
         models, items, scores = map(self.get_names, ROLES[:3])
         others = [name for name in self.values if name not in (*models, *items, *scores)]
         labels = [name for name in others if name not in self.numeric]
-        models = models or [name for name in labels if _is_model_name(name)][:1]
+        models = models or self.choose_models([name for name in labels if _is_model_name(name)])
         items = items or [name for name in others if self.may_be_item(name)][: None if models else 1]
         if not models and not items:
             label = (labels or others or ["NAME"])[0]
@@ -211,6 +223,15 @@ class _TableReader:
         model_keys, item_keys = (row_keys, column_keys) if models else (column_keys, row_keys)
         return self.average_cells(model_keys, item_keys, values, score_range)
 
+    def choose_models(self, candidates: list[str]) -> list[str]:
+        """Choose the column of models by its name; [scores-columns] if several names are as reliable."""
+        priority = {name: get_name_priority(name, "agent") for name in candidates}
+        best = [name for name in candidates if priority[name] == min(priority.values())]
+        if len(best) > 1:
+            unclear = f"several columns may contain the models: got {_list(best)}. Set --column model=NAME."
+            raise import_error(self.source, unclear, slug="scores-columns")
+        return best
+
     def may_be_item(self, name: str) -> bool:
         """Return whether a column may identify items: by its name, and by values that are texts or whole numbers."""
         has_name = infer_role(name) in ("item", "prompt") or not SUBJECTS.isdisjoint(split_into_words(name))
@@ -224,7 +245,7 @@ class _TableReader:
         usual = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
         if is_long and len(usual) == 1 and not np.isnan(self.numbers[usual[0]]).any():
             scores = usual
-        left_out = [name for name in candidates if name not in scores]
+        left_out = [name for name in self.values if name not in scores and name not in labels]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
         if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
@@ -246,6 +267,11 @@ class _TableReader:
 
     def check_numbers(self, name: str) -> None:
         """Raise ImportFormatError if a score is no finite number [scores-value], or only some have "%" [scores-percent]."""
+        for (location, _), number in zip(self.rows, self.values[name], strict=True):
+            if isinstance(number, str) and _THOUSANDS.fullmatch(number.strip()):
+                plain, decimal = number.strip().replace(",", ""), number.strip().replace(",", ".")
+                unclear = f"{name} has an ambiguous comma: got {number!r}. Write {plain} or {decimal}."
+                raise import_error(location, unclear, slug="scores-value")
         for row in np.flatnonzero(np.isinf(self.numbers[name])):
             value = format_excerpt(self.values[name][row])
             invalid = f"{name} is not a finite number: got {value}. Set a number, or leave the cell empty."
@@ -258,6 +284,10 @@ class _TableReader:
     def check_scale(self, names: Sequence[str]) -> None:
         """Raise ImportFormatError [scores-scale] if some columns are fractions and others exceed 10."""
         highest = {name: np.nanmax(np.abs(self.numbers[name])) for name in names}
+        words = [name for name in names if all(_is_blank(value) or _is_word(value) for value in self.values[name])]
+        if words and max(highest.values()) > 1:
+            mixed = f"{words[0]!r} has only yes and no, and other columns have scores above 1. Set --column ignore={words[0]}."
+            raise import_error(self.source, mixed, slug="scores-scale")
         fractions = [name for name in names if highest[name] <= 1 and np.nansum(self.numbers[name] % 1) > 0]
         if fractions and max(highest.values()) > 10:
             problem = (
@@ -301,7 +331,10 @@ class _TableReader:
         lowest, highest = float(values.min()), float(values.max())
         ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
         low, high = score_range or [*ranges, (lowest, highest)][0]
-        if not low <= lowest <= highest <= high or low == high:
+        if low == high:
+            constant = f"all scores are {low:g}, so their range is unknown. Set --range LOW,HIGH."
+            raise import_error(self.source, constant, slug="scores-bounds")
+        if not low <= lowest <= highest <= high:
             outside = f"scores must be from {low:g} to {high:g}: got {lowest:g} to {highest:g}. Set --range LOW,HIGH."
             raise import_error(self.source, outside, slug="scores-bounds")
         if score_range is None:
@@ -331,6 +364,11 @@ def _simplify(value: Json) -> Field:
 def _is_blank(value: Field) -> bool:
     """Return whether a value counts as missing."""
     return str(value).strip().casefold() in _BLANKS
+
+
+def _is_word(value: Field) -> bool:
+    """Return whether a value is a truth value or a word such as yes, instead of a number."""
+    return isinstance(value, bool | np.bool_) or (isinstance(value, str) and value.strip().isalpha())
 
 
 @lru_cache(_CACHE_SIZE, typed=True)

@@ -379,9 +379,10 @@ class TrialsByItem:
         """Find agents and pairs whose responses to different items the judge calls the same source too often."""
         findings = []
         for alarm in self.yes_counts.find_alarms():
-            agents = tuple(self.plan.agent_ids[position] for position in alarm.agents)
+            agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
+            texts = f"two responses of {agents[0]}" if self.plan.is_self_plan else f"texts of {' and '.join(agents)}"
             message = (
-                f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were called the same source "
+                f"False-positive alarm: {texts} on unrelated items were called the same source "
                 f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
             )
             if self.plan.independent == "matched":

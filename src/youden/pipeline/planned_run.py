@@ -95,6 +95,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     stored = folder.read_plan() if folder.has("plan.parquet") else None
     if stored is None:
         return RunPlan(_draw_plan(config, pools), None)
+    _check_target(config, stored)
     judged_pool = next((pool for pool in pools if pool.digest == stored.pool_digest), None)
     if judged_pool is not None:  # the config may use another path to the pool than the folder's copy of it
         stored = stored.with_pool(judged_pool)
@@ -182,12 +183,21 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
         calls_are_free=_has_free_judge(config),
         question=config.question,
     )
+    _check_target(config, plan)
 
     if plan.design == FixedWidth.name:
         from youden.pipeline.precision import check_width_attainable
 
         check_width_attainable(plan)
     return _extend_plan(plan, config.extensions, pools[1:])
+
+
+def _check_target(config: RunConfig, plan: Plan) -> None:
+    """Raise StatisticsError [self-target] before a request is sent if self-trials cannot estimate the target."""
+    if plan.is_self_plan:
+        from youden.pipeline.self_consistency import check_self_target
+
+        check_self_target(config.target)
 
 
 def _has_free_judge(config: RunConfig) -> bool:

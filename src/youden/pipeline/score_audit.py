@@ -19,6 +19,7 @@ from youden.data.folder.csv_tables import to_ranking_rows
 from youden.data.folder.run_files import VERSION
 from youden.data.score_tables import ScoreTable, read_scores
 from youden.pipeline.abilities import LEVEL, Abilities, agent_differences, build_ranking_table, summarize_choice
+from youden.pipeline.recommendation import MAX_NAMED
 from youden.stats.additive.score_means import (
     ScoreMeans,
     count_items_to_separate,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALPHA_MISSING = 0.05
-"""Significance level of the test whether cells are missing at random."""
+"""Significance level of the test whether cells are missing completely at random."""
 N_RESIDUAL_ITEMS = 5
 """Number of items that are listed as fitted worst."""
 
@@ -60,7 +61,7 @@ class AuditFacts:
     missing_fraction: float
     """Fraction of the cells without a score."""
     missing_p: float
-    """P-value of the hypothesis that cells are missing at random; 1 if none is."""
+    """P-value of the hypothesis that cells are missing completely at random; 1 if none is."""
     reliability: float | None
     """Split-half reliability of the mean scores over items; None for fewer than 3 models."""
     groups: tuple[tuple[str, ...], ...]
@@ -69,6 +70,8 @@ class AuditFacts:
     """Model → models that do not differ significantly from it, best first."""
     removal_items: tuple[str, ...]
     """Fewest items without which another model is ahead of the first, the most influential first; empty if there are none."""
+    removal_searched: bool
+    """Whether at least one model can be compared with the first."""
     removal_first: str | None
     """The model that is then ahead of the first."""
     items_to_separate: int | None
@@ -143,15 +146,18 @@ class Audit:
         """Sentences on reliability, groups, influential items, items to add and missing cells."""
         details, (first, second) = self.details, self.ranking["agent"].tolist()[:2]
         size = f"{len(self.ranking)} models on {len(self.items):,} items"
-        missing = f"{details.missing_fraction:.1%} of the cells without a score"
+        missing = f"{100 * details.missing_fraction:.1f} % of the cells without a score"
         lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
         if details.reliability is not None:
             lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
-        lines += [f"Not significantly different: {', '.join(group)}." for group in details.groups if len(group) > 1]
-        if self.removal_fraction is None:
+        lines += [f"Not significantly different: {_list(group)}." for group in details.groups if len(group) > 1]
+        if not details.removal_searched:
+            unknown = "It is unknown whether fewer items change the first place"
+            lines.append(f"{unknown}: {first} shares too few items with the others.")
+        elif self.removal_fraction is None:
             lines.append(f"No removal of items that favour {first} puts another model ahead of it.")
         else:
-            removed = f"{format_count(len(details.removal_items), 'item')} ({self.removal_fraction:.1%})"
+            removed = f"{format_count(len(details.removal_items), 'item')} ({100 * self.removal_fraction:.1f} %)"
             lines.append(f"Without {removed}, {details.removal_first} is ahead of {first}.")
         if details.items_to_separate:
             n_more = format_count(details.items_to_separate, "more item")
@@ -212,7 +218,7 @@ def audit(
     score = (scores.score - scores.low) / unit
     means = estimate_score_means(score, level=LEVEL)
     abilities = Abilities(
-        scores.low + unit * means.mean,
+        scores.low + unit * np.clip(means.mean, 0, 1),  # with missing cells, the fit may leave the range
         CentredCovariance(unit**2 * means.covariance.covariance, means.covariance.df),
         (scores.n_scores > 0).sum(axis=1).astype(np.int32),
         AgentRates.unknown(len(score)),
@@ -231,7 +237,10 @@ def audit(
     best = None if differences.unique_best is None else ids[differences.unique_best]
     difficulty, residual = unit * means.difficulty, unit * np.sqrt(np.nanmean(means.residual**2, axis=0))
     names = [ids[agent] for agent in order]
-    details = _describe_table(scores, score, means, residual, differences.subset(order), names=names)
+    ranked = differences.subset(order)
+    details = _describe_table(scores, score, means, residual, ranked, names=names)
+    incomparable = [name for name, width in zip(names[1:], ranked.half_width[0, 1:], strict=True) if np.isnan(width)]
+    recommendation = _recommend(best, choice, incomparable)
     estimator = (abilities.ranking, abilities.method, LEVEL, "clipped-linear model, least squares")
     fit = (
         means.model.status_,
@@ -248,11 +257,12 @@ def audit(
         unique_best=best,
         n_significant_pairs=int(differences.significant.sum()) // 2,
         choice=choice,
+        recommendation=recommendation,
     )
     items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
     items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
     items["residual"] = residual
-    return Audit(scores.source, ranking, items, facts, details, _recommend(best, choice), _sign(scores, facts))
+    return Audit(scores.source, ranking, items, facts, details, recommendation, _sign(scores, facts))
 
 
 def _describe_table(
@@ -262,9 +272,12 @@ def _describe_table(
 
     score : float array (n_models, n_items), in [0, 1]; residual : float array (n_items,), root mean squares.
     """
-    is_tied = ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
+    is_comparable = np.isfinite(ranked.half_width)
+    is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
     removal = find_smallest_removal(score, means)
     n_more = count_items_to_separate(float(ranked.value[0, 1]), float(ranked.std_error[0, 1]), len(scores.item_ids))
+    if n_more is not None:
+        n_more = 0 if ranked.significant[0, 1] else max(n_more, 1)
     reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
     return AuditFacts(
         *(scores.low, scores.high, scores.notes, float(np.isnan(score).mean())),
@@ -276,19 +289,20 @@ def _describe_table(
             for name, row in zip(names, is_tied, strict=True)
         },
         removal_items=tuple(scores.item_ids[item] for item in removal.items) if removal else (),
+        removal_searched=bool(is_comparable[0, 1:].any()),
         removal_first=scores.model_ids[removal.agent] if removal else None,
-        items_to_separate=0 if ranked.significant[0, 1] else n_more,
+        items_to_separate=n_more,
         residual_items=tuple(scores.item_ids[item] for item in np.argsort(-residual)[:N_RESIDUAL_ITEMS]),
     )
 
 
 def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
-    """Return warnings about models without common items, and about cells that are not missing at random."""
+    """Return warnings about models without common items, and about cells that are not missing completely at random."""
     findings = [Finding("fit", text) for text in [describe_components(means.model.component_)] if text]
     if details.missing_p < ALPHA_MISSING:
         message = (
-            f"Cells are not missing at random (p = {details.missing_p:.2g}): their number depends on the model or on the item's "
-            "difficulty. The fit allows for this, but not for models that skip items on which they would score low."
+            f"Cells are not missing completely at random (p = {details.missing_p:.2g}): their number depends on the model or on "
+            "the item's difficulty. The fit allows for this, but not for models that skip items on which they would score low."
         )
         findings.append(Finding("scores-missing", message, facts={"p": details.missing_p}))
     return tuple(findings)
@@ -308,17 +322,27 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     return tuple(groups)
 
 
-def _recommend(best: str | None, choice: ChoiceFacts | None) -> Recommendation:
-    """Recommend the unique best model, or else the models that cannot be ruled out as the best."""
+def _list(names: Sequence[str]) -> str:
+    """List at most `MAX_NAMED` names, and state how many more there are."""
+    suffix = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + suffix
+
+
+def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
+    """Recommend the unique best model, or else the models that cannot be ruled out as the best.
+
+    incomparable : models that cannot be compared with the first
+    """
     if choice is None:
-        reason = "some models cannot be compared, because they share too few items"
-        return Recommendation("none", (), f"No recommendation: {reason}.", reason, decided_by="labels")
+        reason = f"{_list(incomparable)} cannot be compared with the first model, because they share too few items"
+        text = f"No recommendation: {reason}. Remove them, or add scores on common items."
+        return Recommendation("none", (), text, reason, decided_by="scores")
     if best is not None:
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
-        return Recommendation("recommended", (best,), text, decided_by="labels")
+        return Recommendation("recommended", (best,), text, decided_by="scores")
     agents = (*choice.agents, *choice.candidates)
-    text = f"Candidates: {', '.join(agents)} cannot be ruled out as the best ({choice.level:.0%} confidence)."
-    return Recommendation("candidates", agents, text, decided_by="labels")
+    text = f"Candidates: {_list(agents)} cannot be ruled out as the best ({100 * choice.level:.0f} % confidence)."
+    return Recommendation("candidates", agents, text, decided_by="scores")
 
 
 def _sign(scores: ScoreTable, facts: RunFacts) -> str:

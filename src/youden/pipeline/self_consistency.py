@@ -17,17 +17,22 @@ from youden.stats.trials.replication import estimate_self_consistency
 METHOD = "self-trials, dyadic cluster-robust by item, Student t"
 
 
+def check_self_target(target: str) -> None:
+    """Raise StatisticsError [self-target] if the target of self-trials is not "items-like-these"."""
+    if target != "items-like-these":
+        raise StatisticsError(
+            f"The self-consistency of agents refers to items like these: got the target '{target}'. Set `target: "
+            "items-like-these`.",
+            slug="self-target",
+        )
+
+
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
     """Estimate J of each agent: its mean answer to paired self-trials minus that to independent ones.
 
     Raises StatisticsError [self-target] for another target than items like these.
     """
-    if request.target != "items-like-these":
-        raise StatisticsError(
-            f"The self-consistency of agents refers to items like these: got the target '{request.target}'. Set `target: "
-            "items-like-these`.",
-            slug="self-target",
-        )
+    check_self_target(request.target)
     plan = trials.plan
     columns = trials.read_self_trials()
     result = estimate_self_consistency(

@@ -379,7 +379,7 @@ def _describe_pool(pool: Pool) -> str:
     groups = {agent.group for agent in pool.agents} - {None}
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     return (
-        f"{pool.n_agents:,} agents × {pool.n_items:,} items: {responses}, {pool.n_missing:,} missing; "
+        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items: {responses}, {pool.n_missing:,} missing; "
         f"{len(groups):,} groups of agents; {n_prompts:,} items with a prompt."
     )
 

@@ -322,8 +322,7 @@ def make_plan(
         notes=tuple(notes),
         source=pool,
     )
-    shortfall = find_shortfall(plan)
-    return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
+    return _with_shortfall(plan)
 
 
 def _count_task_characters(pool: Pool, trials: Trials) -> int:
@@ -335,18 +334,28 @@ def _count_task_characters(pool: Pool, trials: Trials) -> int:
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
     """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
     n_paired = MAX_PAIRED
+    budget = None
     if requested is not None:
-        n_paired = int(requested.value if requested.unit else requested.value / (2 * pool.n_agents))
+        per_agent = requested.value if requested.unit else requested.value / (2 * pool.n_agents)
+        n_paired = int(per_agent)
+        budget = int(2 * pool.n_agents * per_agent + 0.5)
+    if n_paired < 1:
+        raise PlanError(
+            f"The budget is less than two calls per agent: got {format_count(budget or 0, 'call')} for "
+            f"{format_count(pool.n_agents, 'agent')}. Set more calls.",
+            slug="calls-invalid",
+        )
     by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=seed) for agent in range(pool.n_agents)]
     for agent, trials_of_agent in zip(pool.agents, by_agent, strict=True):
         if not len(trials_of_agent):
+            n_items = int((pool.n_repeats[pool.agents.index(agent)] >= 2).sum())
             raise PlanError(
-                f"The agent '{agent.id}' cannot be compared with itself: got fewer than two items with two responses, or less "
-                "than two calls per agent. Add a second response to each item, or set more calls.",
+                f"The agent '{agent.id}' cannot be compared with itself: got {format_count(n_items, 'item')} with two responses. "
+                "Add a second response to two items or more.",
                 slug="repeats-few",
             )
     trials = Trials.concat(by_agent)
-    return Plan(
+    plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
         design=SELF_DESIGN,
@@ -356,7 +365,7 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        request=PlanRequest(budget=len(trials)),
+        request=PlanRequest(budget=budget or len(trials)),
         characters=count_characters(pool, trials),
         notes=(
             f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
@@ -364,6 +373,13 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         ),
         source=pool,
     )
+    return _with_shortfall(plan)
+
+
+def _with_shortfall(plan: Plan) -> Plan:
+    """Return the plan with a first note if it has fewer calls than were requested."""
+    shortfall = find_shortfall(plan)
+    return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
 
 
 def find_shortfall(plan: Plan) -> str | None:

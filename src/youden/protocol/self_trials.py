@@ -16,6 +16,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.run_keys import CallBudget
 from youden.streams import stream
+from youden.text.sentences import format_count
 from youden.types import Plan, Pool, Trials
 from youden.types.pool import Json, Positions
 
@@ -58,8 +59,8 @@ def check_compares_agents(plan: Plan, command: str) -> None:
     """Raise PlanError [self-trials-only] if a command that compares agents is applied to a plan of self-trials."""
     if plan.is_self_plan:
         raise PlanError(
-            f"`youden {command}` compares different agents: got a pool of {len(plan.agent_ids)}, whose agents are compared only "
-            "with themselves. Use a pool of three agents or more.",
+            f"`youden {command}` compares different agents: got self-trials of "
+            f"{format_count(len(plan.agent_ids), 'agent')}. Use a pool of three agents or more.",
             slug="self-trials-only",
         )
 
@@ -89,7 +90,7 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
     Pairs of responses come in rounds. A round has one pair of each item, in random order: first the pairs of an item in
     random order and random orientation, then the same pairs in the opposite orientation. The independent trials of a
     round compare the first response of each pair with a random response to the item that is a fixed number of steps ahead
-    in the random order of items, so that each item appears equally often as the first and as the second one.
+    in the random order of items. In a complete round, each item appears once first and once second.
     """
     rng = stream("self trials", seed, crc32(pool.agents[agent].id.encode()))
     items = rng.permutation(np.flatnonzero(pool.n_repeats[agent] >= 2))

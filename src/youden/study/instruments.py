@@ -98,10 +98,15 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     information, preference = sorted((first, second), key=lambda run: run.asks_preference)
     by_information, by_preference = _read_rows(information), _read_rows(preference)
     common = [agent for agent in by_preference if agent in by_information]
-    if first.asks_preference == second.asks_preference or len(common) < 3:
+    if first.asks_preference == second.asks_preference:
+        question = "preference" if first.asks_preference else "information"
         raise RunFolderError(
-            f"Two instruments are one run with `question: information` and one with `question: preference`: got {first.path} and "
-            f"{second.path}, with {len(common)} common agents. Pass one run of each question, of 3 agents or more.",
+            f"The runs must ask different questions: got `question: {question}` for both. Pass one run of each question.",
+            slug="compare-preferences",
+        )
+    if len(common) < 3:
+        raise RunFolderError(
+            f"The runs must have at least 3 agents in common: got {len(common)}. Pass two runs of the same agents.",
             slug="compare-preferences",
         )
     side_by_information, side_by_preference = _find_sides(by_information), _find_sides(by_preference)

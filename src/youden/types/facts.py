@@ -431,11 +431,17 @@ class PreferenceFacts:
     @property
     def position_text(self) -> str:
         """Sentence on the position bias."""
-        bounds = (self.position_effect, self.position_low, self.position_high)
-        effect, low, high = (f"{100 * value:.1f}" if value is not None else "unknown" for value in bounds)
+        if self.position_effect is None or self.position_low is None or self.position_high is None:
+            return "Position bias: unknown, because the orders do not determine it."
+        percent = [100 * value for value in (self.position_low, self.position_effect, self.position_high)]
+        comparative = "more"
+        if self.position_effect < 0:
+            percent = [-value for value in reversed(percent)]
+            comparative = "fewer"
+        low, effect, high = percent
         return (
-            f"Position bias: of 100 comparisons of equal agents, the first response wins minus loses {effect} (95 % interval "
-            f"{low} to {high})."
+            f"Position bias: in 100 comparisons of equal agents, the first response wins {effect:.1f} {comparative} than it "
+            f"loses (95 % interval {low:.1f} to {high:.1f})."
         )
 
     @property

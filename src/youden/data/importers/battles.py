@@ -1,12 +1,14 @@
 """Import battles: tables in which each row states which of two responses to an item is better.
 
-The layouts of LMArena, Arena-Hard and MT-Bench are recognized by their columns. A value that does not clearly name a winner
-is an error, and never a tie.
+Battles of LMArena, `arena_hard_battles.jsonl` of Arena-Hard, and pairwise judgments of MT-Bench are recognized by their columns.
+A value that does not clearly name a winner is an error, and never a tie. All cells are read as text, so that the names 1.10 and
+1.1 differ.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pandas as pd
 
 from youden.data.importers.foreign_files import import_error
 from youden.text.printable import find_name_fault
+from youden.text.sentences import format_count
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
 
@@ -61,32 +64,35 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     -------
     Verdicts
         One answer per battle, with a plan that asks for preferences and has no pool. Without an `order`, model_a was shown
-        first; without an item, each battle is an item of its own. `warnings` state this.
+        first; without an item, each battle is an item of its own. `warnings` state this, and count battles without a winner.
 
     Raises
     ------
     ImportFormatError
         [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column;
-        [battles-value]: if a winner or an order is unknown; [import-agents]: if a name cannot be an id; [import-empty]: if no
-        battle is left.
+        [battles-value]: if a winner or an order is unknown, or a model or an item has no name;
+        [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
     unknown = sorted(columns.keys() - _COLUMNS.keys())
     if unknown:
         problem = f"a battle has no field {', '.join(unknown)}. Set only {', '.join(_COLUMNS)}."
         raise import_error(path, problem, slug="battles-columns")
     table = _read_table(path, columns)
-    table = table[table["model_a"] != table["model_b"]]
+    is_alone = table["model_a"] == table["model_b"]
+    table = table[~is_alone]
     notes = []
+    if is_alone.any():
+        notes.append(f"{format_count(is_alone.sum(), 'battle')} of a model with itself skipped")
     if table.empty:
         raise import_error(path, "it has no battle of two models. Pass a file with battles.", slug="import-empty")
-    if table["item"].isna().all():
+    if (table["item"] == "").all():
         notes.append("no column names the items, so that intervals treat battles as independent of each other")
         table = table.assign(item=[f"battle-{number}" for number in range(1, len(table) + 1)])
     if table["order"].isna().all():
         notes.append("no column states the order of the responses: model_a counts as shown first")
 
     models, agents = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
-    item, items = pd.factorize(table["item"].astype(str), sort=True)
+    item, items = pd.factorize(table["item"], sort=True)
     for name in (*agents, *items):
         fault = find_name_fault(name)
         if fault:
@@ -99,9 +105,11 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     trials = Trials.paired(item.astype(np.int32), np.where(is_swapped, b, a), np.where(is_swapped, a, b))
     plan = _make_plan(trials, tuple(agents), tuple(items))
     is_missing = np.isnan(answer)
+    if is_missing.any():
+        notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
     reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
     hard_answer = np.where(is_missing, np.nan, answer > 0.5)
-    judges = sorted(table["judge"].dropna().astype(str).unique())
+    judges = sorted(set(table["judge"]) - {""})
     judge = {"name": ", ".join(judges) if len(judges) in (1, 2) else "imported"}
     findings = tuple(Finding("import", note) for note in notes)
     return Verdicts(plan, answer, hard_answer, reason, judge, warnings=findings)
@@ -127,26 +135,50 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 
 
 def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Read the columns of `_COLUMNS`, with `winner` as the preference for model_a and `order` as 1 if model_b came first."""
-    rows = _read_rows(path)
-    table = pd.DataFrame(index=rows.index, columns=list(_COLUMNS), dtype=object)
+    """Read the columns of `_COLUMNS`, with `winner` as the preference for model_a and `order` as 1 if model_b came first.
+
+    Names of models, items and judges are texts; "" in the columns of items and judges if there are none.
+    """
+    rows = _read_rows(path).reset_index(drop=True)
+    table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
     for role, usual in _COLUMNS.items():
         names = (columns[role],) if role in columns else usual
         name = next((name for name in names if name in rows), None)
         if name is not None:
-            table[role] = rows[name]
+            table[role] = _read_text(rows[name])
+            _check_filled(path, table[role], role, name)
         elif role in ("model_a", "model_b", "winner", *columns):
             problem = f"it has no column {names[0]}: got {', '.join(map(str, rows.columns[:20]))}. Set --column {role}=COLUMN."
             raise import_error(path, problem, slug="battles-columns")
 
-    table[["model_a", "model_b"]] = table[["model_a", "model_b"]].astype(str)
     has_two_games = "winner" not in rows and _SWAPPED_WINNER in rows and "winner" not in columns
-    if not table["order"].isna().all():
-        table["order"] = _grade(path, table["order"], _ORDERS)
+    has_order = (table["order"] != "").any()
+    table["order"] = _grade(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     if has_two_games:
-        table = pd.concat([table.assign(order=0.0), table.assign(winner=rows[_SWAPPED_WINNER], order=1.0)])
+        second_winner = _read_text(rows[_SWAPPED_WINNER])
+        table = pd.concat([table.assign(order=0.0), table.assign(winner=second_winner, order=1.0)])
     table["winner"] = _grade_winners(path, table)
     return table
+
+
+def _read_text(values: pd.Series) -> pd.Series[str]:
+    """Convert cells to texts: "" for an empty one, and the first element of a list (the judge of MT-Bench)."""
+    firsts = [value[0] if isinstance(value, (list, np.ndarray)) and len(value) else value for value in values]
+    cells = pd.Series(firsts, index=values.index, dtype=object)
+    texts = cells.mask(cells.isna(), "").map(str)
+    return texts.mask(texts.str.strip() == "", "")
+
+
+def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> None:
+    """Raise ImportFormatError [battles-value] if a model has no name, or if only some items have one."""
+    empty = np.flatnonzero(texts == "")
+    is_partly_filled_item = role == "item" and len(empty) < len(texts)
+    if len(empty) and (role in ("model_a", "model_b") or is_partly_filled_item):
+        what = "an item" if role == "item" else "a model"
+        problem = (
+            f"row {empty[0] + 1} has no name of {what} in {column}: got an empty cell. Fill it in or remove the row."
+        )
+        raise import_error(path, problem, slug="battles-value")
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
@@ -156,9 +188,13 @@ def _read_rows(path: Path) -> pd.DataFrame:
         if suffix == ".parquet":
             return pd.read_parquet(path)
         if suffix in (".json", ".jsonl", ".ndjson"):
-            return pd.read_json(path, lines=suffix != ".json", dtype=False)
-        return pd.read_csv(path, sep="\t" if suffix in (".tsv", ".tab") else ",", encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
+            text = path.read_text(encoding="utf-8-sig")
+            documents = [text] if suffix == ".json" else filter(str.strip, text.split("\n"))
+            parsed = [json.loads(document, parse_int=str, parse_float=str) for document in documents]
+            return pd.DataFrame(parsed[0] if suffix == ".json" else parsed)
+        separator = "\t" if suffix in (".tsv", ".tab") else ","
+        return pd.read_csv(path, sep=separator, encoding="utf-8-sig", dtype=str, keep_default_na=False)
+    except (OSError, ValueError, RecursionError) as error:
         problem = (
             f"it cannot be read as a table ({error}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
         )
@@ -166,22 +202,26 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 
 def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
-    """Convert winners to preferences for model_a. A number is a preference itself; a name may be that of a model."""
-    winner = table["winner"].infer_objects()
-    if pd.api.types.is_float_dtype(winner) or pd.api.types.is_integer_dtype(winner):
-        if ((winner < 0) | (winner > 1)).any():
-            problem = f"a number in `winner` is a preference from 0 to 1: got {winner.min():g} to {winner.max():g}. Rescale it."
+    """Convert winners to preferences for model_a. A winner may be the name of a model; else a number is a preference itself."""
+    winner = table["winner"]
+    is_a, is_b = winner == table["model_a"], winner == table["model_b"]
+    is_empty = winner == ""
+    number = pd.to_numeric(winner, errors="coerce").astype(np.float64)
+    has_numbers = (number.notna() | is_empty).all()
+    if has_numbers and not (is_a | is_b | is_empty).all():
+        if ((number < 0) | (number > 1)).any():
+            problem = f"a number in `winner` is a preference from 0 to 1: got {number.min():g} to {number.max():g}. Rescale it."
             raise import_error(path, problem, slug="battles-value")
-        return winner.astype(np.float64)
-    winner = winner.fillna("").astype(str)
-    return _grade(path, winner.mask(winner == table["model_b"], "b").mask(winner == table["model_a"], "a"), _GRADES)
+        return number
+    return _grade(path, winner.mask(is_b, "b").mask(is_a, "a"), _GRADES, role="winner")
 
 
-def _grade(path: Path, values: pd.Series[str], grades: Mapping[str, float]) -> pd.Series[float]:
+def _grade(path: Path, values: pd.Series[str], grades: Mapping[str, float], *, role: str) -> pd.Series[float]:
     """Replace values, in any letter case, by their grades; raise ImportFormatError [battles-value] if one is unknown."""
-    text = values.astype(str).str.strip().str.casefold()
+    text = values.str.strip().str.casefold()
     unknown: Sequence[str] = sorted(set(text.unique()) - grades.keys())
     if unknown:
-        problem = f"the value {unknown[0][:60]!r} is unknown. Use one of: {', '.join(filter(None, grades))}."
+        value = repr(unknown[0][:60]) if unknown[0] else "an empty cell"
+        problem = f"a value of `{role}` is unknown: got {value}. Use one of: {', '.join(filter(None, grades))}."
         raise import_error(path, problem, slug="battles-value")
     return text.map(dict(grades)).astype(np.float64)

@@ -13,7 +13,25 @@ from youden.types.pool import Json
 
 _IDS = ("resolved_ids", "resolved")
 """Keys of the resolved instances in results of SWE-bench."""
-
+_INSTANCES = {
+    "resolved",
+    "unresolved",
+    "submitted",
+    "completed",
+    "incomplete",
+    "empty_patch",
+    "error",
+    "no_generation",
+    "no_logs",
+    "applied",
+    "generated",
+    "with_logs",
+    "install_fail",
+    "reset_failed",
+    "test_errored",
+    "test_timeout",
+}
+"""Keys of lists of instances in results of SWE-bench, with or without "_ids"."""
 
 LocatedRows = Iterator[tuple[str, Row]]
 """Rows of a table, each with its location in the files (for messages) and its values by column."""
@@ -43,7 +61,10 @@ def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
     readers = {
         "samples_*.jsonl": (_read_lm_eval_samples, "results of lm-eval: a document is an item"),
         "per_instance_stats.json": (_read_helm, "results of HELM: an instance is an item"),
-        "model_meta.json": (_read_mteb, "results of MTEB: the score of a task is the mean main_score of its subsets"),
+        "model_meta.json": (
+            _read_mteb,
+            "results of MTEB: the score of a task is the mean main_score of its subsets and splits",
+        ),
         "results_*.json": (_read_lm_eval_results, "results of lm-eval: a task is an item"),
         "*.json": (_read_resolved, "results of SWE-bench: 0 if not resolved, without instances that no file lists"),
     }
@@ -133,18 +154,18 @@ def _read_resolved(files: list[Path]) -> LocatedRows:
     instances: dict[str, None] = {}
     for file in files:
         value = read_json(file)
-        ids = {
-            key: [name if isinstance(name, str) else "" for name in names]
-            for key, names in _items(value)
-            if isinstance(names, list)
-        }
+        lists = {key: names for key, names in _items(value) if isinstance(names, list)}
+        ids = {key: [name for name in names if isinstance(name, str)] for key, names in lists.items()}
         key = next((name for name in _IDS if name in ids), None)
         if key is not None:
+            ids = {name: names for name, names in ids.items() if name.removesuffix("_ids") in _INSTANCES}
             folder = file.parent.parent if file.parent.name == "results" else file.parent
             model = folder.name if file.name == "results.json" else file.stem.rpartition(".")[0]
             resolved[model or file.stem] = ids[key]
-        elif len(ids) == len(_items(value)) and all("" not in names for names in ids.values()):
+        elif ids == value:
             resolved |= ids  # resolved instances by model
+        else:
+            continue
         instances |= dict.fromkeys(name for names in ids.values() for name in names)
     for model, names in resolved.items():
         successes = set(names)

@@ -62,7 +62,9 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
     if not header_positions or header_positions[0] + 1 == len(lines):
         raise import_error(
-            file, "it has no header with rows below. Pass a table with a column of responses.", slug="import-empty"
+            file,
+            "it has no header with rows below. Pass a table with a header and at least one row.",
+            slug="import-empty",
         )
     n_above = header_positions[0]
     if n_above > 0:

@@ -21,6 +21,7 @@ from youden.report.data.ranking_tables import (
     select_ranking,
 )
 from youden.text.sentences import (
+    format_count,
     format_items_compared,
     format_recognition_difference,
     format_recognitions,
@@ -196,7 +197,7 @@ class Summary:
                 row.append(_draw_bar(agent, bar_cells))
             row += [format_cell(agent, column) for column in columns]
             rows.append(row)
-        return Table(f"{self.name}: {self.n_agents} agents on {self.items}", heads, sides, rows)
+        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", heads, sides, rows)
 
     @property
     def items(self) -> str:

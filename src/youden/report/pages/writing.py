@@ -219,7 +219,7 @@ def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
     lines = [
-        f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}",
+        f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}",
         "",
         f"**{escape_markdown(run.headline_parts[0])}** {escape_markdown(run.headline_parts[1])}".rstrip(),
         "",
@@ -308,7 +308,7 @@ def _render_stress_markdown(stress: Stress) -> str:
 
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences as Markdown."""
-    title = f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}"
+    title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
     sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection, run.p_best_text, *run.preference]
     paragraphs = [escape_markdown(sentence) for sentence in sentences if sentence]
     warnings = "\n".join(_format_warnings(run.warnings))

@@ -6,7 +6,7 @@ complete table. Scores are in [0, 1], and agents are the models.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,9 @@ from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_o
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.trials.comparisons import are_equal, holm
 from youden.types.pool import Bools, Floats, Ids
+
+MIN_ITEMS_OF_T_TEST = 10
+"""Minimum number of items for which Spearman's ρ is tested by Student's t."""
 
 
 class ScoreMeans(NamedTuple):
@@ -262,7 +265,8 @@ def split_half_reliability(
     Returns
     -------
     float
-        2r/(1 + r), with r the mean correlation over the splits; NaN if no split has 3 models with different means.
+        2r/(1 + r), with r the mean correlation over the splits; 0 if r is negative. NaN if r is −1, or if no split has 3
+        models with different means.
 
     References
     ----------
@@ -280,7 +284,7 @@ def split_half_reliability(
         if in_both.sum() > 2 and np.ptp(means, axis=1).min() > 0:
             correlations.append(np.corrcoef(means)[0, 1])
     r = float(np.mean(correlations)) if correlations else np.nan
-    return 2 * r / (1 + r)
+    return max(2 * r / (1 + r), 0.0) if r > -1 else np.nan
 
 
 def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
@@ -297,9 +301,10 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     -------
     float
         The smaller p-value of two tests, with Holm's correction: χ² of equal missing rates of the models, and Spearman's
-        ρ of the number of missing cells and the difficulty over items. 1 if no cell is missing.
+        ρ of the number of missing cells and the difficulty over items (a permutation test for fewer than 10 items). 1 if no
+        cell is missing.
     """
-    from scipy.stats import chi2_contingency, spearmanr
+    from scipy.stats import chi2_contingency, permutation_test, rankdata, spearmanr
 
     if observed.all():
         return 1.0
@@ -307,5 +312,17 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     p_models = chi2_contingency([n_observed, observed.shape[1] - n_observed], correction=False).pvalue
     n_missing = (~observed).sum(axis=0).astype(np.float64)
     has_correlation = not np.isnan(rank_correlation(n_missing, difficulty))
-    p_items = spearmanr(n_missing, difficulty).pvalue if has_correlation else 1.0
+    p_items = 1.0
+    if has_correlation and len(difficulty) < MIN_ITEMS_OF_T_TEST:
+        rank = rankdata(difficulty)
+        p_items = permutation_test(
+            (rankdata(n_missing),),
+            lambda x, axis: ((x - x.mean(axis=axis, keepdims=True)) * rank).sum(axis=axis),
+            permutation_type="pairings",
+            vectorized=True,
+            n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations
+            batch=10_000,
+        ).pvalue.item()
+    elif has_correlation:
+        p_items = spearmanr(n_missing, difficulty).pvalue
     return float(holm(np.array([p_models, p_items])).min())
