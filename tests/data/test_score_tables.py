@@ -283,6 +283,9 @@ def test_a_role_that_does_not_exist_and_a_range_that_is_too_small_are_refused(tm
         read_scores(wide_csv(tmp_path), columns={"agent": "Model"})
     with pytest.raises(ImportFormatError, match="scores-bounds"):
         read_scores(wide_csv(tmp_path), score_range=(0, 0.5))
+    for score_range in ((0, float("inf")), (5, 1), (float("nan"), 1)):
+        with pytest.raises(ConfigError, match="scores-range"):
+            read_scores(wide_csv(tmp_path), score_range=score_range)
 
 
 def test_missing_cells_and_repeats_are_noted(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from youden.text.tables import format_decimal, make_table
 @click.option(
     "--range",
     "score_range",
-    callback=options.parse_range,
+    callback=options.parse_scale,
     metavar="LOW,HIGH",
     help="Lowest and highest possible score. [default: 0,1, -1,1, 0,10 or 0,100, or else the range of the scores]",
 )

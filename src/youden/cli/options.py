@@ -291,14 +291,6 @@ def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | N
     return low, high
 
 
-def parse_range(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
-    """Parse an option LOW,HIGH as two finite numbers in ascending order, as a click callback; None if it is not set."""
-    scale = parse_scale(context, parameter, value)
-    if scale is not None and not (isfinite(scale[0]) and isfinite(scale[1]) and scale[0] < scale[1]):
-        raise click.BadParameter(f"{value!r} is not a finite range with LOW below HIGH. Set, for example, 1,5.")
-    return scale
-
-
 def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add --labels, --label and --scale, which are passed on under the names files, label and scale."""
     labels_option = click.option(

@@ -119,13 +119,21 @@ def read_scores(
         [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id], [scores-size]:
         if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
     ConfigError
-        [scores-role]: if `columns` has another role.
+        [scores-role]: if `columns` has another role; [scores-range]: if `score_range` is not two finite numbers in
+        ascending order.
     """
     given = dict(columns or {})
     unknown = [role for role in given if role not in ROLES]
     if unknown:
         problem = f"The role of a column is unknown: got {unknown[0]!r}. Set one of: {', '.join(ROLES)}."
         raise ConfigError(problem, slug="scores-role")
+
+    if score_range is not None and not -inf < score_range[0] < score_range[1] < inf:
+        low, high = score_range
+        problem = (
+            f"The range of scores is not a finite LOW below HIGH: got {low:g} and {high:g}. Set, for example, 1 and 5."
+        )
+        raise ConfigError(problem, slug="scores-range")
 
     notes: list[str] = []
     if isinstance(table, str | Path | Sequence):

@@ -96,7 +96,7 @@ class RankingFile(StrictFile):
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the content of the file; agents without a probability of being the best have None as `p_best`.
+        """Make the content of the file; `p_best` is None for an agent without a probability of being the best.
 
         run : name of the run
         rows : ranking, best agent first

@@ -264,7 +264,7 @@ class PoolSummary(ReadOnly):
         Returns
         -------
         PoolSummary
-            With None as `digest`, `n_missing` and `mean_length`, which are unknown.
+            `digest`, `n_missing` and `mean_length` are None, because they are unknown.
         """
         return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
 
