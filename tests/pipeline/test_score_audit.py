@@ -144,9 +144,9 @@ def test_models_without_common_items_get_no_recommendation() -> None:
     first = audit.ranking["agent"].iloc[0]
     partner = {"m0": "m1", "m1": "m0", "m2": "m3", "m3": "m2"}
     assert all(set(tied) <= {partner[name]} for name, tied in audit.details.ties.items())
-    assert audit.recommendation.text.endswith(
-        "cannot be compared with the first model, because they share too few items. Remove them, or add scores on common items."
-    )
+    text = audit.recommendation.text
+    assert text.startswith("No recommendation: too few items in common with the first model to be compared: m")
+    assert text.endswith(". Remove these models, or add scores on common items.")
     assert f"{first} " not in audit.recommendation.text
     assert "fit" in [warning.slug for warning in audit.facts.warnings]
 
@@ -155,7 +155,7 @@ def test_a_first_model_without_common_items_has_an_unknown_removal() -> None:
     frame = pd.DataFrame({"item": list("abcd"), "m0": [0.9, 0.8, None, None], "m1": [None, None, 0.4, 0.3]})
     frame["m2"] = [None, None, 0.2, 0.6]
     audit = youden.audit(frame)
-    text = "It is unknown whether fewer items change the first place: m0 shares too few items with the others."
+    text = "It is unknown whether removing items would change the first place: m0 shares too few items with the other models."
     assert text in audit.summary
     assert not any("No removal" in line for line in audit.summary)
 

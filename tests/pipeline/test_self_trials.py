@@ -183,12 +183,12 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     page = (tmp_path / "runs/versions/report.html").read_text(encoding="utf-8")
     assert "How consistent are the agents with themselves?" in page
     assert "not that it is correct" in page
-    assert "<dt>Rates of yes</dt>" in page
+    assert "<dt>Answers to self-trials</dt>" in page
     assert "How good is the judge?" not in page
-    assert "the mean answer of the judge, from 0 (no) to 1 (yes)" in page
+    assert "a difference of two mean answers of the judge (0: no, 1: yes)" in page
     assert "average agent" not in page.partition("How made")[0].partition("<main")[2]
     markdown = youden("report", "runs/versions", "--format", "md").well().out
-    assert "Self-consistency is J: the mean answer" in markdown
+    assert "Self-consistency J is a difference of two mean answers" in markdown
     assert "those of other agents answer the same item" not in markdown
 
 

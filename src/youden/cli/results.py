@@ -147,8 +147,8 @@ def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
 
     if len(runs) != 2:
         raise click.UsageError(
-            "A run that asks for preferences is compared with exactly one run that asks for information: got "
-            f"{len(runs)} RUNS. Pass one of each."
+            f"A comparison of preferences with information needs exactly two runs: got {len(runs)}. Pass one run with `question: "
+            "preference` and one with `question: information`."
         )
     study = compare_instruments(*map(RunFolder, runs))
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}

@@ -152,8 +152,8 @@ class Audit:
             lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
         lines += [f"Not significantly different: {_list(group)}." for group in details.groups if len(group) > 1]
         if not details.removal_searched:
-            unknown = "It is unknown whether fewer items change the first place"
-            lines.append(f"{unknown}: {first} shares too few items with the others.")
+            unknown = "It is unknown whether removing items would change the first place"
+            lines.append(f"{unknown}: {first} shares too few items with the other models.")
         elif self.removal_fraction is None:
             lines.append(f"No removal of items that favour {first} puts another model ahead of it.")
         else:
@@ -334,8 +334,8 @@ def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Seque
     incomparable : models that cannot be compared with the first
     """
     if choice is None:
-        reason = f"{_list(incomparable)} cannot be compared with the first model, because they share too few items"
-        text = f"No recommendation: {reason}. Remove them, or add scores on common items."
+        reason = f"too few items in common with the first model to be compared: {_list(incomparable)}"
+        text = f"No recommendation: {reason}. Remove these models, or add scores on common items."
         return Recommendation("none", (), text, reason, decided_by="scores")
     if best is not None:
         text = f"Recommended: {best} has a significantly higher mean score than every other model."

@@ -21,8 +21,7 @@ def check_self_target(target: str) -> None:
     """Raise StatisticsError [self-target] if the target of self-trials is not "items-like-these"."""
     if target != "items-like-these":
         raise StatisticsError(
-            f"The self-consistency of agents refers to items like these: got the target '{target}'. Set `target: "
-            "items-like-these`.",
+            f"Self-consistency cannot be estimated for this target: got '{target}'. Set `target: items-like-these`.",
             slug="self-target",
         )
 

@@ -87,9 +87,9 @@ design: cyclic
 # What intervals describe: all items like these, or with `these-items` exactly these items.
 target: items-like-these"""
 _SELF_PLAN_SETTINGS = """\
-# The number of self-trials, which compare the responses of one agent with each other. The default is up to 450 pairs of
-# responses to one item per agent, and as many pairs of responses to two items.
-# calls: {calls}        # or calls: 60/agent, which counts only the pairs of responses to one item
+# The number of self-trials, which compare the responses of one agent with each other. By default, up to 450 pairs of
+# responses to the same item for each agent, and as many pairs of responses to different items.
+# calls: {calls}        # or calls: 60/agent, which counts only pairs of responses to the same item
 
 # What intervals describe: all items like these.
 target: items-like-these"""

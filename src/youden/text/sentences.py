@@ -22,8 +22,9 @@ ABILITY = (
 )
 """Explanation of abilities for readers of help, reports and exports."""
 SELF_ABILITY = (
-    "Self-consistency is J: the mean answer of the judge, from 0 (no) to 1 (yes), to two responses of the agent to one item "
-    "minus that to its responses to two items. For a judge that answers yes or no, these are the rates of yes. 0 means that "
+    "Self-consistency J is a difference of two mean answers of the judge (0: no, 1: yes): the mean for pairs of the agent's "
+    "responses to the same item, minus the mean for pairs of its responses to different items. For a judge that answers yes "
+    "or no, these are the rates of yes. 0 means that "
     "responses to one item match no more than responses to different items; 1 means that the agent always gives equivalent "
     "responses to an item and different ones to other items. A high J shows that an agent is stable, not that it is correct. A "
     "low J limits the agreement that the agent can have with any other agent."

@@ -210,7 +210,10 @@ def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
     has_numbers = (number.notna() | is_empty).all()
     if has_numbers and not (is_a | is_b | is_empty).all():
         if ((number < 0) | (number > 1)).any():
-            problem = f"a number in `winner` is a preference from 0 to 1: got {number.min():g} to {number.max():g}. Rescale it."
+            problem = (
+                f"preferences in `winner` are not from 0 to 1: got {number.min():g} to {number.max():g}. Rescale them to 0 "
+                "(model_b wins) to 1 (model_a wins)."
+            )
             raise import_error(path, problem, slug="battles-value")
         return number
     return _grade(path, winner.mask(is_b, "b").mask(is_a, "a"), _GRADES, role="winner")
