@@ -105,20 +105,21 @@ def measure_cpu(url: str, backend: str, n: int, concurrency: int, **_: Any) -> M
 
 
 def measure_pacing(url: str, seconds: float, waiting: int, per_second: int, **_: Any) -> Measured:
-    """Measure the CPU time of the rate limiter alone with `waiting` tasks, then a run whose requests the server counts."""
+    """Measure the CPU time of the rate limiter alone with `waiting` tasks, then a run whose requests the server counts.
 
-    async def measure_limiter() -> float:
-        limiter = RateLimiter(requests_per_minute=60 * per_second)
+    The peer is a queue for one `asyncio.sleep` per request, the least that any limiter of evenly spaced requests does.
+    """
 
-        async def acquire_repeatedly() -> None:
-            for _ in range(max(1, round(seconds * per_second / waiting))):
-                await limiter.acquire(0)
+    async def acquire() -> None:
+        await limiter.acquire(0)
 
-        start, wall_start = time.process_time(), time.perf_counter()
-        await asyncio.gather(*[acquire_repeatedly() for _ in range(waiting)])
-        return (time.process_time() - start) / (time.perf_counter() - wall_start)
+    async def sleep() -> None:
+        await asyncio.sleep(1 / per_second)
 
-    cpu_share = asyncio.run(measure_limiter())
+    limiter = RateLimiter(requests_per_minute=60 * per_second)
+    common: dict[str, Any] = {"rate": per_second, "seconds": seconds, "waiting": waiting}
+    cpu_share = asyncio.run(_measure_limiter(acquire, has_lock=False, **common))["cpu_share"]
+    cpu_share_of_sleep = asyncio.run(_measure_limiter(sleep, has_lock=True, **common))["cpu_share"]
     pool = make_pool(20, 30, characters=200)
     plan = make_dense_plan(pool, int(seconds * per_second))
     keys = {"concurrency": waiting, "start_concurrency": waiting, "requests_per_minute": 60 * per_second}
@@ -126,7 +127,11 @@ def measure_pacing(url: str, seconds: float, waiting: int, per_second: int, **_:
     verdicts = judge_in_new_store(plan, pool, make_judge_config(url, **keys))
     wall_seconds = time.perf_counter() - wall_start
     assert verdicts.answered.all()
-    return {"cpu_share": cpu_share, "calls_per_second": len(plan) / wall_seconds}
+    return {
+        "cpu_share": cpu_share,
+        "times_asyncio_sleep": cpu_share / cpu_share_of_sleep,
+        "calls_per_second": len(plan) / wall_seconds,
+    }
 
 
 def compare_limiters(rates: list[int], seconds: float, waiting: int = 512, **_: Any) -> Measured:
@@ -162,11 +167,11 @@ async def _measure_limiter(
     cpu_share = (time.process_time() - start) / (time.perf_counter() - wall_start)
     time_array = np.array(times)
     max_in_a_second = int(max(np.searchsorted(time_array, time_array + 1.0) - np.arange(len(time_array))))
-    attained = (len(time_array) - 1) / (time_array[-1] - time_array[0]) / rate
+    attained = float((len(time_array) - 1) / (time_array[-1] - time_array[0]) / rate)
     return {
         "held": round(attained, 3),
         "most_in_a_second": round(max_in_a_second / rate, 3),
-        "cpu_share": round(cpu_share, 3),
+        "cpu_share": round(cpu_share, 4),
     }
 
 
