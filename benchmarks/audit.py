@@ -45,7 +45,7 @@ MISSING = (0.0, 0.3, 0.6)
 BAR = (0.935, 0.97)
 CELLS_PER_DRAW = 20_000
 """Tables with more cells are drawn less often, at least `MIN_DRAWS` times."""
-MIN_DRAWS = 40
+MIN_DRAWS = 25
 TIMED = (200, 2000)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
@@ -161,7 +161,7 @@ def measure_time(rng: np.random.Generator, missing: float) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--draws", type=int, default=200, help="tables per setting; fewer, but at least 40, for large tables"
+        "--draws", type=int, default=200, help="tables per setting; fewer, but at least 25, for large tables"
     )
     parser.add_argument("--seed", type=int, default=51)
     parser.add_argument("--only", nargs="*", help="shapes to measure, such as '5 × 20', or 'time'")
