@@ -205,7 +205,7 @@ def test_a_table_of_a_usual_shape_is_read_without_an_option(
 
 
 REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
-    "rows of an unknown kind": ("System X,x,y\na,.9,.5\nb,.8,.75\n", "scores-columns", "--column model=", {}),
+    "rows of an unknown kind": ("System X,x,y\na,.9,.5\nb,.8,.75\n", "scores-columns", "--column 'model=System X'", {}),
     "two columns of scores": (
         "model,item,f1,bleu\na,x,.9,.1\nb,x,.8,.2\n",
         "scores-columns",
@@ -383,6 +383,35 @@ def test_a_file_without_rows_and_a_column_that_is_ignored_twice(tmp_path: Path) 
     with pytest.raises(ImportFormatError, match="import-empty"):
         read_scores(write(tmp_path, "t.json", "[]"))
     assert read_scores(wide_csv(tmp_path), columns={"ignore": "x,x"}).item_ids == ("y", "z")
+
+
+def test_what_a_file_reader_changed_is_noted(tmp_path: Path) -> None:
+    infinite = write(tmp_path, "t.json", '[{"model":"a","x":Infinity,"y":1},{"model":"b","x":1,"y":0.5}]')
+    assert "1 number was NaN or infinite and is treated as missing" in " ".join(read_scores(infinite).notes)
+    twice = write(tmp_path, "t.csv", "model,x,x\na,1,0\nb,0,1\n")
+    table = read_scores(twice)
+    assert table.item_ids == ("x", "x (3)")
+    assert "several columns have the name 'x': their position is added to it, as in 'name (3)'" in table.notes
+
+
+@pytest.mark.parametrize("value", [10**400, float("inf"), -(10**400)])
+def test_a_number_that_is_not_finite_is_refused(value: float, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"model": ["a", "b", "c"], "x": [1, 0, 1], "y": pd.Series([0, 1, value], dtype=object)})
+    with pytest.raises(ImportFormatError, match=r"table, row 3: y is not a finite number: got .*inf"):
+        read_scores(frame)
+
+
+def test_dates_are_no_scores() -> None:
+    dates = pd.to_datetime(["2020-01-01", "2021-01-01"])
+    frame = pd.DataFrame({"model": pd.Categorical(["a", "b"]), "x": [0.5, 1], "y": [True, False], "created": dates})
+    assert read_scores(frame).item_ids == ("x", "y")
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match=r"there is no table in this folder.*import-empty"):
+        read_scores(tmp_path)
+    with pytest.raises(ImportFormatError, match=r"got '.gz'. Convert it to one of: .csv.*import-format"):
+        read_scores(write(tmp_path, "t.csv.gz", "model,x,y\n"))
 
 
 def test_missing_values_of_nullable_columns_are_blank(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from youden.types.pool import Bools, Floats, Positions
 if TYPE_CHECKING:
     import pandas as pd
 
-_TEXTS = (list, dict, np.ndarray, date)
+_MAX_FLOAT = 1e308
 _BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing", "<na>", "nat"}
 
 
@@ -51,7 +51,7 @@ class ScoreColumn(NamedTuple):
         import pandas as pd  # takes long to load
 
         if not isinstance(values.dtype, pd.StringDtype) and values.dtype.kind not in "biuf":
-            values = values.astype(object).map(lambda value: str(value) if isinstance(value, _TEXTS) else value)
+            values = values.astype(object).map(_simplify)
         code, unique = pd.factorize(values, use_na_sentinel=False)
         numbers = pd.to_numeric(pd.Series(unique), errors="coerce")
         number = numbers.to_numpy(np.float64, na_value=np.nan, copy=True)
@@ -79,6 +79,13 @@ class ScoreColumn(NamedTuple):
     def to_ids(self) -> NDArray[np.object_]:
         """Return the id of each row, "" for a blank value."""
         return np.array([make_id(value) for value in self.unique], dtype=object)[self.code]
+
+
+def _simplify(value: object) -> object:
+    """Convert lists, objects and dates to texts, and integers that are too large for a float to infinity."""
+    if isinstance(value, list | dict | np.ndarray | date):
+        return str(value)
+    return inf if isinstance(value, int) and abs(value) > _MAX_FLOAT else value
 
 
 def _is_blank(value: Field) -> bool:
@@ -109,10 +116,7 @@ def _parse(value: Field) -> float:
     """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is no number."""
     if _is_blank(value):
         return nan
-    try:
-        number = to_number(value.partition("±")[0] if isinstance(value, str) else value)
-    except OverflowError:  # an integer of more than 308 digits
-        return inf
+    number = to_number(value.partition("±")[0] if isinstance(value, str) else value)
     return inf if number is None else number
 
 

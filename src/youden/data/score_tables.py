@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -149,18 +150,23 @@ def _read_files(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     import pandas as pd  # takes long to load
 
     rows = read_result_rows(paths, notes)
+    replaced = Replacements()
     files = [] if rows else find_tables(paths)
+    if not rows and not files:
+        problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
+        raise import_error(paths[0], problem, slug="import-empty")
     plain = read_plain_frame(files[0], lambda text, _: notes.append(text)) if len(files) == 1 else None
     if plain is not None:
         return LocatedFrame(plain, lambda row: next(islice(read_rows(files[0]), row, None))[0])
     for file in files:
-        for name, table in read_tables(file, lambda text, _: notes.append(text), Replacements()):
+        for name, table in read_tables(file, lambda text, _: notes.append(text), replaced):
             if not table:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
             lacks_models = not any(map(_is_model_name, table[0][1]))
             extra: Row = {"model": name} if len(paths) > 1 and lacks_models else {}
             rows += [(location, extra | row) for location, row in table]
+    notes.extend(filter(None, [replaced.describe()]))
     frame = pd.DataFrame([row for _, row in rows], dtype=object)
     return LocatedFrame(frame, lambda number: rows[number][0])
 
@@ -216,7 +222,7 @@ class _TableReader:
         if not models and not items:
             label = (labels or others or ["NAME"])[0]
             problem = f"its columns do not state whether a row is a model or an item: got {_list(self.values)}."
-            remedy = f"Set --column model={label} or --column item={label}."
+            remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
         is_long = bool(models and items)
@@ -274,7 +280,8 @@ class _TableReader:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
         if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
-            unclear = f"its columns of scores are not clear: got {_list(scores)}. Set --column {columns}."
+            received = f"got {_list(scores)}" if scores else f"got none besides {_list(self.values)}"
+            unclear = f"its columns of scores are not clear: {received}. Set --column {columns}."
             raise import_error(self.source, unclear, slug="scores-columns")
         for name in self.values if is_long else ():
             if normalize_name(name) in _METRICS and name not in labels and len(self.values[name].unique) > 1:
@@ -354,10 +361,9 @@ class _TableReader:
         values = values[is_used]
         shape = len(model_ids), len(item_ids)
         if min(shape) < 2:
-            problem = (
-                f"it needs scores of 2 models on 2 items: got {shape[0]} × {shape[1]}. Set roles by --column ROLE=NAME."
-            )
-            raise import_error(self.source, problem, slug="scores-size")
+            got = f"got {format_count(shape[0], 'model')} and {format_count(shape[1], 'item')}"
+            problem = f"it has scores of fewer than 2 models or on fewer than 2 items: {got}. "
+            raise import_error(self.source, f"{problem}Add scores, or set --column ROLE=NAME.", slug="scores-size")
         for name in (*model_ids, *item_ids):
             fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
             if fault:

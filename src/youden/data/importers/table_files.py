@@ -207,7 +207,8 @@ def read_rows(
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
         return _read_arrow_rows(file)
-    raise import_error(file, "it is not a .csv, .tsv, .jsonl or .parquet file. Convert it.", slug="import-format")
+    problem = f"its suffix is not that of a table: got {file.suffix or 'none'!r}. Convert it to one of: {', '.join(EXTENSIONS)}."
+    raise import_error(file, problem, slug="import-format")
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
