@@ -239,7 +239,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "an Elo rating beside fractions": (
         "model,acc,elo\na,.9,1250\nb,.8,1180\n",
         "scores-scale",
-        "got 0.8 to 0.9 for acc and 1180 to 1250 for elo. Set --column score=NAME,NAME or ignore=NAME",
+        "got 0.8 to 0.9 for 'acc' and 1180 to 1250 for 'elo'. Keep scores of one unit",
         {},
     ),
     "an Elo rating beside percentages": ("model,acc,elo\na,90,1250\nb,80,1180\n", "scores-scale", "ignore=NAME", {}),
@@ -248,10 +248,10 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "an Elo rating in a long table": (
         "model,task,score\na,acc,.9\na,elo,1250\nb,acc,.8\nb,elo,1180\n",
         "scores-scale",
-        "Keep items of one unit, or set --range LOW,HIGH",
+        "set --range LOW,HIGH",
         {},
     ),
-    "an Elo rating as a row": ("task,a,b\nacc,.9,.8\nelo,1250,1180\n", "scores-scale", "Keep rows of one unit", {}),
+    "an Elo rating as a row": ("task,a,b\nacc,.9,.8\nelo,1250,1180\n", "scores-scale", "--column score=NAME,NAME", {}),
     "several columns of models": ("Model,model,x,y\na,c,1,0\nb,d,0,1\n", "scores-columns", "--column model=NAME", {}),
     "a comma before three digits": (
         'model,x,y\na,"1,287",5\nb,"1,301",7\n',

@@ -236,8 +236,7 @@ class _TableReader:
             values = np.full(self.n_rows, np.nan)
             for name in scores:
                 values = np.where(np.isnan(values), self.numbers[name], values)
-            remedy = "Keep items of one unit"
-            return self.average_cells(keys, self.get_keys(items), values, score_range, unit_remedy=remedy)
+            return self.average_cells(keys, self.get_keys(items), values, score_range)
 
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
         row_keys = np.repeat(keys, len(scores))
@@ -250,8 +249,7 @@ class _TableReader:
             mixed = f"{words[0]!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {got}."
             raise import_error(self.source, f"{mixed} Set --column ignore={words[0]}.", slug="scores-scale")
         model_keys, item_keys = (row_keys, column_keys) if models else (column_keys, row_keys)
-        remedy = "Set --column score=NAME,NAME or ignore=NAME" if models else "Keep rows of one unit"
-        return self.average_cells(model_keys, item_keys, values, score_range, unit_remedy=remedy)
+        return self.average_cells(model_keys, item_keys, values, score_range)
 
     def choose_models(self, candidates: list[str]) -> list[str]:
         """Choose the column of models by its name; [scores-columns] if several names are as reliable."""
@@ -344,8 +342,6 @@ class _TableReader:
         items: NDArray[np.object_],
         values: Floats,
         score_range: tuple[float, float] | None,
-        *,
-        unit_remedy: str,
     ) -> ScoreTable:
         """Average the scores of each cell without totals, and check names, size and range."""
         import pandas as pd  # takes long to load
@@ -387,12 +383,12 @@ class _TableReader:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
         if score_range is None:
-            self.check_units(mean, item_ids.tolist(), unit_remedy)
+            self.check_units(mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         names = tuple(model_ids), tuple(item_ids)
         return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
 
-    def check_units(self, score: Floats, item_ids: Sequence[str], remedy: str) -> None:
+    def check_units(self, score: Floats, item_ids: Sequence[str]) -> None:
         """Raise ImportFormatError [scores-scale] if the scores of some items have another unit, such as Elo beside fractions.
 
         score : float array (n_models, n_items)
@@ -403,12 +399,12 @@ class _TableReader:
             is_small = (highest <= bound) & (has_fraction | (bound == 100))
             is_large = (lowest > bound) | (highest > 10 * bound)
             if is_small.any() and is_large.any() and (len(item_ids) <= _MAX_METRICS or bound == 100):
-                ranges = [
-                    f"{lowest[j]:g} to {highest[j]:g} for {item_ids[j]}" for j in (is_small.argmax(), is_large.argmax())
-                ]
-                problem = f"the scores of its items seem to have different units: got {' and '.join(ranges)}."
-                text = f"{problem} {remedy}, or set --range LOW,HIGH if all scores have this range."
-                raise import_error(self.source, text, slug="scores-scale")
+                examples = is_small.argmax(), is_large.argmax()
+                ranges = " and ".join(f"{lowest[j]:g} to {highest[j]:g} for {item_ids[j]!r}" for j in examples)
+                problem = f"its scores seem to have different units: got {ranges}."
+                remedy = "Keep scores of one unit, for example by --column score=NAME,NAME or ignore=NAME"
+                unless = "or set --range LOW,HIGH if all scores have this range."
+                raise import_error(self.source, f"{problem} {remedy}, {unless}", slug="scores-scale")
 
 
 def _list(names: Iterable[str]) -> str:
