@@ -141,6 +141,6 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         account=get_cost_account(config),
         keys=get_key_reader(folder),
     )
-    query = partial(query_judge, judge=judge, store=config.store_location, asking=options)
+    query = partial(query_judge, judge=judge, store=config.store_location, options=options)
     read_stored = reuse_saved_answers(lambda plan: run_until_stopped(query(plan)), folder, config.store_location, judge)
     return read_stored(plan)
