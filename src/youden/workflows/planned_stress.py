@@ -108,7 +108,7 @@ def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
     if len(np.unique(group)) < 2:
         return np.full(len(group), np.nan)
     weights = group_balanced_weights(group)
-    return fit_weighted_abilities(answers.blocks, answers.totals, weights).ability
+    return fit_weighted_abilities(answers.iter_chunks, answers.totals, weights).ability
 
 
 def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackPlace | None:
