@@ -110,7 +110,7 @@ def generate_command(
         result = generate(
             planned,
             store=store,
-            asking=replace(
+            options=replace(
                 make_options(progress=bar if planned.makes_calls else None),
                 max_cost=overrides.get("max_cost"),
                 max_missing=overrides.get("max_missing", MAX_MISSING),

@@ -229,7 +229,7 @@ async def judge_plan(
     plan: Plan,
     *,
     config: JudgeConfig,
-    asking: JudgingOptions | None = None,
+    options: JudgingOptions | None = None,
     store: Store | None = None,
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
@@ -243,7 +243,7 @@ async def judge_plan(
         The plan, with its pool.
     config : JudgeConfig
         The judge. A jury sends the requests of its judges one judge after the other.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies
         from 200 trials on. A cassette answers single calls even if batches are set.
     store : Store, optional
@@ -254,12 +254,12 @@ async def judge_plan(
     environment : mapping, optional
         Environment variables with the API key. Default: those of the process.
     budget : Budget, optional
-        Budget that several plans share. Default: one of this plan, with the cap of `asking`.
+        Budget that several plans share. Default: one of this plan, with the cap of `options`.
 
     Returns
     -------
     Verdicts
-        One row per trial. Its costs are those of this invocation, or, if `asking` has an account, of all invocations;
+        One row per trial. Its costs are those of this invocation, or, if `options` has an account, of all invocations;
         NaN if a price is unknown.
 
     Raises
@@ -269,13 +269,13 @@ async def judge_plan(
     JudgeError, BudgetError, TooManyMissingError
         If the run has to stop. All answers are stored, so that the same call resumes it.
     AnswersMissingError
-        If `asking` allows only stored answers, and the store lacks some.
+        If `options` allows only stored answers, and the store lacks some.
     IncompleteRunError
         If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     ReplayMissError
         [replay-miss]: if a replay lacks an answer.
     """
-    options = asking or JudgingOptions()
+    options = options or JudgingOptions()
     if options.batching is not None:
         config = config.with_batch_prices()
     if environment is None:

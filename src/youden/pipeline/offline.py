@@ -202,7 +202,7 @@ def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
     return ConfigError(message, slug="judge-offline")
 
 
-def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdicts:
+def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
     Answers are written to the store of `config`, and no file is written. The function waits for the requests of other
@@ -212,7 +212,7 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
     ----------
     config : RunConfig
         Config of the run.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the requests.
 
     Returns
@@ -226,19 +226,19 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
     JudgeError, BudgetError, TooManyMissingError
         If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
-    return join_run(plan_worker_run(config), asking)
+    return join_run(plan_worker_run(config), options)
 
 
-def join_run(planned: PlannedRun, asking: JudgingOptions | None = None) -> Verdicts:
+def join_run(planned: PlannedRun, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a planned run together with other workers, and return the verdicts of its whole plan."""
     with join_as_worker(planned.config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
-        verdicts = collect_answers(planned, asking, team=team)
+        verdicts = collect_answers(planned, options, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
     return verdicts
 
 
 def collect_answers_on_ray(
-    planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None, placing: RayPlacement
+    planned: PlannedRun, options: JudgingOptions | None, *, team: WorkerGroup | None, placing: RayPlacement
 ) -> Verdicts:
     """Collect the answers to a run by workers on a Ray cluster; this process coordinates them and sends no request.
 
@@ -249,7 +249,7 @@ def collect_answers_on_ray(
     ----------
     planned : PlannedRun
         The run.
-    asking : JudgingOptions or None
+    options : JudgingOptions or None
         Options of the requests.
     team : WorkerGroup or None
         Processes that work on this run, of which this one is the coordinator; None for a judge that makes no calls,
@@ -276,7 +276,7 @@ def collect_answers_on_ray(
     check_cap([planned.judge], planned.config.max_cost)
     team.asks = False
     team.sync()
-    options = asking or JudgingOptions()
+    options = options or JudgingOptions()
     log = ProgressLog(options.progress)
     n_reported = 0
 
@@ -325,11 +325,11 @@ def resolve_placement(
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
 
 
-def _work_on_node(planned: PlannedRun, asking: JudgingOptions, store_variable: str | None) -> Verdicts:
+def _work_on_node(planned: PlannedRun, options: JudgingOptions, store_variable: str | None) -> Verdicts:
     """Send requests on a node; `store_variable` is the value of YOUDEN_STORE for a node that does not set it."""
     if store_variable is not None:
         os.environ.setdefault(VARIABLE, store_variable)
-    return join_run(planned, asking)
+    return join_run(planned, options)
 
 
 def _with_absolute_paths(planned: PlannedRun) -> PlannedRun:

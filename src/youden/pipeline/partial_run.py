@@ -147,7 +147,7 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         account=get_cost_account(config),
         keys=get_key_reader(folder),
     )
-    query = partial(query_judge, judge=judge, store=config.store_location, asking=options)
+    query = partial(query_judge, judge=judge, store=config.store_location, options=options)
 
     def read_stored(plan: Plan) -> Verdicts:
         return run_until_stopped(query(plan))

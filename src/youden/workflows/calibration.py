@@ -164,14 +164,14 @@ def plan_calibration(
     return Calibration(config, plan.pool_digest, trials, tuple(experiments), expected)
 
 
-def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) -> tuple[CalibratedJudge, ...]:
+def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -> tuple[CalibratedJudge, ...]:
     """Query every judge, decide on each, and store the results.
 
     Parameters
     ----------
     calibration : Calibration
         Result of `plan_calibration`.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Terms of the requests; their cost accounts are replaced by those of the calibration.
 
     Returns
@@ -190,7 +190,7 @@ def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) ->
     """
     config = calibration.config
     account = get_cost_account(config, calibrating=True)
-    terms = replace(asking or JudgingOptions(), account=account)
+    terms = replace(options or JudgingOptions(), account=account)
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, terms)
     calibrated = []
     for experiment in calibration.experiments:

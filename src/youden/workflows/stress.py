@@ -117,7 +117,7 @@ class Stress:
     usd: float
 
 
-def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stress:
+def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Stress:
     """Rank a pool under each attack of a planned stress test.
 
     Missing answers do not stop a stress test, because an attack may confuse the judge.
@@ -126,7 +126,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
     ----------
     planned : PlannedStress
         Result of `plan_stress`.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Terms of the requests. The cost cap of `planned` holds for all attacks together.
 
     Returns
@@ -142,7 +142,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
         If the cap is reached or the judge cannot be used. Answers are stored: call again to resume.
     """
     check_cost(planned)
-    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, asking)
+    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, options)
     base = planned.base
     base_verdicts, spent = run_experiment(base)
     findings = _check_agents(base.pool)
