@@ -22,7 +22,7 @@ from youden.text.sentences import format_count
 from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
-    from youden.pipeline.fit_tables import FitResult
+    from youden.pipeline.fitted_run import RunFit
     from youden.types.facts import ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
@@ -174,10 +174,8 @@ def _extend(
     `request` are the keyword arguments of `plan_extension` that say what to add. With `dry_run`, only the plan is
     printed. If nothing can be added, the reason is printed.
     """
-    from youden.data.folder.run_folder import RunFolder
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-    RunFolder(run).check_information()
     config = run_options.load_config(run / "config.yaml", overrides)
     planned = plan_extension(config, **request)
     if isinstance(planned, str):  # the reason why nothing can be added
@@ -213,7 +211,7 @@ def _extend(
 
 def _print_extended_run(
     planned: PlannedExtension,
-    fitted: FitResult,
+    fitted: RunFit,
     end_reason: str,
     *,
     result: dict[str, Json],

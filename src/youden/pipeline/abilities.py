@@ -22,6 +22,7 @@ from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.metrics import Metric
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
@@ -182,6 +183,8 @@ class Abilities(NamedTuple):
         State of the search for the best agents; None for other plans, and if partners are weighted.
     reference : bool array (n_agents,) or None
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
+    position_effect : Metric or None
+        Win rate minus loss rate of the first response of two equal agents, for preferences; None for other runs.
     """
 
     ability: Floats
@@ -195,6 +198,7 @@ class Abilities(NamedTuple):
     item_influence: ItemInfluence | None = None
     search: SearchState | None = None
     reference: Bools | None = None
+    position_effect: Metric | None = None
 
     @property
     def low(self) -> Floats:

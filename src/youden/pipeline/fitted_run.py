@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from youden.pipeline.fit_tables import FitResult
     from youden.pipeline.preference_tables import PreferenceResult
 
+    RunFit = FitResult | PreferenceResult
+
 
 @trace_step("fit")
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
-) -> FitResult | PreferenceResult:
+) -> RunFit:
     """Fit and rank the answers in a run's folder, and write all tables of the fit.
 
     Parameters

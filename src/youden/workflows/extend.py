@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import ValidationError
@@ -20,7 +20,6 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
-from youden.pipeline.fit_tables import FitResult
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
@@ -32,6 +31,9 @@ from youden.types import PAIRED
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
+
+if TYPE_CHECKING:
+    from youden.pipeline.fitted_run import RunFit
 
 
 def plan_extension(
@@ -101,7 +103,8 @@ def plan_extension(
                 slug="calls-invalid",
             )
         plan = folder.read_plan_without_trials()
-        size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "matched", n_independent=0)
+        is_preference = plan.question == "preference"
+        size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
         budget = CallBudget.parse(calls)
         calls = size.count_calls(budget)
         if budget.unit == "/agent" and plan.independent == "pooled":
@@ -158,7 +161,7 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
     return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=first)
 
 
-def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) -> tuple[FitResult, str]:
+def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) -> tuple[RunFit, str]:
     """Query the judge on an extension and fit the extended run.
 
     A search repeats this round after round.
@@ -172,7 +175,7 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
 
     Returns
     -------
-    fitted : FitResult
+    fitted : FitResult or PreferenceResult
         Of the extended run.
     end : str
         How a search ended; empty for other extensions.
@@ -223,7 +226,7 @@ def _read_cost(planned: PlannedExtension) -> float:
     return float(np.nansum(usd[-n_new:]))
 
 
-def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) -> FitResult:
+def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) -> RunFit:
     """Query the judge on one step of an extension, record the step in config.yaml, and fit the extended run.
 
     If a new extension fails before it has an answer, its record in config.yaml is removed.
@@ -240,7 +243,7 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
         raise
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
     run.folder.write_config(recorded.model_copy(update=changes))
-    return cast(FitResult, fit_run(run.folder))  # a run that asks for preferences is not extended
+    return fit_run(run.folder)
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:
@@ -280,14 +283,14 @@ def finish_extension(folder: RunFolder) -> None:
     folder.write_config(folder.read_config().model_copy(update={"unfinished": None}))
 
 
-def find_too_wide(planned: PlannedExtension, fitted: FitResult) -> tuple[str, ...]:
+def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
     """Find the new agents whose interval is wider than requested.
 
     Parameters
     ----------
     planned : PlannedExtension
         The extension.
-    fitted : FitResult
+    fitted : FitResult or PreferenceResult
         Fit of the extended run.
 
     Returns
