@@ -174,8 +174,10 @@ def _extend(
     `request` are the keyword arguments of `plan_extension` that say what to add. With `dry_run`, only the plan is
     printed. If nothing can be added, the reason is printed.
     """
+    from youden.data.folder.run_folder import RunFolder
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
+    RunFolder(run).check_not_imported()
     config = run_options.load_config(run / "config.yaml", overrides)
     planned = plan_extension(config, **request)
     if isinstance(planned, str):  # the reason why nothing can be added

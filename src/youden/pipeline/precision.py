@@ -356,8 +356,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     Returns
     -------
     AgentVariances or None
-        None if the folder has no answers to its plan, if they cannot be fitted, if the run was extended, or if its
-        blocks are not complete.
+        None if the folder has no answers to its plan, if they cannot be fitted, if the run asks for preferences or was
+        extended, or if its blocks are not complete.
 
     Raises
     ------
@@ -367,7 +367,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
-    if plan.digest == folder.read_judged_plan_digest() and is_balanced(plan) and not get_extensions(plan).steps:
+    has_blocks = plan.question == "information" and is_balanced(plan) and not get_extensions(plan).steps
+    if has_blocks and plan.digest == folder.read_judged_plan_digest():
         with suppress(StatisticsError):
             return estimate_variance_components(folder.read_verdicts(plan))
     return None

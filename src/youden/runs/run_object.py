@@ -316,6 +316,7 @@ class Run(RunView):
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
+        self.folder.check_not_imported()
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)

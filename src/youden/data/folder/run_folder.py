@@ -197,6 +197,15 @@ class RunFolder:
                 slug="run-preference",
             )
 
+    def check_not_imported(self) -> None:
+        """Raise RunFolderError [extend-imported] if the run was imported without the config of a judge."""
+        if self.has("pool.json") and not self.has("config.yaml"):
+            raise RunFolderError(
+                f"{self.path} was imported, so that no judge can be queried on it. Import the further answers together with the "
+                "earlier ones.",
+                slug="extend-imported",
+            )
+
     def make_unjudged_error(self, reason: str = "") -> RunFolderError:
         """Return the error for a run that has no answers yet; `reason` is the end of its first sentence."""
         state = f"{self.path} has no answers that could be ranked yet{reason}"
