@@ -19,7 +19,8 @@ share of the second analyses that decide.
 in rounds (`adaptive`), to a maximum regret of .1 (`regret`), and by extensions of a cyclic run on fewer and fewer contenders
 (`extended`). The share `best` selects the best agent; `calls` is the mean number of calls.
 
-`python benchmarks/preferences.py [--draws 200] [--seed 1] [--battles 1000000] [--parts coverage,logistic,gate,search] [--smoke] [--out FILE]` prints JSON.
+`python benchmarks/preferences.py [--draws 200] [--seed 1] [--battles 1000000] [--parts coverage,logistic,gate,search] [--smoke]
+[--out FILE]` prints JSON.
 """
 
 from __future__ import annotations
@@ -153,7 +154,22 @@ class Judge:
 def share_of(flags: list[bool], name: str) -> dict[str, float]:
     """Return a share with its standard error and the number of cases."""
     values = np.array(flags, dtype=np.float64)
-    return {name: float(values.mean()), f"{name}_se": float(values.std() / np.sqrt(len(values))), f"{name}_n": len(values)}
+    return {
+        name: float(values.mean()),
+        f"{name}_se": float(values.std() / np.sqrt(len(values))),
+        f"{name}_n": len(values),
+    }
+
+
+def run_gate(judge: Judge, plan: Plan, new: int, old: int, *, analysis: int) -> tuple[GateResult, bool]:
+    """Run analysis number `analysis` of a gate, and return its result and whether its interval covers the true difference."""
+    verdicts = judge(plan)
+    forecast = make_forecaster(verdicts, trial_abilities_from_verdicts(verdicts))(new, old)
+    which = GateAnalysis("new", analysis, 0.0)
+    result = evaluate_agent(forecast, which, n_asked=1, n_items=plan.n_items, margin=0.2, usd=None)
+    assert result.low is not None
+    assert result.high is not None
+    return result, bool(result.low <= judge.ability[new] - judge.ability[old] <= result.high)
 
 
 def measure_gate(K: int, J: int, *, n_draws: int, seed: int) -> dict[str, float]:
@@ -165,21 +181,14 @@ def measure_gate(K: int, J: int, *, n_draws: int, seed: int) -> dict[str, float]
     for draw in range(n_draws):
         judge = Judge(K, J, position=0.1, tie=0.15, rng=np.random.default_rng([seed, K, J, draw]))
         new, old = K - 1, draw % (K - 1)
-        difference = judge.ability[new] - judge.ability[old]
-
-        def run_gate(plan: Plan, analysis: int) -> GateResult:
-            verdicts = judge(plan)
-            forecast = make_forecaster(verdicts, trial_abilities_from_verdicts(verdicts))(new, old)
-            which = GateAnalysis("new", analysis, 0.0)
-            result = evaluate_agent(forecast, which, n_asked=1, n_items=J, margin=0.1, usd=None)
-            covered[analysis - 1].append((result.low or 0.0) <= difference <= (result.high or 0.0))
-            return result
-
         plan = add_agents(make_plan(first_pool, calls="100/agent", seed=draw, question="preference"), pool)
-        result = run_gate(plan, 1)
+        result, is_covered = run_gate(judge, plan, new, old, analysis=1)
+        covered[0].append(is_covered)
         if result.required is not None and result.required.calls:
             longer = add_calls(plan, calls=result.required.calls, focus=(new, old))
-            decided.append(run_gate(longer, 2).outcome != "undecided")
+            result, is_covered = run_gate(judge, longer, new, old, analysis=2)
+            covered[1].append(is_covered)
+            decided.append(result.outcome != "undecided")
     row = share_of(covered[0], "joined")
     if decided:
         row |= share_of(covered[1], "focused") | share_of(decided, "decided")
@@ -303,7 +312,9 @@ def main() -> None:
         row = measure_coverage(K, J, position=position, tie=tie, n_draws=n_draws, seed=arguments.seed)
         coverage[f"{K}×{J}, position {position:g}, ties {tie:.0%}"] = row
     logistic = {}
-    for (K, J), battles, tie in product(pools if "logistic" in parts else (), ("cyclic", "popular", "neighbours"), (0.0, 0.3)):
+    for (K, J), battles, tie in product(
+        pools if "logistic" in parts else (), ("cyclic", "popular", "neighbours"), (0.0, 0.3)
+    ):
         row = measure_ranks(K, J, battles=battles, tie=tie, n_draws=n_draws, seed=arguments.seed)
         logistic[f"{K}×{J}, {battles}, ties {tie:.0%}"] = row
 

@@ -92,7 +92,9 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, plan.agent_ids, differences=differences)
     effect = abilities.position_effect
-    position = (None, None, None) if effect is None else (or_none(effect.value), or_none(effect.low), or_none(effect.high))
+    position = (
+        (None, None, None) if effect is None else (or_none(effect.value), or_none(effect.low), or_none(effect.high))
+    )
     length_correlation = or_none(_correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts)))
     preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *position, length_correlation)
     signal = assess_signal(None, abilities)

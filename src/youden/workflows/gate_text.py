@@ -55,7 +55,7 @@ def _format_interval(row: GateResult) -> str:
 
 
 def describe_result(gate: Gate, row: GateResult) -> str:
-    """Describe the result for one agent, and what to do if it is undecided.
+    """Describe the result of a gate for one agent, and what would decide it if it is undecided.
 
     Parameters
     ----------
@@ -100,9 +100,8 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
         interval = format_signed_interval(100 * row.low, 100 * row.high, digits=1)
     number = format_recognition_difference(abs(row.difference))
     if gate.is_of_preferences:
-        result = "loses" if row.difference < 0 else "wins"
-        opposite = "wins" if row.difference < 0 else "loses"
-        return f"{row.agent} {result} {number} more of 100 comparisons with {gate.baseline} than it {opposite} ({level} {interval})"
+        more, less = ("loses", "wins") if row.difference < 0 else ("wins", "loses")
+        return f"{row.agent} {more} {number} more of 100 comparisons with {gate.baseline} than it {less} ({level} {interval})"
     comparative = "fewer" if row.difference < 0 else "more"
     return (
         f"the judge recognizes the responses of {row.agent} in {number} {comparative} of 100 comparisons than those of "
@@ -190,7 +189,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Format lines on the calibration of the judge and on the whole run.
+    """Describe the calibration of the judge, and what the run recommends among all its agents.
 
     Parameters
     ----------
