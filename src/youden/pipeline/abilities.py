@@ -13,6 +13,7 @@ narrower for items like these, although the errors of the fit are up to 7 % smal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -162,6 +163,9 @@ class SearchState(NamedTuple):
     analyses: tuple[InterimAnalysis, ...]
 
 
+NO_POSITION_EFFECT = Metric(nan, nan, nan, LEVEL, "none: the run asks for information")
+
+
 class Abilities(NamedTuple):
     """Abilities of the agents of a plan, in units of the answers.
 
@@ -189,8 +193,8 @@ class Abilities(NamedTuple):
         State of the search for the best agents; None for other plans, and if partners are weighted.
     reference : bool array (n_agents,) or None
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
-    position_effect : Metric or None
-        Win rate minus loss rate of the first response of two equal agents, for preferences; None for other runs.
+    position_effect : Metric
+        Win rate minus loss rate of the first response of two equal agents, for preferences; NaN for other runs.
     """
 
     ability: Floats
@@ -204,7 +208,7 @@ class Abilities(NamedTuple):
     item_influence: ItemInfluence | None = None
     search: SearchState | None = None
     reference: Bools | None = None
-    position_effect: Metric | None = None
+    position_effect: Metric = NO_POSITION_EFFECT
 
     @property
     def low(self) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_folder import RunFolder
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from youden.pipeline.fit_tables import FitResult
     from youden.pipeline.preference_tables import PreferenceResult
 
-    RunFit = FitResult | PreferenceResult
+RunFit: TypeAlias = "FitResult | PreferenceResult"
 
 
 @trace_step("fit")

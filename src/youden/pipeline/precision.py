@@ -408,7 +408,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     str
         Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
         because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation; also for a run that asks for preferences.
+        the judge does not discriminate, or the run has its recommendation.
 
     Notes
     -----
@@ -424,7 +424,6 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         choice is None
         or not choice.candidates
         or not facts.signal.discriminates
-        or facts.preference is not None
         or facts.recommendation.form == "recommended"
     ):
         return ""

@@ -92,11 +92,9 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, plan.agent_ids, differences=differences)
     effect = abilities.position_effect
-    position = (
-        (None, None, None) if effect is None else (or_none(effect.value), or_none(effect.low), or_none(effect.high))
-    )
-    length_correlation = or_none(_correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts)))
-    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *position, length_correlation)
+    length_correlation = _correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts))
+    numbers = (effect.value, effect.low, effect.high, length_correlation)
+    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *map(or_none, numbers))
     signal = assess_signal(None, abilities)
     message = describe_components(abilities.component)
     partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls) if calls.n_pending else None
@@ -134,9 +132,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     )
     digest, n_trials_of_plan = metadata.plan_digest, len(verdicts)
     source = describe_judged_run(plan, metadata.judge, metadata.models, digest=digest, n_trials=n_trials_of_plan)
-    source |= {
-        "answers": sha256(answer.tobytes()).hexdigest()[:12]
-    }  # imported battles may differ in their answers only
+    source["answers"] = sha256(answer.tobytes()).hexdigest()[:12]  # imported battles may differ in their answers only
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import ValidationError
@@ -20,7 +19,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
-from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
 from youden.protocol.pooled_trials import count_added_calls, has_free_calls
@@ -31,9 +30,6 @@ from youden.types import PAIRED
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
-
-if TYPE_CHECKING:
-    from youden.pipeline.fitted_run import RunFit
 
 
 def plan_extension(

@@ -200,12 +200,10 @@ def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAn
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
         return target or default
     if target not in (None, "items-like-these"):
-        subject = (
-            "Preferences refer to items like these"
-            if labels is None
-            else "Quality refers to items like the labelled ones"
+        raise InputError(
+            f"Quality and preferences refer to more items of the same kind: got the target '{target}'. Remove --target.",
+            slug="gate-target",
         )
-        raise InputError(f"{subject}: got the target '{target}'. Remove --target.", slug="gate-target")
     return "items-like-these"
 
 
