@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.protocol.blocks import plan_after_steps
 from youden.stats import fit_preferences
-from youden.types import PAIRED, Plan
+from youden.types import PAIRED, Plan, Pool
 
 ABILITY = (-0.5, 0.0, 0.0, 0.1, 0.5, 0.2, -0.2)
 K, J = 5, 60
@@ -35,7 +35,7 @@ def make_judge(*, position: float = 0.1, tie: float = 0.1) -> Callable[[int, Map
     def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         question = body["messages"][-1]["content"]
         (first, item), (second, _) = re.findall(r"agent (\d+) says something of item (\d+)", question)
-        uniform = zlib.crc32(f"{first} {second} {item}".encode()) / 2**32
+        uniform = int(sha256(f"judge {first} {second} {item}".encode()).hexdigest()[:8], 16) / 2**32
         p_first = (1 - tie + ABILITY[int(first)] - ABILITY[int(second)] + position) / 2
         return Reply("FIRST" if uniform < p_first else "TIE" if uniform < p_first + tie else "SECOND")
 
@@ -49,6 +49,9 @@ def write_run(tmp_path: Path, server: WireServer, youden: Youden) -> Callable[..
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "pool")
     write_pool(part_of(WHOLE, slice(K, None), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K), slice(J, None)), tmp_path / "items")
+    first_pool = part_of(WHOLE, slice(K), slice(J))
+    again = first_pool.texts + " again"
+    write_pool(Pool.from_repeats(first_pool.agents, first_pool.items, [again], "again"), tmp_path / "repeats")
 
     def write(**keys: object) -> RunFolder:
         config = {"pool": "pool", "judge": wire_judge(server.url), "question": "preference"} | keys
@@ -90,7 +93,7 @@ def test_a_gate_decides_on_a_better_a_worse_and_an_equal_agent(
 ) -> None:
     baseline = "a1"
     folder = write_run(design="dense")
-    options = ("--agent", agent, "--baseline", baseline, "--margin", "0.2")
+    options = ("--agent", agent, "--baseline", baseline, "--margin", "0.3")
     ended = youden("gate", "runs/r", *options, "--json")
     assert ended.code == code
     (row,) = json.loads(ended.out)["agents"]
@@ -102,22 +105,22 @@ def test_a_gate_decides_on_a_better_a_worse_and_an_equal_agent(
     text = youden("gate", "runs/r", *options).err
     assert "of 100 comparisons with" in text
     assert not RATE_WORDS.search(text), RATE_WORDS.search(text)
-    assert read_run("runs/r").gate(agent, baseline=baseline, margin=0.2).outcome == outcome
+    assert read_run("runs/r").gate(agent, baseline=baseline, margin=0.3).outcome == outcome
 
 
 def test_the_calls_that_an_undecided_gate_suggests_extend_the_run(
     youden: Youden, write_run: Callable[..., RunFolder]
 ) -> None:
     folder = write_run(calls=200)
-    undecided = youden("gate", "runs/r", "--agent", "a2", "--baseline", "a3", "--margin", "0.3", "--json")
+    undecided = youden("gate", "runs/r", "--agent", "a2", "--baseline", "a1", "--margin", "0.3", "--json")
     assert undecided.code == 3
     required = json.loads(undecided.out)["agents"][0]["required"]["calls"]
-    youden("extend", "calls", "runs/r", str(required), "--focus", "a2", "--focus", "a3").well()
+    youden("extend", "calls", "runs/r", str(required), "--focus", "a2", "--focus", "a1").well()
     plan = folder.read_plan()
     assert 200 + required - 8 < len(plan) <= 200 + required
-    check_balance(plan, tolerance=0.05)
+    check_balance(plan, tolerance=0.1)
     check_fit(folder)
-    again = json.loads(youden("gate", "runs/r", "--agent", "a2", "--baseline", "a3", "--margin", "0.3", "--json").out)
+    again = json.loads(youden("gate", "runs/r", "--agent", "a2", "--baseline", "a1", "--margin", "0.3", "--json").out)
     assert again["agents"][0]["analysis"] == 2
 
 
@@ -146,8 +149,8 @@ def test_calls_add_the_trials_of_a_larger_run(
     assert extended == pytest.approx(read_abilities(RunFolder(Path("runs/large"))), abs=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "pool"), [("agents", "new"), ("items", "items")])
-def test_agents_and_items_join(
+@pytest.mark.parametrize(("kind", "pool"), [("agents", "new"), ("items", "items"), ("repeats", "repeats")])
+def test_agents_items_and_repeats_join(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder], kind: str, pool: str
 ) -> None:
     folder = write_run(calls=400)
@@ -162,7 +165,7 @@ def test_agents_and_items_join(
     assert facts.kind == kind
     assert {change.agent: change.before for change in facts.agent_changes} == pytest.approx(before, abs=1e-9)
     page = folder.file("report.html").read_text(encoding="utf-8")
-    assert f"{'2 agents' if kind == 'agents' else '10 items'} joined" in page
+    assert {"agents": "2 agents joined", "items": "10 items joined", "repeats": "What changed?"}[kind] in page
     markdown = youden("report", "runs/r", "--format", "md").out
     for text in (page, markdown):
         assert not RATE_WORDS.search(re.sub(r"<(script|style).*?</\1>", "", text, flags=re.DOTALL))
@@ -171,6 +174,14 @@ def test_agents_and_items_join(
         abilities = read_abilities(folder)
         assert abilities["a5"] > abilities["a6"]
         assert sum(abilities.values()) == pytest.approx(0, abs=1e-9)
+
+
+def test_new_agents_get_the_calls_that_a_half_width_needs(youden: Youden, write_run: Callable[..., RunFolder]) -> None:
+    folder = write_run(calls=400)
+    youden("extend", "agents", "runs/r", "new", "--half-width", "0.15").well()
+    rows = {row.agent: row for row in folder.read_ranking()}
+    half_widths = [(not_none(rows[agent].high) - not_none(rows[agent].low)) / 2 for agent in ("a5", "a6")]
+    assert 0.1 < min(half_widths) <= max(half_widths) < 1.25 * 0.15
 
 
 def test_a_new_agent_is_added_and_gated_in_python(write_run: Callable[..., RunFolder]) -> None:
@@ -192,7 +203,7 @@ def test_a_run_is_searched_for_its_best_agents(
     plan = folder.read_plan()
     n_steps = int(plan.trials.step.max())
     assert n_steps > 1
-    check_balance(plan, steps=range(n_steps + 1), tolerance=0.05)
+    check_balance(plan, steps=range(n_steps + 1), tolerance=0.1)
     assert len(plan_after_steps(plan, 0)) == 200
     check_fit(folder)
     choice = not_none(folder.read_facts().choice)

@@ -295,7 +295,7 @@ class Run(RunView):
         PoolError
             If a pool does not fit the run.
         RunFolderError
-            [extend-unfinished]: if an earlier extension must be finished first.
+            [extend-unfinished]: if an earlier extension must be finished first; [extend-imported]: if the run was imported.
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
