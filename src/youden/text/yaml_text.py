@@ -81,11 +81,12 @@ def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     are those of all errors.
     """
     first = locations[0]
-    depth = next((position for position, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
-    if depth == len(first):
-        return 0
-    same_value = [position for position, location in enumerate(locations) if location[:depth] == first[:depth]]
-    return max(same_value, key=lambda position: len(locations[position]))
+    for depth, part in enumerate(first):
+        if _TYPE.fullmatch(str(part)):
+            path = first[:depth]  # path to the value, without the names of types
+            same_value = [position for position, location in enumerate(locations) if location[:depth] == path]
+            return max(same_value, key=lambda position: len(locations[position]))
+    return 0
 
 
 _TYPE = re.compile(
@@ -200,6 +201,7 @@ def split_front_matter(text: str) -> FrontMatter | None:
     Parameters
     ----------
     text : str
+        Text that may begin with YAML between two lines of three hyphens.
 
     Returns
     -------

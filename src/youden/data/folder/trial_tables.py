@@ -264,7 +264,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     answers["missing_reason"] = answers["missing_reason"] + 1  # null is read as −1, and means "not missing"
 
     # the columns of a jury's votes are numbered from 1
-    vote_columns = []
+    vote_columns: list[TableColumn] = []
     while vote_column(len(vote_columns) + 1).name in table.names:
         vote_columns.append(vote_column(len(vote_columns) + 1))
     votes = None

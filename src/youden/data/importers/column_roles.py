@@ -285,8 +285,8 @@ class _RoleSearch:
             return columns, is_ambiguous
 
         # columns whose names do not suggest agents; those with short texts first
-        short_columns = []
-        long_columns = []
+        short_columns: list[str] = []
+        long_columns: list[str] = []
         for name in self.unnamed_columns:
             column = self.table[name]
             if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:

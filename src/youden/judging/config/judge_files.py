@@ -57,6 +57,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Returns
     -------
     JudgeConfig
+        The judge, with the prompt for the question of the run.
 
     Raises
     ------

@@ -344,11 +344,13 @@ class BatchRunner:
         return remainder
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store outcomes by request hash, and return two sums in USD.
+        """Store the outcomes of requests, and return two sums in USD.
 
-        The first sum is the largest possible cost of the requests of this plan. The second is the actual cost of all
-        requests. Answers are stored first: once there is an answer, a failure is attributed to its request, and not to
-        the server.
+        Answers are stored first: once there is an answer, a failure is attributed to its request, and not to the server.
+
+        outcomes : outcome by request hash; it may include requests of another plan
+
+        Returns the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
         rows_and_keys = self._work.keys()
@@ -359,9 +361,11 @@ class BatchRunner:
         self._leases.check()
 
         stored = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+        answered_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, Completion)]
+        failed_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, CallError)]
         max_costs = []
         costs = []
-        for key in sorted(outcomes, key=lambda key: isinstance(outcomes[key], CallError)):
+        for key in (*answered_keys, *failed_keys):
             outcome = outcomes[key]
             if key in rows_by_key:
                 call = self._failed_calls.get(key)
@@ -404,7 +408,12 @@ class BatchRunner:
     def _check_answer(
         self, call: Call, completion: Completion, *, max_cost: float
     ) -> tuple[Completion | CallError, float]:
-        """Check the usage of an answer, and return the answer, or an error if it is too long, and its cost in USD."""
+        """Check the token usage that an answer reports.
+
+        max_cost : largest possible cost of the call in USD, which is its cost if the usage is missing or not credible
+
+        Returns the answer, or an error if it is too long; and the cost in USD.
+        """
         try:
             checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:

@@ -96,7 +96,8 @@ def make_batch_options(
         raise ConfigError(f"poll must be above 0 seconds: got {poll:g}. Pass the seconds to wait.", slug="judge-poll")
     if mode == "calls":
         return None
-    return Batching(poll, say=on_status or _ignore, folder=None if folder is None else Path(folder))
+    folder_path = None if folder is None else Path(folder)
+    return Batching(poll, say=on_status or _ignore, folder=folder_path)
 
 
 def calibration_account(account: str) -> str:

@@ -230,8 +230,9 @@ def _is_foreign(path: Path) -> bool:
         return False  # the header may still be in the log
     with path.open("rb") as file:
         header = file.read(72)
-    magic, application_id = header[:16], header[68:72]
-    return magic == b"SQLite format 3\0" and application_id != _APPLICATION_ID.to_bytes(4, "big")
+    is_sqlite = header[:16] == b"SQLite format 3\0"
+    application_id = int.from_bytes(header[68:72], "big")
+    return is_sqlite and application_id != _APPLICATION_ID
 
 
 def _make_foreign_error(path: Path) -> ConfigError:

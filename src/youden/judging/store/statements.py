@@ -143,7 +143,10 @@ class SqlBackend:
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
-        """Read the stored answers and failures of some requests, by their hashes."""
+        """Read the stored answers and failures of some requests, by their hashes.
+
+        Returns pairs of request hash and answer (JSON), and rows of failures.
+        """
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
         for key, text_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
@@ -160,6 +163,7 @@ class SqlBackend:
         payments = [_payment_row(account, key, batch.payments[account, key]) for account, key in sorted(batch.payments)]
 
         def write_all(db: Session) -> None:
+            """Write everything, unless an earlier attempt was committed before the connection was lost."""
             if not self._is_new(db):
                 return
 
@@ -238,12 +242,15 @@ class SqlBackend:
         The first rows are returned if `after` is None, and an empty list if there are no more.
         """
         key_columns = primary_key(table)
-        n_key_columns = key_columns.count(",") + 1
-        last_key = () if after is None else after[:n_key_columns]
-        where = ""
-        if last_key:
-            where = f"WHERE ({key_columns}) > ({', '.join('?' * n_key_columns)})"
-        query = f"SELECT {', '.join(column_names(table))} FROM @{table} {where} ORDER BY {key_columns} LIMIT ?"
+        last_key: Row = ()
+        condition = ""
+        if after is not None:
+            n_key_columns = key_columns.count(",") + 1
+            last_key = after[:n_key_columns]
+            placeholders = ", ".join("?" * n_key_columns)
+            condition = f"WHERE ({key_columns}) > ({placeholders})"
+        columns = ", ".join(column_names(table))
+        query = f"SELECT {columns} FROM @{table} {condition} ORDER BY {key_columns} LIMIT ?"
         return self._rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:

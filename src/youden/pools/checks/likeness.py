@@ -230,7 +230,8 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         if n_members < 2:
             continue
 
-        within_family = similarity[np.ix_(is_member, is_member)][~np.eye(n_members, dtype=np.bool_)]
+        is_other_member = ~np.eye(n_members, dtype=np.bool_)
+        within_family = similarity[np.ix_(is_member, is_member)][is_other_member]
         across_families = similarity[np.ix_(is_member, ~is_member)]
         ratio = 1.0
         if not (np.isnan(within_family).all() or np.isnan(across_families).all()):
@@ -282,6 +283,7 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
     recurring = sample.agent_medians(recurring_shares(sample))
     specificity = _compute_relative_specificity(sample)
     for position, agent in enumerate(sample.pool.agents):
+        # comparisons with NaN, for agents without a value, are false
         if recurring[position] >= MIN_RECURRING_SHARE:
             share = float(recurring[position])
             message = (
@@ -316,11 +318,12 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
     Returns a float array (n_agents,), NaN where specificity is unknown.
     """
-    by_responses = _divide_by_median(sample, specificity_to_responses(sample))
-    if not all(sample.pool.items[item].prompt for item in sample.items):
-        return by_responses
-    by_prompt = _divide_by_median(sample, specificity_to_prompts(sample))
-    return np.where(by_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, by_prompt)
+    overlap_with_responses = _divide_by_median(sample, specificity_to_responses(sample))
+    have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
+    if not have_all_prompts:
+        return overlap_with_responses
+    overlap_with_prompts = _divide_by_median(sample, specificity_to_prompts(sample))
+    return np.where(overlap_with_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, overlap_with_prompts)
 
 
 def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
@@ -343,8 +346,9 @@ def recurring_shares(sample: SampledTexts) -> Floats:
     An n-gram is repeated if at least two texts and at least a tenth of all texts of the agent contain it. NaN for a
     text without n-grams.
     """
+    n_texts = len(sample)
     ngram_hash, text_of = sample.hash_ngrams(_NGRAM_SIZE)
-    is_response = text_of < len(sample)
+    is_response = text_of < n_texts
     ngram_hash, text_of = ngram_hash[is_response], text_of[is_response]
     agent_of = sample.agent_of[text_of]
     n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
@@ -353,13 +357,13 @@ def recurring_shares(sample: SampledTexts) -> Floats:
     pairs = np.stack([agent_of.astype(np.uint64), ngram_hash])
     _, pair_of = np.unique(pairs, axis=1, return_inverse=True)
     n_pairs = int(pair_of.max(initial=-1)) + 1
-    distinct_occurrences = np.unique(np.stack([pair_of.astype(np.int64), text_of]), axis=1)
-    n_containing = np.bincount(distinct_occurrences[0], minlength=n_pairs)
+    pairs_in_texts = np.unique(np.stack([pair_of.astype(np.int64), text_of]), axis=1)
+    n_containing = np.bincount(pairs_in_texts[0], minlength=n_pairs)
 
     min_containing = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent_of])
     is_recurring = n_containing[pair_of] >= min_containing
-    n_ngrams = np.bincount(text_of, minlength=len(sample)).astype(np.float64)
-    n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=len(sample))
+    n_ngrams = np.bincount(text_of, minlength=n_texts).astype(np.float64)
+    n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
@@ -386,8 +390,10 @@ def specificity_to_responses(sample: SampledTexts) -> Floats:
     for start, end in sample.ranges:
         n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)
         item_weights = weights[start:end]
-        own_weight = np.asarray(item_weights.sum(axis=1))
-        shared_weight[start:end] = (item_weights @ n_containing - own_weight) / max(1, end - start - 1)
+        total_weight = np.asarray(item_weights.sum(axis=1))
+        n_others = max(1, end - start - 1)
+        # each word counts once per other response that contains it: not for the text itself
+        shared_weight[start:end] = (item_weights @ n_containing - total_weight) / n_others
     return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
 
 

@@ -88,7 +88,10 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
-    """Report agents that respond to few items, items with fewer than two responses, and agents without common items."""
+    """Report agents that respond to few items, items with fewer than two responses, and agents without common items.
+
+    Yields at most one finding for each of the three problems.
+    """
     n_items_by_agent = pool.present.sum(axis=1)
     n_agents_by_item = pool.present.sum(axis=0)
 

@@ -86,6 +86,7 @@ def build_agent_request(
     Returns
     -------
     AgentRequest
+        The request with its key.
     """
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
@@ -220,9 +221,9 @@ class Models:
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
             if key not in outcomes:
-                same_model = [request for request in requests.values() if request.model == agent_request.model]
                 # without any answer of this model, the answers are probably of another one
-                has_other_model = not any(request.key in outcomes for request in same_model)
+                keys_of_model = {other.key for other in requests.values() if other.model == agent_request.model}
+                has_other_model = keys_of_model.isdisjoint(outcomes)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
             reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)
@@ -280,11 +281,14 @@ class GeneratedTexts:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request.
+        """Record the outcome of a request. A completion is added to `answers` under its key, an unfinished one too.
 
-        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". A completion is
-        added to `answers` under its key, an unfinished one too. `outcome` is None if the request was not sent; `stored`
-        means that the outcome comes from the store. `rows` and `usd`, which the scheduler passes, are ignored.
+        key : key of the request
+        outcome : None if the request was not sent
+        stored : whether the outcome was in the store before
+        rows, usd : passed by the scheduler and ignored
+
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """
         models = self._models
         models.n_done += 1
