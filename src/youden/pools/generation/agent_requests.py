@@ -222,7 +222,8 @@ class Models:
         for key, agent_request in requests.items():
             if key not in outcomes:
                 # without any answer of this model, the answers are probably of another one
-                keys_of_model = {other.key for other in requests.values() if other.model == agent_request.model}
+                same_model = [request for request in requests.values() if request.model == agent_request.model]
+                keys_of_model = {request.key for request in same_model}
                 has_other_model = keys_of_model.isdisjoint(outcomes)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
