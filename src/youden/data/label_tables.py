@@ -89,6 +89,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Returns
     -------
     LabelTable
+        The labels by agent, or by agent and item.
 
     Raises
     ------
@@ -187,6 +188,7 @@ def label_key_path(path: Path) -> Path:
     Returns
     -------
     Path
+        The path of the table with the suffix .json.
     """
     return path.with_suffix(".json")
 

@@ -283,9 +283,10 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and end those that have not stopped after some seconds.
+        """Signal the workers to stop, and end those that have not stopped in time.
 
-        In this time, they store the answers of calls in flight. `tasks` are those that wait for the workers.
+        tasks : tasks that wait for the results of the workers
+        seconds : time in which the workers can store the answers of calls in flight
         """
         try:
             self._stop_event.set.remote()

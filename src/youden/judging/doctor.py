@@ -117,7 +117,7 @@ async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Compl
     """Send a test request, and return the reply and whether the server accepted a request for log-probabilities.
 
     The request asks for log-probabilities. If the server rejects it or does not support them, a second request is sent
-    without them. Raises: CallError.
+    without them. Raises: CallError if the call fails for another reason.
     """
     questions = config.questions()
     plain_request = questions.request_for_texts(_TEXT_A, _TEXT_B)

@@ -58,14 +58,15 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     if config.is_batched:
         return None, "a batch returns within a day"
 
-    seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
+    call_seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
     limit = config.concurrency
     start = min(config.start_concurrency, limit)
-    total_seconds = seconds_in_flight(n_calls, seconds=seconds, start=start, limit=limit)
+    total_seconds = seconds_in_flight(n_calls, seconds=call_seconds, start=start, limit=limit)
     concurrency = f"{limit} at once" if start == limit else f"{start} at once, growing to {limit}"
     assumed = "" if config.seconds_per_call else " (assumed)"
 
-    estimates = [(total_seconds / 60, f"{seconds:g} s per call{assumed}, {concurrency}")]
+    # minutes by each limit, with its description
+    estimates = [(total_seconds / 60, f"{call_seconds:g} s per call{assumed}, {concurrency}")]
     requests_per_minute = config.requests_per_minute
     if requests_per_minute is not None:
         estimates.append((n_calls / requests_per_minute, f"{requests_per_minute:g} requests per minute"))

@@ -154,6 +154,7 @@ class PlanSize(NamedTuple):
         Returns
         -------
         int
+            At least 1.
 
         Raises
         ------

@@ -41,15 +41,16 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
     pair_codes = np.ravel_multi_index((plan.item[rows], plan.first[rows], plan.second[rows]), shape)
-    codes, row = np.unique(pair_codes, return_inverse=True)
-    item, first, second = np.unravel_index(codes, shape)
+    distinct_codes, row = np.unique(pair_codes, return_inverse=True)
+    item, first, second = np.unravel_index(distinct_codes, shape)
+    n_rows = len(distinct_codes)
 
     answer = verdicts.answer[rows]
     answered = verdicts.answered[rows]
     is_paired = plan.trial_type[rows] == PAIRED
-    paired = _sum_answers(row, answer, is_paired & answered, len(codes))
-    independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
-    n_missing = np.bincount(row[~answered], minlength=len(codes))
+    paired = _sum_answers(row, answer, is_paired & answered, n_rows)
+    independent = _sum_answers(row, answer, ~is_paired & answered, n_rows)
+    n_missing = np.bincount(row[~answered], minlength=n_rows)
     return Rates(
         item=item.astype(np.int32),
         first=first.astype(np.int32),
@@ -138,6 +139,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     Returns
     -------
     Scores
+        One score per observed training cell (agent, item).
 
     Raises
     ------
@@ -183,6 +185,7 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     Returns
     -------
     Scores
+        One score per observed held-out cell (agent, item).
 
     Raises
     ------

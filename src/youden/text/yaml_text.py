@@ -77,8 +77,9 @@ def format_validation_error(
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     """Return the position of the error to report: the first one, or the deepest one about the same value.
 
-    pydantic reports one error for each type that a value may have; the deepest one is the most specific. `locations`
-    are those of all errors.
+    pydantic reports one error for each type that a value may have; the deepest one is the most specific.
+
+    locations : path of the value of each error, as keys and list positions
     """
     first = locations[0]
     for depth, part in enumerate(first):

@@ -273,6 +273,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            Trials in the order of `rows`, with all their columns.
         """
         return Trials(**{name: column[rows] for name, column in self.columns().items()})
 

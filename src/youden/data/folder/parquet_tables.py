@@ -134,12 +134,14 @@ def with_table_metadata(schema: pa.Schema, metadata: BaseModel) -> pa.Schema:
     Parameters
     ----------
     schema : pyarrow.Schema
+        Schema of a table, which stays unchanged.
     metadata : BaseModel
         Stored as JSON under the key `youden`. Other metadata of the schema are dropped.
 
     Returns
     -------
     pyarrow.Schema
+        A copy of the schema, with the metadata as JSON.
     """
     return schema.with_metadata({_KEY: metadata.model_dump_json().encode()})
 
@@ -298,6 +300,7 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     Returns
     -------
     ParquetTable
+        Table with its validated metadata.
 
     Raises
     ------

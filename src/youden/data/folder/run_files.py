@@ -130,6 +130,7 @@ def read_bytes(path: Path) -> bytes:
     Returns
     -------
     bytes
+        The content of the file.
 
     Raises
     ------

@@ -46,6 +46,7 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
     Returns
     -------
     ImportFormatError
+        The error, to be raised by the caller.
     """
     return ImportFormatError(f"{location}: {problem}", slug=slug)
 
@@ -109,6 +110,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
     Returns
     -------
     str
+        The text, without a byte order mark.
 
     Raises
     ------
@@ -158,6 +160,7 @@ def read_json(path: Path, replaced: Replacements | None = None) -> Json:
     Returns
     -------
     JSON value
+        The parsed value.
 
     Raises
     ------
@@ -192,6 +195,7 @@ def parse_json(
     Returns
     -------
     JSON value
+        The parsed value.
 
     Raises
     ------

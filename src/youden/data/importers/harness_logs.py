@@ -86,6 +86,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -301,6 +302,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -410,6 +412,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------

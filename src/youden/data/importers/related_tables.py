@@ -124,6 +124,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     Returns
     -------
     SourceTable
+        The table with its flat rows.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):

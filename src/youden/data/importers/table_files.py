@@ -244,10 +244,12 @@ def is_pool_header(names: Iterable[object]) -> bool:
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
 
-    `text` is the content of the file, whose path only names it in locations and errors. A location has the number of
-    the record's first line.
+    A location has the number of the record's first line.
 
-    Raises: ImportFormatError [import-csv].
+    file : path of the file, for locations and errors
+    text : content of the file
+
+    Raises: ImportFormatError [import-csv] if a record is not valid CSV.
     """
     start = 1
     with allow_long_csv_fields():
@@ -371,6 +373,7 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     Parameters
     ----------
     folder : Path
+        Folder with one subfolder per agent.
     replaced : Replacements
         Counter of the characters that are replaced because a pool cannot hold them.
 

@@ -177,7 +177,10 @@ def _make_reader(
 
 
 def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
-    """Return the column of a single table that names the agents; empty if none does."""
+    """Return the column of a single table that names the agents; empty if none does, or if several do together.
+
+    columns : column by role, as far as they are known
+    """
     rows = [flatten(row) for _, row in read_rows(file)]
     has_further_columns = bool(rows[0].keys() - {*ROLES})
     if not has_further_columns:
@@ -505,11 +508,11 @@ def _check_files_share_items(
     for table in tables:
         _, first_row = table.rows[0]
         file_names.update(str(first_row.get(column)) for column in location_columns)
-    lone = []
-    for agent, is_shared in zip(pool.agents, has_shared_item, strict=True):
-        if agent.id in file_names and not is_shared:
-            lone.append(agent.id)
-    if lone:
-        names = ", ".join(map(repr, lone[:3]))
-        verb = "shares" if len(lone) == 1 else "share"
+    isolated_ids = []
+    for agent, shares_item in zip(pool.agents, has_shared_item, strict=True):
+        if agent.id in file_names and not shares_item:
+            isolated_ids.append(agent.id)
+    if isolated_ids:
+        names = ", ".join(map(repr, isolated_ids[:3]))
+        verb = "shares" if len(isolated_ids) == 1 else "share"
         raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)

@@ -109,6 +109,7 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -279,7 +280,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
 def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
     """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
 
-    `yielded` holds the keys of the messages and results that were yielded; new ones are added.
+    yielded : keys of the messages and results that were yielded; new ones are added
     """
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):

@@ -243,7 +243,9 @@ class Source:
     def parse_text(self, value: object, number: int) -> str:
         """Return a response unchanged, and log a warning if it has more than `LONG_TEXT` characters.
 
-        `number` is the number of its row. An empty string is a valid response.
+        An empty string is a valid response.
+
+        number : number of its row
 
         Raises: PoolError [pool-text] if it is not a string.
         """
@@ -261,8 +263,9 @@ class Source:
     def parse_repeat(self, value: object, number: int) -> int | None:
         """Return the number of a repeat, given as an integer, a float or a string; None if it is None or empty.
 
-        `number` is the number of its row. Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to
-            2³¹ − 1, for example NaN or a bool.
+        number : number of its row
+
+        Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
         """
         if value is None or value == "":
             return None

@@ -93,6 +93,7 @@ def read_parquet(path: Path) -> Pool:
     Returns
     -------
     Pool
+        Its name is that of the file without the suffix.
 
     Raises
     ------
@@ -158,6 +159,7 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     Returns
     -------
     Pool
+        Agents and items are in the order of their first row.
 
     Raises
     ------
@@ -412,10 +414,11 @@ def _record_batch(
     codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
 
     # encode each pair of an id and a value as a number, and find the first row of each distinct number
-    pairs, first_rows = np.unique(positions * len(values) + codes, return_index=True)
-    for pair, row in zip(pairs.tolist(), first_rows.tolist(), strict=True):
-        id_position, code = divmod(pair, len(values))
-        value = values[code]
+    pair_codes = positions * len(values) + codes
+    distinct_codes, first_rows = np.unique(pair_codes, return_index=True)
+    for pair_code, row in zip(distinct_codes.tolist(), first_rows.tolist(), strict=True):
+        id_position, value_position = divmod(pair_code, len(values))
+        value = values[value_position]
         if not value:
             continue
         if len(value) > LONG_TEXT:

@@ -323,6 +323,7 @@ def max_request_tokens(n_bytes: int, n_messages: int) -> int:
     Returns
     -------
     int
+        Upper limit of the number of tokens.
     """
     return n_bytes + 8 * n_messages + 8
 
@@ -333,10 +334,12 @@ def count_request_bytes(request: Request) -> int:
     Parameters
     ----------
     request : Request
+        The request.
 
     Returns
     -------
     int
+        Sum over the contents of all messages.
     """
     return sum([_count_bytes(message.content) for message in request.messages])
 

@@ -413,6 +413,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Returns
         -------
         Connection
+            Everything that a backend needs to send requests.
 
         Raises
         ------

@@ -173,7 +173,7 @@ class _HttpBatches:
         data : body of the request
         seconds : timeout; 0 for the timeout of a judge call
 
-        Raises: CallError.
+        Raises: CallError if the request fails, or the reply is not a JSON object.
         """
         try:
             body = await self._send(method, path, data, seconds=seconds)
@@ -205,6 +205,7 @@ class OpenAIBatches(_HttpBatches):
         """Upload a file of requests, one JSON line each, and return its id."""
 
         async def send_file() -> str:
+            """Make one attempt to upload the file."""
             form = aiohttp.FormData({"purpose": "batch"})
             form.add_field("file", io.BytesIO(text), filename="youden.jsonl")
             reply = await self._send_json("POST", "files", form(), seconds=_TRANSFER_SECONDS)

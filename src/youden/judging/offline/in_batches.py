@@ -306,30 +306,31 @@ class BatchRunner:
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
         """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        Returns the record of the requests whose results are missing; None if there are none. Requests that failed or
-        never ran are sent again.
+        Requests that failed or never ran are sent again later.
 
         job : record of the batch
         state : final state of the batch
         files : contents of the result files
+
+        Returns the record of the requests whose results are missing; None if there are none.
         """
         outcomes = _merge_results(files)
         job_outcomes = {key: outcomes[key] for key in job.keys if key in outcomes}
         if not outcomes:
             job_outcomes |= dict(rejected_lines(job, state.errors))
 
-        open_keys = [key for key in job.keys if key not in job_outcomes]
-        is_open = state.n_lines is None or len(outcomes) < state.n_lines
-        if is_open and not job_outcomes:
+        missing_keys = [key for key in job.keys if key not in job_outcomes]
+        lacks_lines = state.n_lines is None or len(outcomes) < state.n_lines
+        if lacks_lines and not job_outcomes:
             return job
-        if not is_open and state.status != "failed":
+        if not lacks_lines and state.status != "failed":
             never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
-            job_outcomes |= dict.fromkeys(open_keys, never_ran)
+            job_outcomes |= dict.fromkeys(missing_keys, never_ran)
 
         settled_usd, spent_usd = self._store_outcomes(job_outcomes)
         remainder = None
-        if is_open and open_keys:
-            remainder = replace(job, keys=tuple(open_keys), usd=job.usd - settled_usd, id=new_id())
+        if lacks_lines and missing_keys:
+            remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - settled_usd, id=new_id())
         self._leases.settle(job, remainder)
         self._store.flush()
         if remainder is not None:

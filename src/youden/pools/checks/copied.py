@@ -61,17 +61,17 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _compute_copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams (runs of words) that occur in its prompt.
+    """Return the share of each response's n-grams (sequences of words) that occur in its prompt.
 
     The result is a float array (n_texts,), NaN for a response without a prompt.
     """
-    shares = np.full(len(sample), np.nan)
-    for number, item in enumerate(sample.items):
+    n_texts = len(sample)
+    shares = np.full(n_texts, np.nan)
+    for number, (item, (start, end)) in enumerate(zip(sample.items, sample.ranges, strict=True)):
         if sample.pool.items[item].prompt:
-            rows = range(sample.bounds[number], sample.bounds[number + 1])
-            responses = (sample.texts[row] for row in rows)
-            prompt = sample.texts[len(sample) + number]
-            shares[rows.start : rows.stop] = copied_shares(responses, prompt)
+            responses = (sample.texts[row] for row in range(start, end))
+            prompt = sample.texts[n_texts + number]  # prompts follow the responses
+            shares[start:end] = copied_shares(responses, prompt)
     return shares
 
 

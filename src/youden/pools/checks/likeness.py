@@ -334,10 +334,13 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
     Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
     """
     agent_medians = sample.agent_medians(values)
-    valid = agent_medians[~np.isnan(agent_medians)]
-    if len(valid) < MIN_TEMPLATE_AGENTS or np.median(valid) == 0:
+    valid_medians = agent_medians[~np.isnan(agent_medians)]
+    if len(valid_medians) < MIN_TEMPLATE_AGENTS:
         return np.full(len(agent_medians), np.nan)
-    return np.asarray(agent_medians / np.median(valid))
+    median_agent = np.median(valid_medians)
+    if median_agent == 0:
+        return np.full(len(agent_medians), np.nan)
+    return np.asarray(agent_medians / median_agent)
 
 
 def recurring_shares(sample: SampledTexts) -> Floats:

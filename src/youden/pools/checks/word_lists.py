@@ -101,7 +101,7 @@ def function_word_shares(sample: SampledTexts) -> Floats:
         rows = np.flatnonzero(sample.agent_of == agent)
         if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
             continue
-        n_texts_with_word = np.asarray(sample.has_word[rows].sum(axis=0))
+        n_texts_with_word: Floats = np.asarray(sample.has_word[rows].sum(axis=0))
         is_function_word = n_texts_with_word >= RECURRENCE_SHARE * len(rows)
         for row in rows:
             if sample.n_words[row] >= MIN_WORDS:

@@ -233,7 +233,8 @@ class Models:
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
         """Return the error for an answer that is missing in a replay.
 
-        `has_other_model` means that the store has no answer of the requested model at all.
+        agent_request : request without an answer
+        has_other_model : whether the store has no answer of the requested model at all
         """
         judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
         contents = f" The store contains answers of {', '.join(judges)}." if judges else ""

@@ -211,6 +211,7 @@ def is_generated(folder: Path) -> bool:
     Returns
     -------
     bool
+        False for a folder that does not exist.
     """
     return (folder / RECIPE).is_file()
 
@@ -228,10 +229,12 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         Path or URL of the store; a path becomes relative to the folder, and a URL is written without its password.
     """
     file = generation.file
-    location = redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix()
+    store_location = Path(os.path.relpath(store, folder)).as_posix()
+    if "://" in store:
+        store_location = redact_location(store)
     recipe = _RecipeFile(
         version=VERSION,
-        store=location,
+        store=store_location,
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,
