@@ -216,9 +216,9 @@ def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
     first_cell_codes = rates.first * np.int64(rates.n_items) + rates.item
     second_cell_codes = rates.second * np.int64(rates.n_items) + rates.item
 
-    sums = np.bincount(first_cell_codes, values, n_cells)
-    sums = sums + np.bincount(second_cell_codes, values, n_cells)
-    return np.asarray(sums).reshape(rates.n_agents, rates.n_items)
+    first_sums = np.bincount(first_cell_codes, values, n_cells)
+    second_sums = np.bincount(second_cell_codes, values, n_cells)
+    return np.asarray(first_sums + second_sums).reshape(rates.n_agents, rates.n_items)
 
 
 class _ScoreCollector:
@@ -308,7 +308,10 @@ class CallCounts:
         self._free_hashes = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing."""
+        """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing.
+
+        columns : array (n_rows,) by name of the column
+        """
         is_paired = columns["trial_type"] == PAIRED
         missing_reason = columns["missing_reason"]
         for position in ("first", "second"):

@@ -116,7 +116,7 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
             f"{n_workers:,} workers on a Ray cluster of {len(nodes):,} nodes "
             f"({placement.resources or 'no resources reserved'} each)"
         )
-        workers = _WorkerGroup(ray, placement, ray.put(work), n_workers)
+        workers: _WorkerGroup[T] = _WorkerGroup(ray, placement, ray.put(work), n_workers)
         return run_until_stopped(workers.run())
 
 

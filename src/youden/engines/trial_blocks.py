@@ -529,7 +529,10 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate."""
+        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate.
+
+        columns : array (n_rows,) by name of the column
+        """
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
             return
@@ -547,6 +550,7 @@ class TrialsByItem:
         """Add answered independent trials to the totals by item, and to those by step and kind of block.
 
         mask : bool array (n_rows,), rows to add
+        columns : array (n_rows,) by name of the column
         """
         first, item, second, other_item, answer = [columns[name][mask] for name in _INDEPENDENT_COLUMNS]
         is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
@@ -807,6 +811,7 @@ def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, ot
 
     first, item : int arrays (n_trials,), agent and item of the first response of each trial
     second, other_item : int arrays (n_trials,), agent and item of the second response
+    split : holdout of the plan
     """
     is_held_out = split.holdout[first, item]
     if split.rule != "paper":

@@ -138,7 +138,10 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
 
 
 def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
-    """Return a plan with only the first agents and items, with `trials` in place of its own, and without a pool."""
+    """Return a plan with only the first agents and items, with `trials` in place of its own, and without a pool.
+
+    n_agents, n_items : numbers of agents and items that are kept
+    """
     train = plan.split.train[:n_agents, :n_items]
     holdout = plan.split.holdout[:n_agents, :n_items]
     return replace(

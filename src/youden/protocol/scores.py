@@ -273,6 +273,8 @@ def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role:
     """Average the differences D = TPR − FPR of pairs by cell (agent, item), for training cells or held-out ones.
 
     difference : float array (n_rows,), one value per row of `rates`; NaN for rows that do not count
+    kind : whether a score is about one order of the two texts ("row") or both ("symmetric")
+    role : whether the cells are those for training or the held-out ones
     """
     if kind not in get_args(ScoreKind):
         raise StatisticsError(
@@ -365,6 +367,8 @@ def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[
     """Yield the first item of each chunk of items, and the rows on the items of the chunk.
 
     item : int array (n_rows,), item of each row, in any order
+    items_per_chunk : number of consecutive items in a chunk
+    n_items : number of items of the plan
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))

@@ -140,6 +140,7 @@ def read_yaml(path: Path) -> object:
     Parameters
     ----------
     path : Path
+        The file; a byte order mark at its start is ignored.
 
     Returns
     -------

@@ -256,7 +256,10 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 
 
 def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
-    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it."""
+    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it.
+
+    alternatives : names of the alternative rankings in the table, such as "robust"
+    """
     plain_fields = {column.name: record[column.name] for column in columns_of(RankingRow)}
     alternative_rows = {}
     for ranking in alternatives:

@@ -142,6 +142,8 @@ def read_run_pool(config: RunConfig) -> Pool:
 def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
     """Return a pool with the new agents, or the new items, of another pool added to its own.
 
+    kind : whether agents or items are added
+
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
         differs; [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks
         a response to a new item although no response was missing before.

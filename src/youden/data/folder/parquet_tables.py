@@ -76,6 +76,8 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
     """Convert the values of a column to an Arrow array of the type that the column has in the file.
 
     values : array (n_rows,); None if all values are null
+    names : ids of the agents and of the items, by the column's `entity`
+    n_rows : number of rows of the table
     """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
@@ -118,6 +120,7 @@ def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size:
     path : Path
         The file.
     table : pyarrow.Table
+        Rows to write; the metadata of its schema are dropped.
     metadata : BaseModel
         Metadata, which are stored as JSON in the schema.
     group_size : int, optional
@@ -209,7 +212,10 @@ class ParquetTable(Generic[M]):
         return {column.name: self._read_values(column, names) for column in columns}
 
     def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
-        """Read a column as an array (n_rows,) of the type that `read` describes."""
+        """Read a column as an array (n_rows,) of the type that `read` describes.
+
+        names : ids of the agents and of the items, by the column's `entity`
+        """
         match column.kind:
             case "text" if column.words:
                 return self._read_positions(column, column.words).astype(np.int8)
@@ -234,6 +240,8 @@ class ParquetTable(Generic[M]):
 
     def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
         """Return the position in `names` of each text in a chunk of a column; −1 for null.
+
+        column_name : name of the column, for the error
 
         Raises: RunFolderError [run-file-damaged] if a text is not in `names`.
         """

@@ -332,6 +332,7 @@ def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 
     path : file of the array, for errors
     shape : shape of the array
+    packed : base64 text of the bits, row by row
 
     Raises: RunFolderError [run-file-damaged] if the array has another size.
     """

@@ -352,6 +352,8 @@ def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
     """Count the last parts that all paths have in common, of which at least the first two parts of each path remain.
 
     The result is 0 if all paths are equal.
+
+    parts_of_paths : folders and file name of each path
     """
     if len(set(parts_of_paths)) < 2:
         return 0

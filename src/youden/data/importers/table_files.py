@@ -272,6 +272,9 @@ def _read_separated_rows(
 
     With `exact`, or if the header is that of a pool, the values are those in the file. Otherwise blank cells become
     None, and lines above the header are left out.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the values that had to be replaced; None to count none
     """
     text = _decode_separated(file, note, replaced, exact=exact)
     first_line, _, other_lines = text.partition("\n")
@@ -293,6 +296,9 @@ def _read_separated_rows(
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
     """Return the text of a file, read as UTF-8 or, if that fails, as Windows-1252.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the values that had to be replaced; None to count none
 
     Raises: ImportFormatError [import-encoding] if the file is not UTF-8, and either `exact` is True, the header is that
         of a pool, or the file contains a null byte.
@@ -319,6 +325,8 @@ def _read_exact_rows(
     file: Path, header: Sequence[str], records: Iterator[tuple[str, list[str]]]
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each record; all values of a blank line are None.
+
+    records : location and fields of each line, the header first
 
     Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record is not as long as the header.
     """

@@ -96,7 +96,11 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether options, or the first file's header or layout, name the columns of texts and items."""
+    """Return whether options, or the first file's header or layout, name the columns of texts and items.
+
+    files : files of the tables
+    columns : column by role, as the user named them
+    """
     has_lists = any("[]" in path for path in columns.values())
     has_other_files = any(file.is_file() and file.suffix.lower() not in PLAIN for file in files)
     if has_other_files:
@@ -116,7 +120,12 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
 
 def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent."""
+    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent.
+
+    paths : paths that the user passed; the first one names the pool
+    files : files of the tables
+    columns : column by role, as the user named them
+    """
     builder = PoolBuilder(paths[0].stem)
     agent_column = ""
     names = find_unique_suffixes([file.with_suffix("") for file in files])
@@ -195,6 +204,9 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
 def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
     """Find what identifies items in tables with named columns, if the ids of items begin again in each file or topic.
 
+    files : files of the tables
+    columns : column by role, as the user named them
+
     Returns
     -------
     dict or None
@@ -212,12 +224,13 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
             rows.append({**flatten(row), FILE: str(file)})
     column_names = rows[0].keys()
     all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
+    used_columns = {FILE, *all_columns.values()}
     roles = Roles(
         {role: all_columns[role] for role in ("item", "text", "prompt", "repeat") if role in all_columns},
         agents=(all_columns.get("agent", FILE),),
         agent_columns=(),
         has_generated_ids=False,
-        unused=tuple(name for name in column_names if name not in (*all_columns.values(), FILE)),
+        unused=tuple(name for name in column_names if name not in used_columns),
     )
     unique_roles = with_unique_items(roles, rows, location=str(files[0]))
     if unique_roles is roles:
@@ -230,7 +243,13 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
 def _read_unnamed(
     paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str], previous_pool: Pool | None
 ) -> ImportedPool:
-    """Read tables, and find the roles of the columns that are not named."""
+    """Read tables, and find the roles of the columns that are not named.
+
+    paths : paths that the user passed
+    files : files of the tables; empty for folders of texts
+    columns : column by role, as the user named them
+    previous_pool : earlier import of the same path, whose prompts keep their item ids
+    """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
     tables, tables_without_responses = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
@@ -343,6 +362,8 @@ def _prepare_tables(
     path: Path, files: Sequence[Path], columns: Mapping[str, str], builder: PoolBuilder
 ) -> list[SourceTable]:
     """Read the tables in files, or the texts in a folder without tables.
+
+    builder : builder of the pool, which gets the notes
 
     Raises: ImportFormatError [import-columns] if no file holds rows.
     """
@@ -466,7 +487,10 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
 
 
 def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows."""
+    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
+
+    tables : tables, whose rows are changed in place
+    """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
         for row in rows:

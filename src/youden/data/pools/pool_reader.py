@@ -283,6 +283,7 @@ def _parse_records(
 
     first_line : number of the first line
     required, optional : keys that an object must have, and others that it may have
+    source : file of the lines, for errors
 
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
@@ -311,7 +312,10 @@ def _parse_records(
 
 
 def _parse_line(source: Source, raw: bytes, line: int) -> Json:
-    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding]."""
+    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding].
+
+    source : file of the line, for errors
+    """
     text = source.decode(raw, line)
     remedy = "Write one object per line"
     try:

@@ -159,6 +159,7 @@ def format_excerpt(value: object) -> str:
     Parameters
     ----------
     value : object
+        Value of any type, such as an invalid field of a file.
 
     Returns
     -------
@@ -300,7 +301,11 @@ class Source:
             _LOG.warning("%s", printable(note))
 
     def warn_if_long(self, value: str, noun: str, number: int) -> None:
-        """Log a warning if a text has more than LONG_TEXT characters."""
+        """Log a warning if a text has more than LONG_TEXT characters.
+
+        noun : what the text is, such as "response", for the warning
+        number : number of the row, for the warning
+        """
         if len(value) > LONG_TEXT:
             _LOG.warning(
                 "%s, %s %d: the %s has %s characters. Checks of it take a while, and few judges can read it. Check whether it is "
@@ -345,7 +350,10 @@ class PoolCells:
         return self._texts
 
     def _check_size(self, source: Source, n_agents: int, n_items: int) -> None:
-        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells."""
+        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells.
+
+        source : file of the pool, for errors
+        """
         if len(self._texts) == 0:
             raise source.make_error(None, "it has no rows. Add one row per response.", slug="pool-empty")
         n_cells = n_agents * n_items

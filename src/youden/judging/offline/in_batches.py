@@ -248,6 +248,8 @@ class BatchRunner:
         """End the run because a batch could not be started, and delete its record.
 
         may_exist : whether the batch may have been started nevertheless; its record is then kept
+        job : record of the batch
+        error : why the batch could not be started
         """
         if not may_exist:
             self._leases.forget(job)
@@ -295,7 +297,11 @@ class BatchRunner:
         return False
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
-        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds."""
+        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
+
+        batch : the batch; the time of the first failure is recorded in it
+        error : why the poll failed
+        """
         now = time.monotonic()
         if error.kind == "transient" and batch.unknown_since is None:
             batch.unknown_since = now

@@ -316,6 +316,9 @@ def _find_answer_label(
     """Return the label that an answer gives, or a missing reading with the reason if it gives none.
 
     answer : text of the completion after its reasoning; None if the reasoning is not finished
+    completion : reply of the model
+    labels : labels that may be answered
+    decision : form of the answer
     """
     label = None
     if answer is not None and decision == "json":
@@ -377,6 +380,8 @@ def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
 
     Letter case, white space, punctuation and Markdown around the label are ignored, and also the number of a list item
     unless a label begins with a digit.
+
+    labels : labels that may be answered
     """
     folded_text = _fold(text)
     if not folded_text:

@@ -133,6 +133,7 @@ def make_fence(first: str, second: str) -> str:
     Parameters
     ----------
     first, second : str
+        The texts, in the order in which the prompt shows them.
 
     Returns
     -------
@@ -272,6 +273,9 @@ def _list_prompts(folder: Path) -> str:
 def _check_labels(head: _FrontMatter, location: str) -> None:
     """Check that grades are in [0, 1], labels differ, and some labels mean yes and others no.
 
+    head : front matter of the prompt's file
+    location : path of the file, for errors
+
     Raises: ConfigError [prompt-labels].
     """
     grades = head.labels.values()
@@ -295,6 +299,8 @@ def _check_labels(head: _FrontMatter, location: str) -> None:
 
 def _check_placeholders(template: str, location: str) -> None:
     """Check that a template has each text exactly once, and no unknown placeholder.
+
+    location : path of the file, for errors
 
     Raises: ConfigError [prompt-placeholder].
     """

@@ -251,6 +251,7 @@ def canonical_request(request: Request, *, address: str) -> dict[str, object]:
     Parameters
     ----------
     request : Request
+        Model, messages, parameters and cache salt.
     address : str
         Base URL without credentials.
 

@@ -71,6 +71,7 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     Parameters
     ----------
     main : coroutine
+        Coroutine that has not been started.
 
     Returns
     -------

@@ -62,7 +62,10 @@ def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts
 
 
 def _copy_table(table: CopiedTable, source: StorageBackend, target: StorageBackend) -> tuple[int, int]:
-    """Copy the rows of a table in chunks; return the numbers of rows that were read and that were added."""
+    """Copy the rows of a table in chunks; return the numbers of rows that were read and that were added.
+
+    source, target : open stores to read from and to write to
+    """
     n_rows = n_added = 0
     last_row = None
     while True:

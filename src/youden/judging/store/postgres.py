@@ -162,6 +162,8 @@ class PostgresBackend(SqlBackend):
 
         A lost connection is opened again.
 
+        work : function of an open connection; it may be called several times
+
         Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds, and in all later
             calls if the process is then asked to stop; other JudgeErrors if the server reports an error.
         """

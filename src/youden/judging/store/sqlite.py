@@ -138,7 +138,10 @@ class SqliteBackend(SqlBackend):
             return self._run_transaction(session, work)
 
     def _run_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
-        """Call a function of the session in a transaction, which is rolled back if the function fails."""
+        """Call a function of the session in a transaction, which is rolled back if the function fails.
+
+        work : function of the session
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             result = work(session)

@@ -403,7 +403,10 @@ class SharedBudget(Budget):
             self._wanted -= amount
 
     async def _sync_once(self) -> None:
-        """Report once for all tasks that wait. Raises: JudgeError."""
+        """Report once for all tasks that wait.
+
+        Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
+        """
         if self._report is None or self._report.done():
             self._report = asyncio.ensure_future(asyncio.to_thread(self._workers.sync, self._wanted))
         report = self._report

@@ -279,7 +279,10 @@ def _mean_words(n_words: Floats) -> float | None:
 
 
 def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
-    """Describe which checks used only a sample of the items, or lacked prompts."""
+    """Describe which checks used only a sample of the items, or lacked prompts.
+
+    n_sampled_items : number of items that the checks of the texts used
+    """
     notes = []
     if n_sampled_items < pool.n_items:
         notes.append(
@@ -299,17 +302,22 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
 
 
 def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None) -> Counts:
-    """Count the responses of a pool and their characters; `length` is an int array (n_agents, n_items), −1 if missing."""
+    """Count the responses of a pool and their characters; `length` is an int array (n_agents, n_items), −1 if missing.
+
+    mean_words : mean number of words of a response; None if it was not measured
+    """
     valid_lengths = length[length >= 0]
     has_responses = len(valid_lengths) > 0
+    n_blank = sum(text is not None and not text.strip() for texts in pool.texts for text in texts)
+    n_prompts = sum(bool(item.prompt) for item in pool.items)
     return Counts(
         n_agents=pool.n_agents,
         n_items=pool.n_items,
         n_responses=len(valid_lengths),
         n_all_responses=pool.n_responses,
         n_missing=pool.n_missing,
-        n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
-        n_prompts=sum(bool(item.prompt) for item in pool.items),
+        n_blank=n_blank,
+        n_prompts=n_prompts,
         shortest=int(valid_lengths.min()) if has_responses else 0,
         median=int(np.median(valid_lengths)) if has_responses else 0,
         longest=int(valid_lengths.max()) if has_responses else 0,

@@ -9,7 +9,7 @@ found if items have no prompts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -121,18 +121,7 @@ def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding
     ignored; they have another finding.
     """
     included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
-    n_duplicates: Counter[int] = Counter()  # by agent
-    for texts_of_item in pool.texts.T:
-        first_agent: dict[str, int] = {}
-        duplicating_agents: set[int] = set()
-        for agent in included:
-            text = texts_of_item[agent]
-            if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
-                continue
-            if first_agent.setdefault(text, agent) != agent:
-                duplicating_agents |= {agent, first_agent[text]}
-        n_duplicates.update(duplicating_agents)
-
+    n_duplicates = _count_duplicates(pool, included)
     n_responses = pool.present.sum(axis=1)
     min_duplicates = np.maximum(2, MIN_DUPLICATE_SHARE * n_responses)
     reported = [agent for agent in sorted(n_duplicates) if n_duplicates[agent] >= min_duplicates[agent]]
@@ -168,6 +157,25 @@ MIN_FAMILY_RATIO = 1.25
 """A family is also reported if its agents share at least this many times as many words as with other agents."""
 
 
+def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
+    """Count the items on which an agent and another one gave the same long response, by position of the agent.
+
+    agents : positions of the agents to compare; agents without duplicates are missing in the result
+    """
+    n_items: Counter[int] = Counter()
+    for texts_of_item in pool.texts.T:
+        first_agent: dict[str, int] = {}
+        agents_with_duplicate: set[int] = set()
+        for agent in agents:
+            text = texts_of_item[agent]
+            if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
+                continue
+            if first_agent.setdefault(text, agent) != agent:
+                agents_with_duplicate |= {agent, first_agent[text]}
+        n_items.update(agents_with_duplicate)
+    return n_items
+
+
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
@@ -177,23 +185,7 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
-    n_items_by_ring: Counter[tuple[int, ...]] = Counter()
-    is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
-    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
-    for item, (start, end) in enumerate(sample.ranges):
-        has_word = sample.has_word[start:end].tocsc()
-        n_users = np.diff(has_word.indptr)
-        n_others = end - start - n_users  # agents with a response that do not use the word
-        is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_others > 0)
-        is_private[sample.prompt_has_word[[item]].indices] = False
-        agents = sample.agent_of[start:end]
-        rings = set()
-        for word in np.flatnonzero(is_private):
-            users = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
-            rings.add(tuple(sorted(agents[users].tolist())))
-        n_items_by_ring.update(rings)
-
-    for ring, n_items in n_items_by_ring.most_common():
+    for ring, n_items in _count_ring_items(sample).most_common():
         share = n_items / len(sample.items)
         if share < MIN_RING_SHARE:
             break
@@ -210,6 +202,32 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
             agents=ids,
             facts={"share": share},
         )
+
+
+def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
+    """Count the items on which a group of agents shares a private word, by ascending positions of the agents.
+
+    A word is private to a group if all its agents use it in a response to one item, and neither another response nor
+    the prompt of this item contains it, nor a text on another item.
+    """
+    n_items_by_group: Counter[tuple[int, ...]] = Counter()
+    is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
+    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
+    for item, (start, end) in enumerate(sample.ranges):
+        has_word = sample.has_word[start:end].tocsc()
+        n_users = np.diff(has_word.indptr)
+        n_others = end - start - n_users  # agents with a response that do not use the word
+        has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size)
+        is_private = is_on_one_item & has_ring_size & (n_others > 0)
+        is_private[sample.prompt_has_word[[item]].indices] = False
+
+        agents = sample.agent_of[start:end]
+        groups = set()
+        for word in np.flatnonzero(is_private):
+            users = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
+            groups.add(tuple(sorted(agents[users].tolist())))
+        n_items_by_group.update(groups)
+    return n_items_by_group
 
 
 def find_families(sample: SampledTexts) -> Iterator[Finding]:

@@ -177,6 +177,8 @@ class Models:
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
         """Query the models, and return the completion of each answered request, by key.
 
+        requests : requests by key
+
         Raises BudgetError or JudgeError after the calls in flight have ended; their answers are in the store. Raises
         ReplayMissError if the store lacks an answer in a replay.
         """
@@ -217,7 +219,11 @@ class Models:
         await self._open.aclose()
 
     def _look_up(self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]) -> None:
-        """Record the stored outcome of each request; raise ReplayMissError if one is missing."""
+        """Record the stored outcome of each request; raise ReplayMissError if one is missing.
+
+        requests : requests by key
+        texts_by_model : where the outcomes are recorded, by model
+        """
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
             if key not in outcomes:

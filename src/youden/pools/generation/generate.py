@@ -202,7 +202,10 @@ async def _respond(generation: Generation, query: QueryFunction) -> Responses:
 
 
 def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[str | None]) -> list[str | None]:
-    """Apply the transforms of an agent to its texts, one per response; a missing text (None) stays missing."""
+    """Apply the transforms of an agent to its texts, one per response; a missing text (None) stays missing.
+
+    inputs : texts, in the order of `generation.responses`
+    """
     transformed: list[str | None] = []
     for text, (item, repeat) in zip(inputs, generation.responses, strict=True):
         if text is None:
@@ -221,6 +224,8 @@ async def _query_agents(
     query : function that sends requests and returns the completions by key
     texts : responses of the agents on which these agents are based
     notes : notes of the agents, for the instruction that uses them; None for the instruction that produces notes
+    generation : agents, items and instructions
+    agents : agents with a model whose inputs exist
     """
     keys_by_agent: dict[str, list[str | None]] = {}
     requests: dict[str, AgentRequest] = {}
@@ -229,8 +234,9 @@ async def _query_agents(
         instruction = notes_instruction if notes is None else response_instruction
         if agent.model is None or instruction is None:
             continue
-        repeats = range(1, generation.repeats + 1)
-        configs = [_configure_model(generation, agent, agent.model, repeat) for repeat in repeats]
+        config_by_repeat = {}
+        for repeat in range(1, generation.repeats + 1):
+            config_by_repeat[repeat] = _configure_model(generation, agent, agent.model, repeat)
 
         agent_notes: Sequence[str | None] = [""] * len(generation.responses)
         if notes is not None:
@@ -241,7 +247,7 @@ async def _query_agents(
                 agent_keys.append(None)
                 continue
             agent_request = build_agent_request(
-                configs[repeat - 1],
+                config_by_repeat[repeat],
                 instruction.messages(text, notes=note),
                 model=agent.model,
                 agent=agent.id,
@@ -265,6 +271,9 @@ def _configure_model(generation: Generation, agent: AgentSpec, model: str, repea
     """Return the config of an agent's model for one of its responses to an item.
 
     The seed is increased by one per repeat, so that an agent's responses to the same item differ.
+
+    model : name of the model in the agents file
+    repeat : number of the response to the item, from 1
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
     parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
@@ -275,6 +284,10 @@ def _to_result(
     generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
 ) -> GenerationResult:
     """Arrange the texts as a pool, and return it with its cost.
+
+    texts : responses by agent, None for a missing one
+    models : the models, which have counted their calls and costs
+    name : name of the pool
 
     Raises TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
     """
@@ -299,7 +312,11 @@ def _to_result(
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
-    """Build a pool of generated texts, and return it with the number of texts, including missing ones."""
+    """Build a pool of generated texts, and return it with the number of texts, including missing ones.
+
+    texts : responses by agent, None for a missing one
+    name : name of the pool
+    """
     items = generation.items
     agents = []
     texts_by_agent = []

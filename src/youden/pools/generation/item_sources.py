@@ -105,8 +105,7 @@ def _read_lines(path: Path) -> tuple[Item, ...]:
         id_ = row.get("id")
         prompt = row.get("prompt")
         meta = row.get("meta", {})
-        is_valid_id = isinstance(id_, str) and bool(id_.strip())
-        if not is_valid_id or not isinstance(prompt, str) or not isinstance(meta, dict):
+        if not isinstance(id_, str) or not id_.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
             raise ConfigError(
                 f"{location}: the item does not fit. Set id and prompt to strings, and meta, if it exists, to an object.",
                 slug="items-invalid",
