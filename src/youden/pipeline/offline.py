@@ -66,7 +66,9 @@ class Stage:
 
 
 def find_stage(planned: PlannedRun) -> Stage:
-    """Plan as many rounds as the answers in the run's store allow.
+    """Plan as many rounds of a run as can be determined from the answers in its store.
+
+    A round depends on the answers to the previous one, so later rounds cannot be planned yet.
 
     Parameters
     ----------
@@ -76,7 +78,8 @@ def find_stage(planned: PlannedRun) -> Stage:
     Returns
     -------
     Stage
-        The plan with these rounds.
+        The plan with these rounds and with follow-ups, and the number of its rounds; follow-ups count as one more. The
+        number is None for a run that is planned at once.
 
     Raises
     ------
@@ -91,8 +94,9 @@ def find_stage(planned: PlannedRun) -> Stage:
     except AnswersMissingError as error:
         plan = error.plan
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
-    has_follow_ups = plan.n_follow_ups > 0  # they count as one more round
-    return Stage(plan, n_rounds + has_follow_ups)
+    if plan.n_follow_ups > 0:  # they count as one more round
+        n_rounds += 1
+    return Stage(plan, n_rounds)
 
 
 def export_run(
@@ -157,21 +161,22 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     lock = run_lock(config, planned.plan, planned.judge)
     with lock, coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
         stage = find_stage(planned)
-        n_new = 0
+        n_new_in_all = 0
         while True:
             with open_store(config.store_location) as store:
                 counts = import_answers(
                     paths, stage.plan, config=planned.judge, store=store, account=get_cost_account(config)
                 )
-            n_new += counts.n_new
+            n_new_in_all += counts.n_new
 
             # repeat while answers are left that may belong to the next round
             previous = stage
             stage = find_stage(planned)
-            if not counts.n_unknown or len(stage.plan) == len(previous.plan):
+            has_grown = len(stage.plan) > len(previous.plan)
+            if not counts.n_unknown or not has_grown:
                 # answers that an earlier pass of this loop imported are new, not known
-                counts.n_stored -= n_new - counts.n_new
-                counts.n_new = n_new
+                counts.n_stored -= n_new_in_all - counts.n_new
+                counts.n_new = n_new_in_all
                 return counts
 
 
@@ -396,7 +401,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
 
 
 def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunFolder:
-    """Import battles as a judged run without texts, and fit it.
+    """Import battles, recorded comparisons of two agents with a winner, as a judged run without texts, and fit it.
 
     Parameters
     ----------
@@ -423,8 +428,10 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
 
     verdicts = read_battles(path, columns=columns)
     check_output_folder(out, last_file="pool.json")
-    folder, plan = RunFolder(out), verdicts.plan
-    folder.write_pool(PoolSummary.from_import(tuple(map(Agent, plan.agent_ids)), plan.item_ids, source=str(path)))
+    plan = verdicts.plan
+    agents = tuple(Agent(agent_id) for agent_id in plan.agent_ids)
+    folder = RunFolder(out)
+    folder.write_pool(PoolSummary.from_import(agents, plan.item_ids, source=str(path)))
     folder.write_plan(plan)
     folder.write_verdicts(verdicts)
     fit_run(folder)

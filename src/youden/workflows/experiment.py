@@ -67,7 +67,7 @@ class Experiment:
 
 
 def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0) -> Experiment:
-    """Make an experiment of a plan, and estimate its cost; no request is sent.
+    """Make an experiment (a plan that one judge will answer), and estimate its cost; no request is sent.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     store : str
         Store of the answers (path or database URL).
     first_new : int, default 0
-        Position of the first trial that no other experiment needs; the cost covers the trials from there on.
+        Position of the first trial that no other experiment has; the cost covers the trials from there on.
 
     Returns
     -------

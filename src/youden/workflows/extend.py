@@ -120,8 +120,10 @@ def plan_extension(
 
 
 def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
-    """Plan the next step of an extension; if a search ends, return the reason as a text instead.
+    """Plan the next step of an extension of a run, or return the reason why a search for the best agents ends.
 
+    config : config of the run with the steps so far
+    request : what to add: agents, items, responses or calls
     first : number of extensions of the run before this command
     n_spent : number of calls of the search so far
     """
@@ -224,9 +226,9 @@ def _read_cost(planned: PlannedExtension) -> float:
 
 
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> FitResult:
-    """Query the judge on one step of an extension, record the step in config.yaml, and fit the extended run.
+    """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    If a new extension fails before it has an answer, its record in config.yaml is removed.
+    If the first step fails before it has an answer, its record in config.yaml is removed, and the error is raised again.
     """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # without options of this command alone, such as a cost cap
@@ -244,7 +246,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:
-    """Record the extension as unfinished in config.yaml.
+    """Record in the run's config.yaml that an extension has begun and is not finished.
 
     Raises RunFolderError [run-extended] if another process has extended the run since the extension was planned.
     """

@@ -293,7 +293,7 @@ def describe_requests(planned: PlannedStress) -> str:
 
 
 def conclusion(result: Stress) -> tuple[str, ...]:
-    """Describe the outcome of a stress test.
+    """Describe the outcome of a stress test in sentences.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The number of successful attacks, then each one that nothing reveals, the highest rank first, then the attacks
+        The number of successful attacks, then each of them that is not detected, the highest rank first, then the attacks
         that were left out.
     """
     ranked = [attack for attack in result.attacks if attack.ranks_after]
@@ -363,7 +363,7 @@ def attacks_table(result: Stress) -> Table:
 
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
-    """Yield one table row per attack with its ranks, moves, findings, alarms and number of new answers."""
+    """Yield one table row per attack: its name, number of agents, their ranks and those of others, detections, new calls."""
     for attack in result.attacks:
         if not attack.ranks_after:
             continue
