@@ -51,13 +51,13 @@ _RETRY_WHILE_LOCKED = Retrying(
 class _SqliteSession(Session):
     """Runs statements on a connection to an SQLite file."""
 
-    def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
+    def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Insert many rows, with one prepared statement: a transaction of SQLite has no server that could be lost.
 
-        text : INSERT statement for one row
+        sql : INSERT statement for one row
         rows : values of the rows
         """
-        return int(self._connection.executemany(self._translate(text), rows).rowcount)
+        return int(self._connection.executemany(self._translate(sql), rows).rowcount)
 
 
 class SqliteBackend(SqlBackend):
@@ -112,7 +112,7 @@ class SqliteBackend(SqlBackend):
         with self._lock:
             self._connection.close()
 
-    def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
         """Call a function of the session, in a transaction unless it only reads.
 
         A transaction locks the file at its beginning, because a reader cannot become a writer while others write.
