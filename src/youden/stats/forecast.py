@@ -139,7 +139,7 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 
 
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
-    """Forecast the half-widths of 95 % intervals for items like the sampled ones.
+    """Forecast the half-widths of the agents' 95 % intervals, which refer to items like the sampled ones.
 
     Parameters
     ----------
@@ -188,7 +188,9 @@ def half_width_quantile(half_width: Floats, fraction: float) -> float:
 def find_min_blocks(
     components: AgentVariances, half_width: float, *, fraction: float, n_items: int, max_blocks: int
 ) -> int | None:
-    """Find the smallest number of blocks that reaches a half-width.
+    """Find the smallest number of blocks of a plan with which the agents' intervals are narrow enough.
+
+    In a block, each agent has 2 trials on one item.
 
     Parameters
     ----------
@@ -217,7 +219,7 @@ def find_min_blocks(
 
 
 def find_min_items(components: AgentVariances, half_width: float, *, fraction: float, n_agents: int) -> int | None:
-    """Find the smallest number of items that allows a half-width.
+    """Find the smallest number of items on which the agents' intervals can be narrow enough.
 
     Every pair of agents is compared on each item.
 

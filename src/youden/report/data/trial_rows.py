@@ -140,7 +140,7 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial, as an index into `KINDS`: int8 array (n_rows,)."""
+        """Kind of each trial by how surprising its answer is, as an index into `KINDS`: int8 array (n_rows,)."""
         trial_type, hard = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
@@ -169,7 +169,7 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def line(self, row: int) -> TrialLine:
-        """Return the values of the trial in row `row` of the run; its texts are not included."""
+        """Return agents, items, answer and kind of the trial in row `row` of the run, without its texts."""
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]

@@ -14,7 +14,10 @@ from youden.types.pool import Bools, Floats, Ids, Positions
 
 
 def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> None:
-    """Check that columns of trials have the length of `answer`, and that no answer is NaN.
+    """Check that columns of trials have one length, and that no answer is NaN.
+
+    *columns : arrays with one value per trial, such as the agents and the item
+    answer : float array (n_trials,)
 
     Raises StatisticsError [trial-columns] or [trial-answer] otherwise.
     """

@@ -116,7 +116,7 @@ def label_shift(
     f = member.astype(np.float64)
     f_length = float(np.sqrt(max(float(f @ V @ f), 0.0)))
     f_information = float(f @ information @ f)
-    if f_length < 1e-6 or f_information < 1e-12:
+    if f_length < 1e-6 or f_information < 1e-12:  # the effect is not determined
         estimate = float(f @ score) / f_length**2 if f_length >= 1e-6 else np.nan
         return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
     estimate = float(f @ score) / f_information
@@ -156,13 +156,14 @@ def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
 def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    Each permutation excludes a half-line of values of c.
+    A permutation is at least as extreme as the observed labels for all values of c on one side of a threshold.
 
-    ends : float array (n_half_lines,), ascending ends of the half-lines of these values
+    ends : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations
-    n_always : number of those that exclude no value
+    n_always : number of permutations that are as extreme as the observed labels for every value of c
+    level : confidence level
 
-    Bounds are ∓∞ if no value can be excluded.
+    Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
     low, high = -np.inf, np.inf
     n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always

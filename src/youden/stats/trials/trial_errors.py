@@ -152,7 +152,7 @@ class RemainingVariance(NamedTuple):
 
 
 def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> RemainingVariance:
-    """Compute how the variance of an ability shrinks as a cyclic plan grows.
+    """Compute which fraction of each variance component of an ability remains if a cyclic plan has more blocks.
 
     Parameters
     ----------
@@ -439,7 +439,10 @@ class _BlockSums:
         self._inverse_sizes = np.zeros(2)  # Σ 1/m over blocks of m trials, and the number of blocks
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the trials of a chunk to all sums. Raises StatisticsError [block-missing] if the chunk has no blocks."""
+        """Add the trials of a chunk, whose effect groups must be blocks, to all sums, in place.
+
+        Raises StatisticsError [block-missing] if the chunk has no blocks.
+        """
         if chunk.effect_group is None:
             raise StatisticsError(
                 f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
@@ -488,7 +491,7 @@ class _BlockSums:
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate each agent's variance of effects on items, and of effects of its pairs with partners.
+        """Estimate two variance components of each agent: agent × item, and agent × partner.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean one
 
