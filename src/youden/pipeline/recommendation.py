@@ -209,15 +209,20 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 
 
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
-    """Add a clause of caution to the first sentence of a recommendation, unless it recommends no agent."""
+    """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
+
+    caution : clause that states the reason; it is joined to an earlier one by "and"
+    """
     head = _format_head(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(head):
         return recommendation
+
+    # the text consists of the head, the caution and the evidence
     evidence = recommendation.text.removeprefix(head).removeprefix(f", {recommendation.caution}")
-    earlier = recommendation.caution.removesuffix(CAUTION_REMEDY)
-    clauses = f"{earlier}, and {caution}" if earlier else caution
-    caution = f"{clauses}{CAUTION_REMEDY}"
-    return replace(recommendation, text=f"{head}, {caution}{evidence}", caution=caution)
+    earlier_caution = recommendation.caution.removesuffix(CAUTION_REMEDY)
+    clauses = f"{earlier_caution}, and {caution}" if earlier_caution else caution
+    full_caution = f"{clauses}{CAUTION_REMEDY}"
+    return replace(recommendation, text=f"{head}, {full_caution}{evidence}", caution=full_caution)
 
 
 def recommend_from_abilities(

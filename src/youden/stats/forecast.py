@@ -101,11 +101,12 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
 
 
 def _shrink_to_mean(estimate: Floats, sampling_variance: float) -> Floats:
-    """Shrink estimates towards their mean; the larger the share of sampling variance in their variance, the more.
+    """Shrink estimates towards their mean by their reliability, the share of their variance that is not sampling variance.
 
     A negative mean is replaced by 0.
 
     estimate : float array (n_agents,)
+    sampling_variance : sampling variance of an estimate
 
     Returns an array of the same shape.
     """
@@ -249,7 +250,10 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
 
 
 def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
-    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not suffice."""
+    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not suffice.
+
+    suffices : function that is False up to some number and True above it
+    """
     if limit < 2 or not suffices(limit):
         return None
 

@@ -219,7 +219,7 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
 
 
 def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast Spearman's ρ of a ranking with that of the dense design, which makes all comparisons, from reference data.
+    """Forecast Spearman's ρ between the ranking of a plan and that of the dense design, which makes all comparisons.
 
     Parameters
     ----------

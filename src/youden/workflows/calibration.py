@@ -191,8 +191,8 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     """
     config = calibration.config
     account = get_cost_account(config, calibrating=True)
-    terms = replace(options or JudgingOptions(), account=account)
-    run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, terms)
+    calibration_options = replace(options or JudgingOptions(), account=account)
+    run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, calibration_options)
     calibrated = []
     for experiment in calibration.experiments:
         result = run_experiment(experiment)

@@ -40,16 +40,20 @@ def draw_slope(data: Comparison) -> Figure:
     runs = ["1", "2"]
     first_ranks = [line.first_rank for line in lines]
     second_ranks = [line.second_rank for line in lines]
+    groups = [line.first.group or NO_GROUP for line in lines]
+    changes = ["significant" if line.differs else "not significant" for line in lines]
+
+    # one row per agent and run: all agents in the first run, then all in the second
     frame = Frame.from_rows(
         [*(line.first for line in lines), *(line.second for line in lines)],
         agent="agent",
-        group=[line.first.group or NO_GROUP for line in lines] * 2,
-        run=[run for run in runs for _ in lines],
+        group=groups * 2,
+        run=[runs[0]] * len(lines) + [runs[1]] * len(lines),
         rank=[*first_ranks, *second_ranks],
         height=[*_distinct_positions(first_ranks), *_distinct_positions(second_ranks)],
         interval="ranks",
         ability="ability",
-        change=["significant" if line.differs else "not significant" for line in lines] * 2,
+        change=changes * 2,
     )
 
     run_axis = alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label")

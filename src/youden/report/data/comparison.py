@@ -280,5 +280,5 @@ def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
         if n_common:
             percent_different = 100 * float((is_yes != is_other_yes).mean())
         rows.append([name, f"{n_common:,}", *counts, format_decimal(percent_different, 1)])
-    heads = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
-    return make_table("Answers of both judges", ["trial type"], heads, rows)
+    headings = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
+    return make_table("Answers of both judges", ["trial type"], headings, rows)

@@ -160,8 +160,8 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
         inside, across = format_decimal(line.inside, 2), format_decimal(line.across, 2)
         correlation = format_decimal(line.correlation, 2)
         rows.append([line.group, str(line.n_agents), inside, across, losing_share, correlation, most_moved])
-    heads = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
-    return Table("Group by group", heads, "lrrrrrl", rows)
+    headings = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
+    return Table("Group by group", headings, "lrrrrrl", rows)
 
 
 def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None:

@@ -149,8 +149,8 @@ class Summary:
     @property
     def headline_parts(self) -> tuple[str, str]:
         """The first sentence of the headline, and the other ones."""
-        first, *others = split_sentences(self.headline)
-        return first, " ".join(others)
+        first, *remaining = split_sentences(self.headline)
+        return first, " ".join(remaining)
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -176,17 +176,17 @@ class Summary:
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
         columns = self.columns
-        heads, sides = ["ranks", "agent"], "rl"
+        headings, alignments = ["ranks", "agent"], "rl"  # r: right, l: left, c: centred
         if has_groups:
-            heads.append("group")
-            sides += "l"
-        heads += ["ability", f"{self.facts.level:.0%} interval"]
-        sides += "rl"
+            headings.append("group")
+            alignments += "l"
+        headings += ["ability", f"{self.facts.level:.0%} interval"]
+        alignments += "rl"
         if has_bar:
-            heads.append("")
-            sides += "c"
-        heads += [column.heading for column in columns]
-        sides += "r" * len(columns)
+            headings.append("")
+            alignments += "c"
+        headings += [column.heading for column in columns]
+        alignments += "r" * len(columns)
 
         rows = []
         for agent in self.ranking[:max_agents]:
@@ -199,7 +199,7 @@ class Summary:
                 row.append(_draw_bar(agent, bar_cells))
             row += [format_cell(agent, column) for column in columns]
             rows.append(row)
-        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", heads, sides, rows)
+        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", headings, alignments, rows)
 
     @property
     def items(self) -> str:

@@ -84,8 +84,8 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
     result = folder.read_verdicts(folder.read_plan())
     if result.request_hash is None:
         return None
-    reused_keys = result.request_hash[result.reused].tolist()
-    hashes = sorted({key.decode() for key in reused_keys})
+    reused_hashes = result.request_hash[result.reused].tolist()
+    hashes = sorted({request_hash.decode() for request_hash in reused_hashes})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)

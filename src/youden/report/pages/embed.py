@@ -212,9 +212,11 @@ def collect_trial_data(
     if trials is None:
         return None
     lines = trials.lines if has_sample else []
-    rows = [vars(line) for line in lines]
-    if not any(row["first_repeat"] for row in rows):
-        rows = [{name: value for name, value in row.items() if not name.endswith("_repeat")} for row in rows]
+    rows = [vars(line).copy() for line in lines]
+    has_repeats = any(row["first_repeat"] for row in rows)
+    if not has_repeats:
+        for row in rows:
+            del row["first_repeat"], row["second_repeat"]
     return {
         **select_names(lines, agents, items),
         "lines": [list(row.values()) for row in rows],

@@ -220,10 +220,11 @@ def _explain_ability(run: Summary) -> str:
 def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
+    recommendation, evidence = run.headline_parts
     lines = [
         f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}",
         "",
-        f"**{escape_markdown(run.headline_parts[0])}** {escape_markdown(run.headline_parts[1])}".rstrip(),
+        f"**{escape_markdown(recommendation)}** {escape_markdown(evidence)}".rstrip(),
         "",
         f"{escape_markdown(_explain_ability(run))} {escape_markdown(run.target)}",
         "",

@@ -137,7 +137,14 @@ def label_shift(
 
 
 def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
-    """Raise StatisticsError [label-shape] or [label-constant] unless the arrays fit, and some agents have the label."""
+    """Check that arrays are of the same agents, some of which have the label.
+
+    score : float array (n_agents,)
+    information : float array (n_agents, n_agents)
+    member : bool array (n_agents,), whether an agent has the label
+
+    Raises StatisticsError [label-shape] or [label-constant] otherwise.
+    """
     K, n_members = len(score), int(member.sum())
     if member.shape != score.shape or information.shape != (K, K):
         raise StatisticsError(

@@ -269,14 +269,15 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels around the means of their agents, divided by mean·(1 − mean).
+    """Estimate the variance of labels in [0, 1] relative to that of labels of 0 or 1 with the same means.
 
-    The divisor is the variance of labels that are 0 or 1, for which the result is 1. Grades between 0 and 1 vary less.
+    The variance of a label of 0 or 1 is mean·(1 − mean), with the mean of the agent. Grades between 0 and 1 vary less.
 
-    agent, value : int and float array (n_labels,), agent and value of each label
-    mean : float array (n_agents,)
+    agent : int array (n_labels,), agent of each label
+    value : float array (n_labels,), the labels
+    mean : float array (n_agents,), mean label of each agent
 
-    Returns a number from 0.02 to 1, the same for all agents.
+    Returns one number from 0.02 to 1 for all agents.
     """
     if np.isin(value, (0.0, 1.0)).all():
         return 1.0

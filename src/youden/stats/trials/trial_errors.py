@@ -328,9 +328,11 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 
 
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
-    """Compute the influence of items on mean answers, one chunk of items after another.
+    """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    mean, n : float arrays (n_agents,), mean answer to each agent's trials and their number, at least 1
+    chunks : function that yields the trials in chunks of items at each call
+    mean : float array (n_agents,), mean answer to the trials of each agent
+    n : float array (n_agents,), number of these trials, at least 1
     """
     n_agents = len(mean)
     for chunk in chunks():
