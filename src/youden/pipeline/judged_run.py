@@ -256,6 +256,7 @@ def collect_answers(
     Returns
     -------
     Verdicts
+        Answers to the plan with all its rounds and follow-up trials.
 
     Raises
     ------

@@ -115,8 +115,9 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 
 
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
-    """Decompose the variance of abilities that are estimated from verdicts.
+    """Decompose the variance of the abilities of a run by its sources: items, responses, calls, rates, judges, partners.
 
+    result : answers of the run, from which the abilities are estimated
     run : name of the run
     judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
 

@@ -103,7 +103,9 @@ def study_baselines(
     groups: Contrast | None = None,
     progress: Progress | None = None,
 ) -> BaselinesStudy:
-    """Compare estimators on the same random splits and n log n cells of a dense run.
+    """Compare the additive model with other estimators on the same held-out cells of a dense run.
+
+    All of them are fitted to the same cells, which the n log n design chooses at random.
 
     Parameters
     ----------

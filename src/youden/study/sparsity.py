@@ -132,7 +132,9 @@ def study_sparsity(
     groups: Contrast | None = None,
     progress: Progress | None = None,
 ) -> SparsityStudy:
-    """Fit the additive model to the cells of each regime, on splits of a dense run.
+    """Compare how well the additive model predicts held-out cells if it is fitted to fewer cells or calls.
+
+    A regime is a design with a number of observed cells or calls. All regimes share the random splits of a dense run.
 
     Parameters
     ----------

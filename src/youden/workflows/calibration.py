@@ -103,7 +103,7 @@ def plan_calibration(
     changes: Mapping[str, Json] | None = None,
     usual_store: str | None = None,
 ) -> Calibration:
-    """Plan the calibration of judges for a run.
+    """Plan trials with known answers, by which judges are tested before they are used for a run.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
 
 
 def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackPlace | None:
-    """Compute the rank of the best planted agent, and by how much the ranks of the other agents change.
+    """Compute the rank of the best adversarial agent of an attack, and by how much the ranks of the other agents change.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def plan_stress(
     usual_store: str | None = None,
     max_cost: float | None = None,
 ) -> PlannedStress:
-    """Plant attacks in a pool, or in the pool of a judged run, and plan their trials.
+    """Plan a stress test: add adversarial agents to a pool, or to the pool of a judged run, and plan their trials.
 
     Parameters
     ----------

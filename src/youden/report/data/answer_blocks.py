@@ -203,7 +203,7 @@ def compare_repeats(code: Positions) -> Repeats:
     retest = np.zeros(2, dtype=np.int64)  # numbers of compared and of equal answers
     swapped = np.zeros(2, dtype=np.int64)
     for chunk in range(n_chunks):
-        rows = _rows_of_part(code, chunk, n_chunks)
+        rows = _rows_in_chunk(code, chunk, n_chunks)
         rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
         question = code[rows] >> 1  # two texts in one order
         is_yes = code[rows] & 1
@@ -228,12 +228,18 @@ def compare_repeats(code: Positions) -> Repeats:
     return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
 
 
-def _rows_of_part(code: Positions, part: int, n_parts: int) -> Positions:
-    """Find the answered trials whose pair of texts has the number `part` modulo `n_parts`, a power of 2."""
+def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
+    """Find the rows of the answered trials in one of several chunks of pairs of texts: pair number modulo `n_chunks`.
+
+    code : int64 array (n_trials,), codes of `encode_trials`
+    n_chunks : number of chunks, a power of 2
+    """
     rows = [np.empty(0, dtype=np.int64)]
     for start in range(0, len(code), TRIALS_PER_SORT):
-        chunk = code[start : start + TRIALS_PER_SORT]
-        rows.append(start + np.flatnonzero((chunk >= 0) & (chunk >> 2 & n_parts - 1 == part)))
+        codes = code[start : start + TRIALS_PER_SORT]
+        is_answered = codes >= 0
+        is_in_chunk = ((codes >> 2) & (n_chunks - 1)) == chunk
+        rows.append(start + np.flatnonzero(is_answered & is_in_chunk))
     return np.concatenate(rows)
 
 

@@ -336,7 +336,7 @@ def median_differences(
     n_draws: int = 500,
     n_rectangles: int = 20_000,
 ) -> tuple[MedianDifference, ...]:
-    """Compare the median curl on all pairs of links by a bootstrap.
+    """Compare the median curl (deviation of scores from additivity) between all pairs of link functions by a bootstrap.
 
     Parameters
     ----------

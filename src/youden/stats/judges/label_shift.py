@@ -71,7 +71,7 @@ def label_shift(
     variance : float array (n_agents, n_agents), optional
         Covariance matrix V of the score vector. Default: `information`.
     rng : numpy.random.Generator
-        Source of random permutations; not used if all permutations are.
+        Source of random permutations; not used if all permutations are enumerated.
     level : float, default 0.95
         Confidence level.
     n_permutations : int, default 9999
