@@ -289,14 +289,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--smoke", action="store_true", help="measure one domain with few draws")
+    parser.add_argument("--smoke", action="store_true", help="measure few items of one domain with few draws")
     arguments = parser.parse_args()
     n_draws = 2 if arguments.smoke else arguments.draws
     names = ["SAMSum"] if arguments.smoke else list(DOMAINS)
+    n_items, n_questions = (20, 8) if arguments.smoke else (None, None)
     table: dict[str, object] = {
-        name: measure_domain(make_matrix(read_rates(name, arguments.shared)), n_draws=n_draws) for name in names
+        name: measure_domain(make_matrix(read_rates(name, arguments.shared))[:n_items], n_draws=n_draws)
+        for name in names
     }
-    n_questions = 8 if arguments.smoke else None
     table["MT-Bench"] = measure_mt_bench(arguments.shared / "mt-bench", n_questions=n_questions)
     print_results(table, arguments.out)
 
