@@ -1,7 +1,7 @@
 """Estimate abilities from preferences, the answers to "which of two responses is better?".
 
-All trials count for both of their agents. An extended run, or one in rounds, therefore has the abilities of a run with the same
-trials that was judged at once.
+All trials count for both of their agents. An extended run therefore has the abilities of a run with the same trials that was
+judged at once. Those of a run in rounds are also corrected for adaptive-sampling bias.
 """
 
 from __future__ import annotations
