@@ -37,7 +37,7 @@ TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"
 BAR = 500_000
 SET_TRIALS = 20_000
-SMOKE_ITEMS = 6
+SMOKE_ITEMS = 10
 
 
 def make_synthetic_pool(*, n_agents: int = 30, n_items: int = 200, n_words: int = 67, seed: int = 0) -> Pool:
@@ -123,7 +123,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=("speed", "labels", "attacks"), default=["speed"])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=2000)
-    parser.add_argument("--smoke", action="store_true", help="one draw from the first 6 prompts for labels and attacks")
+    parser.add_argument(
+        "--smoke", action="store_true", help="one draw from the first 10 prompts for labels and attacks"
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--shared", type=Path, default=SHARED)
     arguments = parser.parse_args()
