@@ -318,6 +318,11 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
+def has_decimal_comma(text: str) -> bool:
+    """Return whether a text is a number with a decimal comma, such as 0,5."""
+    return _DECIMAL_COMMA.fullmatch(text.strip()) is not None
+
+
 def to_number(value: object) -> float | None:
     """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
     if isinstance(value, int | float | Decimal):
@@ -328,7 +333,7 @@ def to_number(value: object) -> float | None:
     text = value.strip()
     if text.lower() in _VALUE_BY_WORD:
         return _VALUE_BY_WORD[text.lower()]
-    if _DECIMAL_COMMA.fullmatch(text):
+    if has_decimal_comma(text):
         text = text.replace(",", ".")
     try:
         if text.endswith("%"):

@@ -208,8 +208,7 @@ def make_plan(
     pool : Pool
         Responses of the agents to the items.
     design : str, default "cyclic"
-        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn"
-        or a plugin's.
+        Name of a registered design: a key of `youden.protocol.designs.DESIGNS`, or the name of a plugin's design.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired
         trials per agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if

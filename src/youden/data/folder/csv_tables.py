@@ -196,12 +196,12 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
 
 
-def write_items(path: Path, items: pd.DataFrame) -> None:
-    """Write a table with one row per item and the columns of `ItemRow`; None and NaN become empty.
+def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableColumn] = ()) -> None:
+    """Write a table with one row per item, the columns of `ItemRow` and others; None and NaN become empty.
 
     Raise RunFolderError [run-columns] if a column is missing.
     """
-    _write_frame(path, items, columns_of(ItemRow))
+    _write_frame(path, items, (*columns_of(ItemRow), *extra_columns))
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:

@@ -291,7 +291,7 @@ class ParquetTable(Generic[M]):
                         self.path, f"it has no column {name}; its columns are {', '.join(names) or 'none'}"
                     )
                 groups = range(file.num_row_groups) if self.group is None else [self.group]
-                return file.read_row_groups(groups, columns=[name]).column(0)
+                return file.read_row_groups(groups, columns=[name], use_threads=False).column(0)
         except (pa.ArrowException, OSError) as error:
             raise _not_parquet_error(self.path, error) from error
 

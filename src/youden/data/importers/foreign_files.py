@@ -19,6 +19,7 @@ from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, 
 from youden.text.json_text import parse_json as parse_tolerantly
 from youden.text.regular_files import find_special_kind, read_regular
 from youden.text.replacements import Replacements
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
 _MARKS = (
@@ -82,11 +83,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
             paths_with_name = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower())]
             matches = sorted(file for file in paths_with_name if file.is_file())
             if not matches:
-                raise import_error(
-                    path,
-                    f"this folder has no file that matches {', '.join(patterns)}. Pass {what}, or a folder that contains one.",
-                    slug="import-empty",
-                )
+                n_files = format_count(sum(file.is_file() for file in path.rglob("*")), "other file")
+                problem = f"this folder has no file that matches {', '.join(patterns)}: got {n_files}. Pass {what}, or a folder "
+                raise import_error(path, f"{problem}that contains one.", slug="import-empty")
             files.update(dict.fromkeys(matches))
         elif path.is_file():
             files[path] = None

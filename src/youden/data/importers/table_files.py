@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from math import isnan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -49,6 +50,9 @@ from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types.pool import Json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXCEL = (".xlsx", ".xlsm")
 PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
@@ -100,6 +104,42 @@ def find_saved_splits(path: Path) -> list[Path]:
         names = get_nested(read_json(path / "dataset_dict.json"), "splits")
         return [path / str(name) for name in require_list(names, path / "dataset_dict.json")]
     return []
+
+
+def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
+    """Read the cells of a plain CSV or TSV file as texts, by pandas, which is faster than `read_rows`.
+
+    Parameters
+    ----------
+    file : Path
+        File of a table.
+    note : callable
+        Function that receives each assumption about the file, and its location.
+
+    Returns
+    -------
+    DataFrame or None
+        The rows of `read_rows`; None if the file has another format, if its first line is not a header with unique
+        names, or if it is not valid: `read_rows` then reads it, or states what is wrong.
+    """
+    import pandas as pd  # takes long to load
+
+    if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
+        return None
+    notes: list[str] = []
+    with suppress(ImportFormatError, ValueError):
+        text = _decode_separated(file, lambda message, _: notes.append(message), None, exact=False)
+        separator = _detect_separator(text, "," if file.suffix.lower() == ".csv" else "\t")
+        header = next(csv.reader([text.partition("\n")[0]], delimiter=separator), [])
+        names = [" ".join(name.split()) for name in header]
+        is_plain = len(names) > 1 and all(names) and len({*names}) == len(names) and GUARDED not in names
+        if is_plain and not is_pool_header(header):
+            frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
+            if frame.columns.tolist() == header and isinstance(frame.index, pd.RangeIndex) and len(frame):
+                for message in notes:
+                    note(message, file.name)
+                return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
+    return None
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
@@ -167,7 +207,8 @@ def read_rows(
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
         return _read_arrow_rows(file)
-    raise import_error(file, "it is not a .csv, .tsv, .jsonl or .parquet file. Convert it.", slug="import-format")
+    problem = f"its suffix is not that of a table: got {file.suffix or 'none'!r}. Convert it to one of: {', '.join(EXTENSIONS)}."
+    raise import_error(file, problem, slug="import-format")
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
