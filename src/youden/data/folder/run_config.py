@@ -396,6 +396,8 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
     """Check that a config has no keys that this version has replaced.
 
+    origin : path of the config, for errors
+
     Raises: RunFolderError [run-version] if youden wrote the config; ConfigError [run-config] if the user did.
     """
     was_written_by_youden = "drawn" in keys or "resolved" in keys
