@@ -45,7 +45,7 @@ def test_a_run_resumes_without_a_call_and_replays_without_a_server(
 
 
 @pytest.mark.parametrize("judge", ["free", "lexical"])
-def test_a_run_whose_folder_is_removed_meanwhile_fails(
+def test_a_run_fails_if_its_folder_is_removed_meanwhile(
     youden: Youden, free_run_folder: Path, server: WireServer, judge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a reply of the judge, or as the ranking is made."""
@@ -75,7 +75,7 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     assert not (free_run_folder / "runs").exists()
 
 
-def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there(
+def test_a_plan_is_judged_by_a_batch_at_its_price_and_the_run_uses_the_answers(
     youden: Youden, free_run_folder: Path, batch_server: BatchServer
 ) -> None:
     judge = wire_judge(batch_server.url, backend="openai", price=100, max_tokens=1, batch_discount=0.5)
@@ -91,7 +91,7 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
     assert len(batch_server.bodies) == 110
 
 
-def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_config(
+def test_max_missing_and_retry_failed_are_read_from_options_and_config(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, body: Reply("perhaps" if draw(body, 5) == 0 else same_item(body))
@@ -113,7 +113,7 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 
 @pytest.mark.parametrize("command", ["judge", "run"])
 @pytest.mark.parametrize("every", [1, 12])
-def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_limit(
+def test_a_small_run_above_max_missing_fails_at_its_end_and_a_higher_limit_ranks_it(
     youden: Youden, free_run_folder: Path, server: WireServer, command: str, every: int
 ) -> None:
     server.behave = lambda _n, body: Reply("Sorry." if draw(body, every) == 0 else same_item(body))
@@ -129,7 +129,7 @@ def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_li
     assert server.n_requests == 110
 
 
-def test_a_search_whose_first_round_got_no_answer_fails_as_missing(
+def test_a_search_without_answers_in_its_first_round_fails_as_missing(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("Sorry.")

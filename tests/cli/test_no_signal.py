@@ -71,7 +71,7 @@ GATE = ("gate", "runs/r", "--agent", "garbage", "--baseline", "prod")
 
 
 @pytest.mark.parametrize("judge", list(USELESS))
-def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
+def test_a_judge_without_signal_gives_no_recommendation_and_an_inconclusive_gate(
     youden: Youden, facts_folder: Path, server: WireServer, judge: str
 ) -> None:
     server.behave = USELESS[judge]
@@ -104,7 +104,7 @@ def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
     assert "**No recommendation: " in youden("report", "runs/r", "--format", "md").out
 
 
-def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, facts_folder: Path) -> None:
+def test_a_judge_with_signal_decides_the_gate_against_random_text(youden: Youden, facts_folder: Path) -> None:
     ended = youden("run", "r.yaml", "--json").said
     assert ended["recommendation"]["form"] in ("recommended", "candidates")
     assert ended["recommendation"]["text"].split(": ")[1].startswith("prod")
@@ -114,9 +114,7 @@ def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, fa
     assert (gate.code, "worse: the judge recognizes the responses of garbage in" in gate.err) == (1, True)
 
 
-def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(
-    youden: Youden, facts_folder: Path
-) -> None:
+def test_candidates_and_required_items_do_not_contradict_each_other(youden: Youden, facts_folder: Path) -> None:
     write_config(facts_folder / "few.yaml", pool="pool.csv", judge="lexical", calls=150, independent="pooled:40")
     ended = youden("run", "few.yaml").well()
     first = ended.out.splitlines()[0]
@@ -127,9 +125,7 @@ def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(
     assert "winner" not in ended.err
 
 
-def test_a_jury_without_signal_leads_to_no_recommendation(
-    youden: Youden, facts_folder: Path, server: WireServer
-) -> None:
+def test_a_jury_without_signal_gives_no_recommendation(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = coin
     judges = [wire_judge(server.url, model=model) for model in ("a", "b")]
     jury = {"backend": "jury", "name": "two", "judges": judges, "vote": "mean"}
@@ -137,7 +133,9 @@ def test_a_jury_without_signal_leads_to_no_recommendation(
     assert youden("run", "jury.yaml").well().out.startswith("No recommendation: this judge does not separate")
 
 
-def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, facts_folder: Path, server: WireServer) -> None:
+def test_a_search_ends_after_its_pilot_and_states_the_reason(
+    youden: Youden, facts_folder: Path, server: WireServer
+) -> None:
     server.behave = USELESS["no"]
     write_config(facts_folder / "search.yaml", pool="pool.csv", judge=wire_judge(server.url), calls=500, top=1)
     ended = youden("run", "search.yaml", "--verbose").well()
@@ -151,7 +149,7 @@ def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, facts_folder
     assert server.n_requests == asked
 
 
-def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
+def test_an_extended_run_is_not_searched_by_a_judge_without_signal(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
     server.behave = USELESS["yes"]
@@ -177,7 +175,7 @@ def test_compare_states_what_each_run_recommends(youden: Youden, facts_folder: P
     assert "The runs agree" not in said
 
 
-def test_a_judge_that_compares_lengths_is_named(youden: Youden, facts_folder: Path, server: WireServer) -> None:
+def test_a_judge_that_compares_lengths_is_reported(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = by_length
     ended = youden("run", "r.yaml").well()
     assert re.search(

@@ -20,7 +20,7 @@ nbclient.NotebookClient(nbformat.read(sys.argv[1], as_version=4), timeout=300, k
 """
 
 
-def test_there_are_two_and_they_are_committed_without_outputs() -> None:
+def test_two_notebooks_are_committed_without_outputs() -> None:
     assert len(NOTEBOOKS) == 2
     for notebook in NOTEBOOKS:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]

@@ -45,7 +45,7 @@ def without(*words: str, here: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
+def test_a_pool_is_ranked_without_posix_modules_on_a_cp1252_console(
     tmp_path: Path,
 ) -> None:
     write_pool_table(tmp_path / "pool.csv")
@@ -60,7 +60,7 @@ def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
             assert "Traceback" not in text
 
 
-def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
+def test_atomic_write_replaces_an_open_file_once_its_reader_closes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace, held = os.replace, [True, True, True]
@@ -86,7 +86,7 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
     assert path.read_text() == "new"
 
 
-def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_process_is_signalled_on_a_system_without_signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
     windows = SimpleNamespace(name="nt", kill=lambda *_: calls.append(1), getpid=os.getpid)
     owner = f"{leases._machine_id()} {os.getpid()} x"
@@ -98,7 +98,7 @@ def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ["CON", "aux", "Nul.v2", "com1", "LPT9.txt", "v2.", "v2 "])
-def test_a_run_is_not_called_what_no_folder_of_windows_can_be(name: str, tmp_path: Path) -> None:
+def test_a_run_name_that_windows_forbids_is_refused(name: str, tmp_path: Path) -> None:
     assert is_device(name)
     config = tmp_path / "r.yaml"
     config.write_text(f"pool: p.csv\nname: {json.dumps(name)}\n")
@@ -106,7 +106,7 @@ def test_a_run_is_not_called_what_no_folder_of_windows_can_be(name: str, tmp_pat
         load_run_config(config)
 
 
-def test_ids_with_colons_or_reserved_names_become_files_that_every_system_can_have() -> None:
+def test_ids_with_colons_or_reserved_names_become_portable_file_names() -> None:
     ids = ["CON", "nul.txt", "a:b", "a/b", "a\\b", 'a"b', "a?b", "x" * 300, "ends.", "..", "läuft", "a|b", "us.meta:0"]
     parts = [to_file_name(one) for one in ids]
     assert len({one.casefold() for one in parts}) == len(ids)
@@ -117,7 +117,7 @@ def test_ids_with_colons_or_reserved_names_become_files_that_every_system_can_ha
 
 
 @pytest.mark.slow
-def test_agents_whose_ids_differ_by_case_alone_stay_two_files(youden: Youden, tmp_path: Path) -> None:
+def test_agents_with_ids_that_differ_only_by_case_have_two_files(youden: Youden, tmp_path: Path) -> None:
     rows = [
         (agent, f"i{j}", f"{agent} tells of {j} {'rain' * (1 + j % 3)}")
         for agent in ("Lead", "lead", "CON")
@@ -132,7 +132,7 @@ def test_agents_whose_ids_differ_by_case_alone_stay_two_files(youden: Youden, tm
     assert not any(is_device(part) for file in files for part in file.split("/"))
 
 
-def test_a_command_is_shown_as_the_systems_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_quoted_for_the_shell_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["youden", "run", "my pool.yaml"]
     assert format_command(words) == "youden run 'my pool.yaml'"
     monkeypatch.setattr(printable, "os", SimpleNamespace(name="nt"))

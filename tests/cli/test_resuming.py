@@ -37,7 +37,7 @@ def write_keyed_run(folder: Path, judge: dict[str, Any], **keys: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", ["wire", "openai"])
-def test_a_finished_run_needs_no_key(
+def test_a_completed_run_needs_no_api_key(
     youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     write_keyed_run(tmp_path, wire_judge(server.url, backend=backend))
@@ -57,7 +57,7 @@ def test_a_finished_run_needs_no_key(
     assert server.n_requests == n_requests
 
 
-def test_a_run_that_decided_by_the_text_names_the_key_that_continues_it(
+def test_a_run_decided_by_text_names_the_setting_that_continues_it(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     write_small_run(tmp_path, "small", judge=wire_judge(server.url))
@@ -68,7 +68,7 @@ def test_a_run_that_decided_by_the_text_names_the_key_that_continues_it(
     assert "Set `decision: text` in the judge's config to continue this run" in ended.err
 
 
-def test_a_finished_batch_needs_no_key(
+def test_a_completed_batch_needs_no_api_key(
     youden: Youden, tmp_path: Path, batch_server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_keyed_run(tmp_path, wire_judge(batch_server.url, backend="openai"))
@@ -81,7 +81,7 @@ def test_a_finished_batch_needs_no_key(
     assert len(batch_server.bodies) == 110
 
 
-def test_a_finished_jury_needs_no_key_and_no_permission_to_send_it(
+def test_a_completed_jury_needs_no_api_key_and_no_permission_to_send_it(
     youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, trusted: Path
 ) -> None:
     judges = [wire_judge(server.url, model=model, api_key_env="OPENAI_API_KEY") for model in ("a", "b", "c")]
@@ -128,7 +128,7 @@ def capped(tmp_path: Path, server: WireServer) -> Path:
     return tmp_path
 
 
-def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Path, server: WireServer) -> None:
+def test_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Path, server: WireServer) -> None:
     planned = youden("plan", "capped.yaml", "--json").said
     n_affordable = planned["calls_within_max_cost"]
     assert planned["max_cost"] == 5
@@ -143,7 +143,7 @@ def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: P
     assert "the cap" not in enough.err
 
 
-def test_a_run_that_ends_at_its_cap_is_ranked_as_partial_and_then_finished(
+def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     ended = youden("run", "capped.yaml")
@@ -249,7 +249,7 @@ def test_every_recommendation_of_an_unfinished_run_is_marked(
     assert youden(*words, "--json").said["recommendation"]["text"].startswith(mark)
 
 
-def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
+def test_an_unfinished_run_can_be_replanned_after_a_partial_fit(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     assert youden("run", "capped.yaml").code == 1
@@ -262,7 +262,7 @@ def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
     assert server.n_requests < n_done + 150
 
 
-def test_the_ranking_of_an_earlier_plan_is_not_shown_as_the_ranking_of_the_run(
+def test_the_ranking_of_an_earlier_plan_is_not_shown_for_the_current_one(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     assert youden("run", "capped.yaml").code == 1
@@ -327,7 +327,7 @@ def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, cap
     assert refused.err.rstrip().endswith("[too-many-missing]")
 
 
-def test_a_search_that_ends_at_its_cap_is_ranked_round_by_round(
+def test_a_search_stopped_at_its_cap_is_ranked_after_each_round(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     judge = yaml.safe_load((capped / "capped.yaml").read_text())["judge"]
@@ -398,7 +398,7 @@ def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youde
 
 
 @pytest.mark.parametrize("kind", ["jury", "failures"])
-def test_a_partial_fit_does_not_replace_outcomes_by_fewer_of_another_store(
+def test_a_partial_fit_does_not_replace_outcomes_by_fewer_from_another_store(
     youden: Youden, capped: Path, server: WireServer, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     if kind == "failures":

@@ -88,7 +88,7 @@ def _counted(format_: str, name: str, raw: bytes) -> int | None:
 @pytest.mark.parametrize("format_", list(WRITTEN))
 @settings(max_examples=12, deadline=None)
 @given(rows=ROWS)
-def test_ids_alike_and_rows_twice_are_refused_or_counted(format_: str, rows: list[Row]) -> None:
+def test_similar_ids_and_repeated_rows_are_refused_or_counted(format_: str, rows: list[Row]) -> None:
     name, written = WRITTEN[format_]
     assert _counted(format_, name, written(rows)) in (None, len(rows))
 
@@ -101,7 +101,7 @@ def test_ids_alike_and_rows_twice_are_refused_or_counted(format_: str, rows: lis
     wrong=st.sampled_from(["utf-16-le", "latin-1", "utf-8-sig", "cp037"]),
     at=st.floats(0, 1),
 )
-def test_cut_files_and_mixed_encodings_are_refused_or_counted(
+def test_truncated_files_and_mixed_encodings_are_refused_or_counted(
     format_: str, rows: list[Row], cut: float, wrong: str, at: float
 ) -> None:
     name, written = WRITTEN[format_]

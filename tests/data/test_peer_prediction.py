@@ -83,7 +83,7 @@ def test_the_real_agents_file_becomes_a_pool_that_reads_back(peer_prediction: Pa
     assert read_pool(tmp_path).digest == pool.digest
 
 
-def test_a_difference_is_kept_to_the_last_bit_and_items_stand_in_numeric_order(tmp_path: Path) -> None:
+def test_differences_are_exact_and_items_have_numeric_order(tmp_path: Path) -> None:
     write_results(tmp_path, {"example_10": example(), "example_9": example(), "aggregated": "no JSON at all"})
     results = import_results(tmp_path)
     assert results.rates.item_ids == ("example-9", "example-10")
@@ -158,7 +158,7 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_results_that_are_not_what_they_claim_are_refused_with_the_reason(tmp_path: Path, fault: str) -> None:
+def test_inconsistent_results_are_refused_with_the_reason(tmp_path: Path, fault: str) -> None:
     examples, parts = FAULTS[fault]
     refused(import_results, write_results(tmp_path, {"example_0": example()} | examples), *parts)
 
@@ -194,7 +194,7 @@ def test_a_null_response_is_a_missing_cell(tmp_path: Path) -> None:
         ({"agent_perspectives": [{"condition": " "}, {"condition": "B"}]}, ["agent_perspectives.0.condition"]),
     ],
 )
-def test_a_faulty_agents_file_is_refused_with_the_place(
+def test_a_faulty_agents_file_is_refused_with_the_location(
     tmp_path: Path, changes: dict[str, Any], parts: list[str]
 ) -> None:
     refused(import_agents, agents_file(tmp_path / "agents.json", **changes), "agents.json", *parts)
@@ -204,7 +204,7 @@ def test_a_missing_agents_file_is_refused(tmp_path: Path) -> None:
     refused(import_agents, tmp_path / "no.json", "no.json", "cannot be read")
 
 
-def test_groups_need_every_name_of_a_domain() -> None:
+def test_groups_require_every_name_of_a_domain() -> None:
     names = {"Original", "Formal", "Technical", "Academic", "Objective", "Cultural", "All Positive", "All Negative"}
     names |= {"Misleading", "Contradictory", "Low Effort", "Exaggerate", "Understate", "Sarcastic"}
     assert find_paper_groups([*names, "Reference"]).keys() == names

@@ -52,7 +52,7 @@ def pools_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_and_its_extension_read_pools_and_plan_once(pools_folder: Path) -> None:
+def test_run_and_extend_read_pools_and_plan_once(pools_folder: Path) -> None:
     run, extended = opened(pools_folder, ["run", "r.yaml"], ["extend", "agents", "runs/r", "new"])
     assert run["old", "responses.jsonl"] == 1
     assert run["r", "plan.parquet"] == 0, "what was just written is known"

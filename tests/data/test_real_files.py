@@ -34,7 +34,7 @@ def count(imported: ImportedPool) -> tuple[int, int, int]:
     return imported.pool.n_agents, imported.pool.n_items, int(imported.pool.present.sum())
 
 
-def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
+def test_promptfoo_json_jsonl_and_csv_give_the_same_pool(tmp_path: Path) -> None:
     rows = [
         {
             "provider": provider,
@@ -63,7 +63,7 @@ def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
         assert (cells(other), other.left_out) == (cells(whole), whole.left_out)
 
 
-def test_promptfoo_of_version_2_numbers_no_tests_and_an_answer_of_json_is_its_text(tmp_path: Path) -> None:
+def test_promptfoo_2_rows_without_test_numbers_and_json_answers_are_read(tmp_path: Path) -> None:
     rows = [
         {"provider": {"id": who}, "vars": {"t": test}, "response": {"output": output}}
         for who, test, output in (("a", 0, "text"), ("a", 1, {"a": 1}), ("b", 0, "other"))
@@ -77,7 +77,7 @@ def test_promptfoo_of_version_2_numbers_no_tests_and_an_answer_of_json_is_its_te
     }
 
 
-def test_a_csv_of_somebody_else_is_not_taken_for_promptfoo_s(tmp_path: Path) -> None:
+def test_a_csv_of_another_tool_is_not_read_as_promptfoo(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("item,agent\ni,a\n", encoding="utf-8")
     with pytest.raises(ImportFormatError, match="promptfoo did not write it") as caught:
         load("promptfoo", tmp_path / "x.csv")
@@ -98,7 +98,7 @@ def state(folder: Path, model: str, *texts: str, trial: int = 0) -> None:
     write(folder / "scenario_state.json", whole={"adapter_spec": {"model": model}, "request_states": requests})
 
 
-def test_helm_runs_are_agents_by_model_and_a_second_suite_is_told_apart(tmp_path: Path) -> None:
+def test_helm_models_are_agents_and_a_second_suite_gets_its_own_names(tmp_path: Path) -> None:
     for model in ("a", "b"):
         state(tmp_path / "one" / f"mmlu:subject=law,model=x_{model}", f"x/{model}", "said", "more")
     imported = load("helm", tmp_path / "one")
@@ -112,7 +112,7 @@ def test_helm_runs_are_agents_by_model_and_a_second_suite_is_told_apart(tmp_path
     assert several.n_dropped == 0
 
 
-def test_alpaca_eval_and_mt_bench_arrive_whole_under_the_leaderboards_names(shared: Path) -> None:
+def test_alpaca_eval_and_mt_bench_are_complete_with_the_names_of_the_leaderboards(shared: Path) -> None:
     results = shared / "alpaca-eval" / "results"
     files = sorted(results.rglob("model_outputs.json"))
     imported = load("alpaca-eval", results)
@@ -149,7 +149,7 @@ def outputs(results: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.long
-def test_real_promptfoo_files_of_three_kinds_hold_the_same(tmp_path: Path) -> None:
+def test_real_promptfoo_files_of_three_kinds_give_the_same_pool(tmp_path: Path) -> None:
     results = promptfoo_results(tmp_path)
     answered = len(outputs(results))
     whole = load("promptfoo", tmp_path / "out.json")
@@ -171,7 +171,7 @@ def test_a_real_promptfoo_eval_with_three_repeats_gives_every_response(tmp_path:
 
 
 @pytest.mark.long
-def test_real_helm_runs_arrive_whole(tmp_path: Path) -> None:
+def test_real_helm_runs_are_imported_completely(tmp_path: Path) -> None:
     helm = Path(tool("YOUDEN_HELM_PYTHON", "crfm-helm")).with_name("helm-run")
     shutil.copytree(TOOLS / "helm", tmp_path, dirs_exist_ok=True)
     words = ["--conf-paths", "run_entries.conf", "--local-path", ".", "--suite", "s", "--max-eval-instances", "5"]

@@ -22,7 +22,7 @@ def test_every_file_of_a_run_has_a_schema() -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_is_one(name: str) -> None:
+def test_every_schema_is_a_valid_json_schema(name: str) -> None:
     one = validator(name)
     Draft202012Validator.check_schema(one.schema)
     assert str(one.schema["$id"]).startswith(f"urn:youden:run:{name}:")
@@ -59,7 +59,7 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
         assert not found, f"{name}: {found[0].message} at {found[0].json_path}"
 
 
-def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
+def test_an_invalid_file_does_not_fit_its_schema(mine: Path) -> None:
     run = mine / "runs" / "mine"
     ranking = content(run / "ranking.csv")
     damaged: tuple[object, ...] = (
@@ -79,7 +79,7 @@ def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
         assert not validator("ranking.json").is_valid(other)
 
 
-def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(mine: Path) -> None:
+def test_ranking_json_agrees_with_ranking_csv_and_describes_its_fields(mine: Path) -> None:
     run = mine / "runs" / "mine"
     said, lines, facts, signature = (
         content(run / name) for name in ("ranking.json", "ranking.csv", "fit.json", "signature.json")
@@ -93,7 +93,7 @@ def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(mine: Path) 
     assert said["signature"] == signature["text"]
 
 
-def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() -> None:
+def test_a_handwritten_config_fits_its_schema_and_a_typo_does_not() -> None:
     schema = validator("config.yaml")
     written = [
         path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "runs").glob("*.yaml")

@@ -42,7 +42,7 @@ def test_the_corpus_has_at_least_sixty_tables() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, tmp_path: Path, name: str) -> None:
+def test_init_reads_a_table_correctly_or_names_the_option_that_does(youden: Youden, tmp_path: Path, name: str) -> None:
     table = TABLES[name]
     path = write_table(table, tmp_path).relative_to(tmp_path)
     ended = youden("init", str(path), "--judge", "lexical")
@@ -70,7 +70,7 @@ def test_init_prints_agents_question_items_and_unused_columns_before_it_writes(y
     assert lines[1:5] == [*expected, "not used: 'Expected answer', 'score'"] == ended.out.splitlines()[1:5]
 
 
-def test_the_column_options_of_init_apply_to_tables_and_to_saved_data_sets(youden: Youden, tmp_path: Path) -> None:
+def test_init_column_options_apply_to_tables_and_saved_data_sets(youden: Youden, tmp_path: Path) -> None:
     rows = [f"{agent},i{n},draft {agent} {n},final {agent} {n}" for agent in "abc" for n in range(4)]
     (tmp_path / "t.csv").write_text("\n".join(["agent,item,text,final", *rows]), encoding="utf-8")
     youden("init", "t.csv", "--column", "text=final", "--judge", "lexical").well()

@@ -102,7 +102,9 @@ Write = Callable[[Path, list[dict[str, Json]]], None]
     ],
     ids=["Langfuse", "Phoenix", "DeepEval", "Ragas", "LangSmith", "Braintrust", "W&B"],
 )
-def test_the_export_of_a_tool_is_a_pool(youden: Youden, tmp_path: Path, row: Row, write: Write, name: str) -> None:
+def test_an_export_of_each_tool_is_read_as_a_pool(
+    youden: Youden, tmp_path: Path, row: Row, write: Write, name: str
+) -> None:
     place = tmp_path / "theirs"
     place.mkdir()
     rows = {m: [row(m, n, q, answer(m, q)) for n, q in enumerate(QUESTIONS)] for m in MODELS}

@@ -276,7 +276,7 @@ def _item_of(texts: dict[str, str | None]) -> int:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "spreadsheet" else pytest.mark.slow) for name in UGLY]
 )
-def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: Path, name: str) -> None:
+def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Path, name: str) -> None:
     ugly = UGLY[name]
     path = ugly.make(tmp_path)
     begun = youden("init", path.name, "--out", "mine.yaml").well()
@@ -305,9 +305,7 @@ def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
     (at / "sheet.csv").write_text(separated([["Model", "Question", "Response"], *rows]), encoding="utf-8")
 
 
-def test_new_rows_of_a_spreadsheet_update_the_pool_of_a_run_that_is_not_judged_yet(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[1:5], 12)
     assert youden("init", "sheet.csv").code == 0
     config, before = (tmp_path / "sheet.yaml").read_bytes(), brought(tmp_path, "sheet.yaml")
@@ -347,14 +345,14 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "1 cell has no response"), (2, "2 cells have no response")])
-def test_cells_without_a_response_are_counted_in_good_english(
+def test_cells_without_a_response_are_counted_in_grammatical_english(
     youden: Youden, tmp_path: Path, n: int, said: str
 ) -> None:
     _sheet(tmp_path, AGENTS[:4], 12, **{f"{AGENTS[0]} {j}": "" for j in range(n)})
     assert said in youden("init", "sheet.csv").out
 
 
-def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(youden: Youden, tmp_path: Path) -> None:
+def test_import_infers_missing_column_options_and_states_the_columns_used(youden: Youden, tmp_path: Path) -> None:
     spreadsheet(tmp_path)
     begun = youden("init", "answers.csv")
     taken = youden("import", "table", "answers.csv", "--out", "pools/taken")
@@ -364,9 +362,7 @@ def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(
 
 
 @pytest.mark.parametrize("column", ["agent", "Model"])
-def test_a_column_called_agent_says_who_the_agents_are_however_few_its_rows(
-    youden: Youden, tmp_path: Path, column: str
-) -> None:
+def test_a_column_named_agent_defines_agents_even_with_few_rows(youden: Youden, tmp_path: Path, column: str) -> None:
     rows = ["a,1,one", "a,1,two", "a,2,three", "b,1,four", "c,1,five", "d,1,six"]
     (tmp_path / "few.csv").write_text("\n".join([f"{column},item,text", *rows]), encoding="utf-8")
     ended = youden("init", "few.csv")
@@ -374,7 +370,7 @@ def test_a_column_called_agent_says_who_the_agents_are_however_few_its_rows(
     assert "not used" not in ended.out + ended.err
 
 
-def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden: Youden, tmp_path: Path) -> None:
+def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Path) -> None:
     rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
     head = ["Model", "Version", "Question", "Response", "Second draft"]
     (tmp_path / "drafts.csv").write_text(separated([head, *rows]), encoding="utf-8")

@@ -75,7 +75,7 @@ def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as Linux does")
 @pytest.mark.parametrize("what", ["pool", "table", "eval", "answers"])
-def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str, tmp_path: Path) -> None:
+def test_a_file_that_unpacks_to_gigabytes_is_refused_with_constant_memory(what: str, tmp_path: Path) -> None:
     match what:
         case "pool":
             file = bomb(tmp_path / "p.parquet", n=9500, length=1_000_000, **cells(9500))
@@ -104,9 +104,7 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str,
     assert not (tmp_path / "made").exists()
 
 
-def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, youden: Youden
-) -> None:
+def test_the_unpacked_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, youden: Youden) -> None:
     file = bomb(tmp_path / "p.parquet", n=100, length=100_000, **cells(100))
     log = archive(tmp_path / "l.eval", n=10, length=1_000_000)
     monkeypatch.setenv(VARIABLE, "0.005")
@@ -122,9 +120,7 @@ def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
         read_pool(file)
 
 
-def test_rows_come_as_they_are_whatever_their_types_and_a_few_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_any_types_are_read_unchanged_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.decompression.CHUNK_BYTES", 100)
     rows = [
         {"a": None if k % 7 == 0 else "x" * (k % 50), "b": f"é{k % 3}", "n": k, "list": [k, None], "raw": b"\xff" * k}

@@ -29,7 +29,7 @@ RUNS = [page for page in RUNS if str(page.relative_to(DOCS)) not in ELSEWHERE]
 
 
 @pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
-def test_code_that_is_held_elsewhere_is_read_there(page: str, test: str) -> None:
+def test_code_included_from_another_file_is_found(page: str, test: str) -> None:
     assert (DOCS / page).is_file()
     assert Path(page).name in next((ROOT / "tests").rglob(test)).read_text(encoding="utf-8")
 
@@ -64,7 +64,7 @@ def rounded(picture: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUNS, ids=lambda page: str(page.relative_to(DOCS)))
-def test_a_page_runs_as_it_stands(page: Path, youden: Youden, furnished: Path, tmp_path: Path, port: int) -> None:
+def test_the_code_of_a_page_runs(page: Path, youden: Youden, furnished: Path, tmp_path: Path, port: int) -> None:
     book.copied(furnished, tmp_path)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
 
@@ -82,13 +82,13 @@ def test_a_page_runs_as_it_stands(page: Path, youden: Youden, furnished: Path, t
             assert marks[0] == marks[1], f"{shown} is not what this page draws; copy {drawn.name} of its commands there"
 
 
-def test_every_link_between_pages_leads_somewhere() -> None:
+def test_every_link_between_pages_has_a_target() -> None:
     for page in book.pages():
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
 
 
-def test_readme_is_one_screen() -> None:
+def test_readme_fits_one_screen() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
@@ -98,7 +98,7 @@ def made_page(name: str) -> str:
     return text
 
 
-def test_every_message_of_the_source_stands_on_its_page_once() -> None:
+def test_every_message_of_the_source_is_listed_once_on_its_page() -> None:
     page = made_page("errors.md")
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     slugs = set(re.findall(r'slug="([a-z0-9-]+)"', source)) | set(re.findall(r"\[([a-z]+-[a-z-]+)\]\"", source))
@@ -109,7 +109,7 @@ def test_every_message_of_the_source_stands_on_its_page_once() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_every_message_of_the_page_states_its_remedy_and_is_text() -> None:
+def test_every_message_on_the_page_has_a_remedy_in_plain_text() -> None:
     page = made_page("errors.md")
     assert "See the function" not in page
     rows = re.findall(r"^\| (?:<span[^>]*></span>)?`([^`]+)` \| (.*) \|$", page, re.MULTILINE)
@@ -120,13 +120,13 @@ def test_every_message_of_the_page_states_its_remedy_and_is_text() -> None:
     assert [slug for slug, cell in rows if "$" in cell] == []  # the text between two $ becomes a formula
 
 
-def test_every_room_whose_messages_a_page_lists_is_there() -> None:
+def test_every_package_whose_messages_a_page_lists_exists() -> None:
     page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
     for room in " ".join(re.findall(r"<!-- made: messages ([^*]*?) -->", page)).split():
         assert (ROOT / "src" / "youden" / room).is_dir() or (ROOT / "src" / "youden" / f"{room}.py").is_file(), room
 
 
-def test_every_key_of_a_config_is_explained() -> None:
+def test_every_config_key_is_documented() -> None:
     page = made_page("config.md")
     silent = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|\s*\|$", page, re.MULTILINE)
     assert silent == []
@@ -140,7 +140,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
 
 
 @pytest.mark.slow
-def test_the_files_of_a_run_and_their_columns_are_in_the_reference(youden: Youden, tmp_path: Path) -> None:
+def test_the_files_and_columns_of_a_run_are_in_the_reference(youden: Youden, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     assert youden("demo").code == 0
@@ -181,7 +181,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_book_builds_strictly_without_broken_links_or_requests_to_other_hosts(built: Path) -> None:
+def test_the_book_builds_strictly_without_broken_links_or_external_requests(built: Path) -> None:
     script = r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=\"(?:https?:)?//"
     style = r"<link\b(?![^>]*\brel=\"(?:canonical|prev|next)\")[^>]*href=\"(?:https?:)?//"
     loaded = re.compile(f"{script}|{style}")

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
-def test_the_image_installs_what_a_worker_needs_and_runs_as_nobody() -> None:
+def test_the_image_has_the_extras_of_a_worker_and_an_unprivileged_user() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     assert "RUN pip install --no-cache-dir '.[postgres]'" in lines
     assert "USER nobody" in lines
@@ -30,7 +30,7 @@ def test_the_image_installs_what_a_worker_needs_and_runs_as_nobody() -> None:
 
 
 @pytest.mark.slow
-def test_its_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) -> None:
+def test_compose_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) -> None:
     services = COMPOSE["services"]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -68,7 +68,7 @@ def test_its_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) ->
 
 
 @pytest.mark.posix
-def test_the_recipes_name_commands_that_there_are() -> None:
+def test_recipes_name_existing_commands() -> None:
     text = (ROOT / "docs/how-to/workers.md").read_text()
     array = re.search(r"```bash\n#!/bin/bash\n(.*?)```", text, re.DOTALL)
     assert array

@@ -48,7 +48,7 @@ def logs(tmp_path: Path) -> list[Path]:
     return files
 
 
-def test_a_response_is_what_the_scorer_kept_and_else_the_output(logs: list[Path]) -> None:
+def test_the_response_is_that_of_the_scorer_or_else_the_output(logs: list[Path]) -> None:
     pool = read_inspect(logs, columns={}).pool
     np.testing.assert_array_equal(pool.texts, make_pool(4, 12).texts)
     said = json.loads(logs[0].read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def test_a_response_is_what_the_scorer_kept_and_else_the_output(logs: list[Path]
     assert set(read_inspect(logs, columns={}).pool.texts[0]) == {"Done."}
 
 
-def test_logs_rank_as_their_pool_does_however_they_are_given(logs: list[Path]) -> None:
+def test_logs_are_ranked_like_their_pool_in_every_form(logs: list[Path]) -> None:
     pool = read_inspect(logs, columns={}).pool
     plan = youden.make_plan(pool, seed=3)
     expected = youden.rank(youden.judge(plan))
@@ -68,7 +68,7 @@ def test_logs_rank_as_their_pool_does_however_they_are_given(logs: list[Path]) -
         pd.testing.assert_frame_equal(rank_logs(given, seed=3), expected)
 
 
-async def test_logs_are_ranked_where_a_loop_runs_already(logs: list[Path]) -> None:
+async def test_logs_are_ranked_inside_a_running_event_loop(logs: list[Path]) -> None:
     pd.testing.assert_frame_equal(await rank_logs_async(logs), rank_logs_elsewhere(logs))
 
 
@@ -79,7 +79,7 @@ def rank_logs_elsewhere(logs: list[Path]) -> pd.DataFrame:
         return pool.submit(rank_logs, logs).result()
 
 
-def test_a_log_that_is_elsewhere_or_none_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[inspect-location\]"):
         rank_logs(Log("s3://bucket/log.eval"))
     (tmp_path / "x.json").write_text("{}", encoding="utf-8")

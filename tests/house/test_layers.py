@@ -119,7 +119,7 @@ def test_every_layer_has_a_rank() -> None:
 
 
 @pytest.mark.parametrize("layer", sorted(RANK))
-def test_imports_go_down_only(layer: str) -> None:
+def test_imports_go_downward_only(layer: str) -> None:
     assert [
         f"{path.relative_to(SOURCE)} imports {module}"
         for path in MODULES
@@ -132,7 +132,7 @@ def test_imports_go_down_only(layer: str) -> None:
 OF_A_RUN = {"Plan", "Verdicts", "Trials", "Pool", "Split"}
 
 
-def test_statistics_take_arrays() -> None:
+def test_statistics_functions_take_arrays() -> None:
     """Who takes a noun of a run is to be given its arrays."""
     assert [
         f"{path.relative_to(SOURCE)} takes {alias.name}"
@@ -175,7 +175,7 @@ def graph() -> dict[str, set[str]]:
     }
 
 
-def test_no_import_cycles() -> None:
+def test_modules_have_no_import_cycles() -> None:
     without_cycles(graph())
 
 
@@ -184,7 +184,7 @@ def room_of(module: str) -> str:
     return ".".join(module.split(".")[:3])
 
 
-def test_rooms_form_no_cycle() -> None:
+def test_packages_form_no_cycle() -> None:
     rooms: dict[str, set[str]] = {}
     for name, targets in graph().items():
         inside = {room_of(t) for t in targets if group_of(t) == group_of(name) and t.count(".") > 1}
@@ -192,7 +192,7 @@ def test_rooms_form_no_cycle() -> None:
     without_cycles(rooms)
 
 
-def test_a_public_class_has_its_name_alone() -> None:
+def test_the_name_of_a_public_class_is_unique() -> None:
     names = Counter(
         node.name
         for path in MODULES

@@ -38,7 +38,7 @@ TABLED = {
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_providers_agrees_with_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "put back when the test ends")
     make_providers = importlib.import_module("make_providers")
@@ -47,7 +47,7 @@ def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> 
     sys.modules.pop("make_providers")
 
 
-def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -> None:
+def test_every_shipped_judge_loads_and_prints_its_cost_but_no_key() -> None:
     files = [
         path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "judges").glob("*.yaml")
     ]
@@ -61,7 +61,7 @@ def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -
 
 
 @pytest.mark.parametrize("name", TABLED)
-def test_prices_are_those_of_litellms_table(name: str) -> None:
+def test_shipped_prices_equal_the_table_of_litellm(name: str) -> None:
     if find_spec("litellm") is None:
         pytest.skip(f"{NO_LITELLM}; .ci/run runs this file again where it is")
     config = load_judge_config(name)
@@ -69,14 +69,14 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
     assert (config.price_in, config.price_out) == found
 
 
-def test_prices_are_shipped_of_every_provider_but_openrouter() -> None:
+def test_prices_are_shipped_for_every_provider_except_openrouter() -> None:
     prices = json.loads((DOCS.parent / "configs" / "prices.json").read_text(encoding="utf-8"))
     assert {entry.get("litellm_provider") for entry in prices.values()} - {None} == making(
         "prices"
     ).list_priced_providers()
 
 
-def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) -> None:
+def test_shipped_prices_are_rewritten_from_the_table_of_litellm(tmp_path: Path) -> None:
     priced = {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}
     kept = priced | {"litellm_provider": "openai"}
     table = {

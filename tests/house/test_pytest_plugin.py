@@ -86,7 +86,7 @@ def line(said: str, word: str) -> str:
     return next(one[one.index(word) :] for one in said.splitlines() if word in one)
 
 
-def test_a_test_is_recorded_once_and_replayed_without_key_or_server_at_the_same_cost(suite: Suite) -> None:
+def test_a_test_is_recorded_once_and_replayed_offline_at_the_same_cost(suite: Suite) -> None:
     odd = {3: Reply("Hm."), 9: Reply(status=400)}
     suite.server.behave = lambda n, body: odd.get(n, Reply(same_item(body)))
     outcome, first = suite.run("--youden-cassettes=once")
@@ -120,7 +120,7 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest_recorded_
     assert suite.server.n_requests == 60
 
 
-def test_new_asks_only_what_is_not_there_and_all_asks_everything_again(suite: Suite) -> None:
+def test_mode_new_sends_only_unrecorded_requests_and_all_sends_every_request(suite: Suite) -> None:
     suite.run(mode=", mode='all'")
     before = set(suite.file.read_text(encoding="utf-8").splitlines())
     outcome, said = suite.run(mode=", mode='new'", calls=80)
@@ -144,7 +144,7 @@ def test_a_missing_cassette_and_an_unknown_mode_are_errors(suite: Suite) -> None
     assert suite.server.n_requests == 0
 
 
-def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
+def test_commands_in_the_same_process_are_replayed(suite: Suite) -> None:
     suite.pytester.makepyfile(
         test_command=f"""
         import json
@@ -168,7 +168,7 @@ def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
     assert (suite.pytester.path / "cassettes" / "test_it.jsonl").is_file()
 
 
-def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Suite) -> None:
+def test_pools_generated_in_the_same_process_are_replayed(suite: Suite) -> None:
     model = {"backend": "openai", "model": "m", "base_url": suite.server.url, "price": 0}
     agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
     (suite.pytester.path / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
@@ -200,7 +200,7 @@ def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Su
     assert suite.server.n_requests == 2
 
 
-def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: WireServer) -> None:
+def test_each_replicate_is_replayed_with_its_own_answer(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = dense_plan(pool, repeat=2)
     plan = replace(plan, trials=replace(plan.trials, replicate=np.repeat(np.arange(2, dtype=np.int32), len(plan) // 2)))
@@ -215,7 +215,7 @@ def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: 
     assert first.answer[: len(plan) // 2].tolist() != first.answer[len(plan) // 2 :].tolist()
 
 
-def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) -> None:
+def test_replayed_calls_are_not_rate_limited(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
@@ -227,7 +227,7 @@ def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) ->
     assert time.perf_counter() - began < 30
 
 
-def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: WireServer) -> None:
+def test_nothing_is_replayed_after_the_context_ends(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge: dict[str, Json] = {"backend": "openai", "model": "m", "base_url": server.url, "price": 0}
@@ -246,7 +246,7 @@ def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: Wire
     assert format_difference({}, {}) == "The cassette is empty."
 
 
-def test_pytest_starts_without_anything_heavy(tmp_path: Path) -> None:
+def test_pytest_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys, pytest\n"
         "before = set(sys.modules)\n"

@@ -77,7 +77,7 @@ async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> lis
 
 
 @pytest.mark.slow
-async def test_hosts_with_different_clocks_pay_once_and_keep_the_cap(tmp_path: Path, place: str) -> None:
+async def test_hosts_with_different_clocks_pay_once_and_respect_the_cap(tmp_path: Path, place: str) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=SIZE)
         write_cap(run, cap := 60.0)

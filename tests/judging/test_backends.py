@@ -69,7 +69,7 @@ async def ask(
     return got, server
 
 
-async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend: str) -> None:
+async def test_requests_and_replies_are_transferred_completely(backend: str) -> None:
     top = [{"token": "YES", "logprob": -0.1, "bytes": None}, {"token": "NO", "logprob": -2.5, "bytes": None}]
     blank = {"token": "\n", "logprob": -0.1, "bytes": None, "top_logprobs": []}
     logprobs = {"content": [blank, {"token": "YES", "logprob": -0.1, "bytes": None, "top_logprobs": top}]}
@@ -85,7 +85,7 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
 
 
 @pytest.mark.parametrize("cookie", ["a=plain", "a=pässwörd", "a=秘密"])
-async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
+async def test_a_cookie_of_a_reply_is_not_sent_with_the_next_call(backend: str, cookie: str) -> None:
     headers = {"Set-Cookie": f"{cookie}; Path=/"}
     async with WireServer(lambda n, _: Reply("YES", headers={} if n else headers)) as server:
         judge = make_closable_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
@@ -98,7 +98,7 @@ async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(back
 
 
 @respx.mock
-async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> None:
+async def test_respx_replaces_the_server_with_any_installed_openai() -> None:
     """Nothing listens at that address: where respx did not see the client's calls, there would be no answer at all."""
     url = "http://127.0.0.1:9/v1"
     said = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
@@ -110,13 +110,13 @@ async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> 
     assert (got.text, got.fingerprint, route.call_count) == ("YES", "fp", 1)
 
 
-async def test_a_refusal_and_a_count_in_quotes_are_read_alike_by_all(backend: str) -> None:
+async def test_every_backend_reads_a_refusal_and_a_quoted_count_alike(backend: str) -> None:
     usage = {"prompt_tokens": "9", "completion_tokens": "1"}
     got, _ = await ask(backend, Reply("", refusal="I cannot.", usage=usage))
     assert (got.text, got.refusal, got.tokens_in, got.tokens_out) == ("", "I cannot.", 9, 1)
 
 
-async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) -> None:
+async def test_a_refusal_without_text_or_usage_is_stored_unchanged(plain: str) -> None:
     got, _ = await ask(plain, Reply(None, refusal="I cannot.", usage=None))
     assert (got.text, got.refusal, got.tokens_in, got.tokens_out) == ("", "I cannot.", 0, 0)
 
@@ -135,7 +135,7 @@ async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) ->
         (503, None, "transient"),
     ],
 )
-async def test_an_http_error_has_its_fate_and_is_sent_once(
+async def test_an_http_error_is_classified_by_status_and_sent_once(
     backend: str, status: int, code: str | None, kind: str
 ) -> None:
     got, server = await ask(backend, Reply(status=status, error={"message": f"no, {KEY}", "code": code}))
@@ -149,7 +149,7 @@ async def test_an_http_error_has_its_fate_and_is_sent_once(
     ("status", "code", "kind"),
     [(402, None, "fatal"), (400, "model_not_found", "fatal"), (408, None, "transient"), (409, None, "transient")],
 )
-async def test_so_has_a_rarer_one(plain: str, status: int, code: str | None, kind: str) -> None:
+async def test_a_rare_http_error_is_classified_by_status(plain: str, status: int, code: str | None, kind: str) -> None:
     got, server = await ask(plain, Reply(status=status, error={"message": "no", "code": code}))
     assert (got.kind, got.status, server.n_requests) == (kind, status, 1)
 
@@ -159,7 +159,7 @@ async def test_retry_after_is_read(backend: str) -> None:
     assert got.retry_after == 7
 
 
-async def test_retry_after_is_read_in_all_its_forms(plain: str) -> None:
+async def test_retry_after_is_read_in_all_its_formats(plain: str) -> None:
     now, in_half_a_minute = (f"Wed, 21 Oct 2026 07:28:{second} GMT" for second in ("00", "30"))
     forms: dict[str, float | None] = {
         "-3": 0,
@@ -180,7 +180,7 @@ BODIES = ("", "null", "[]", "{", '{"choices": [{}]}', '{"choices": [{"message": 
 
 
 @pytest.mark.parametrize("body", [*BODIES, '{"choices": [{"message": {"content": 5}}]}'])
-async def test_a_reply_that_is_no_completion_is_worth_another_try(plain: str, body: str) -> None:
+async def test_a_reply_that_is_no_completion_is_a_transient_error(plain: str, body: str) -> None:
     got, _ = await ask(plain, Sent(body.encode()))
     assert got.kind == "transient"
 
@@ -209,7 +209,7 @@ async def test_a_reply_that_is_not_strict_json_is_read(backend: str, oddity: str
 
 
 @pytest.mark.parametrize("backend", [*INSTALLED, "anthropic"])
-async def test_a_content_of_parts_is_joined(backend: str) -> None:
+async def test_text_parts_of_a_content_are_joined(backend: str) -> None:
     parts: list[dict[str, Any]] = [{"type": "thinking", "thinking": [{"type": "text", "text": "NO"}]}]
     said = completion(Reply("YES"), model="m")
     said["choices"][0]["message"]["content"] = [*parts, {"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}]
@@ -221,12 +221,14 @@ async def test_a_content_of_parts_is_joined(backend: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])
-async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
+async def test_every_malformed_reply_is_a_transient_error_and_not_resent_by_the_backend(
+    backend: str, fault: Fault
+) -> None:
     got, server = await ask(backend, Reply(fault=fault))
     assert (got.kind, got.status, server.n_requests) == ("transient", None, 1)
 
 
-async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
+async def test_a_timeout_of_the_sdk_is_a_transient_error() -> None:
     """The other backends leave it to the engine to look at the clock."""
     got, server = await ask("openai", Reply(fault="stall"), seconds=0.2)
     assert (got.kind, got.status) == ("transient", None)
@@ -237,7 +239,7 @@ async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
     ("connection", "sent"),
     [({"api_key": "k"}, "Bearer k"), ({"api_key": None, "authorization": "Basic eDp5"}, "Basic eDp5")],
 )
-async def test_key_or_basic_credentials_reach_the_server(backend: str, connection: dict[str, Any], sent: str) -> None:
+async def test_the_key_or_basic_credentials_are_sent(backend: str, connection: dict[str, Any], sent: str) -> None:
     if backend == "litellm" and "authorization" in connection:
         with pytest.raises(ConfigError, match="backend: wire"):
             await ask(backend, Reply("YES"), **connection)
@@ -246,7 +248,7 @@ async def test_key_or_basic_credentials_reach_the_server(backend: str, connectio
         assert server.headers[0]["Authorization"] == sent
 
 
-async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
+async def test_an_unreachable_host_is_a_transient_error(backend: str) -> None:
     judge = make_closable_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
     with pytest.raises(CallError) as caught:
         await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
@@ -254,7 +256,7 @@ async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
     assert caught.value.kind == "transient"
 
 
-async def test_every_backend_gives_equal_verdicts_which_replay_without_a_server(
+async def test_every_backend_gives_equal_verdicts_that_replay_without_a_server(
     tmp_path: Path,
 ) -> None:
     results, configs = [], {}
@@ -272,7 +274,7 @@ async def test_every_backend_gives_equal_verdicts_which_replay_without_a_server(
         assert result.judge == again.judge
 
 
-async def test_what_openai_was_asked_wire_finds_in_the_store(tmp_path: Path) -> None:
+async def test_the_wire_backend_reuses_stored_answers_of_the_openai_backend(tmp_path: Path) -> None:
     """The key is of the request that was sent; who carried it is no part of it."""
     async with WireServer(well_behaved) as server:
         for backend in ("openai", "wire"):
@@ -280,18 +282,18 @@ async def test_what_openai_was_asked_wire_finds_in_the_store(tmp_path: Path) -> 
     assert server.n_requests == len(PLAN)
 
 
-async def test_a_servers_own_words_reach_no_log(backend: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_server_error_texts_reach_no_log(backend: str, caplog: pytest.LogCaptureFixture) -> None:
     await ask(backend, Reply("YES", finish_reason="planted"))
     assert "planted" not in caplog.text
 
 
-def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_litellm_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "litellm", None)
     with pytest.raises(JudgeError, match=rf"{re.escape(format_install('litellm'))}.*\[judge-extra\]"):
         JUDGES.load("litellm")(Connection("test", "", 1.0))
 
 
-def test_litellm_finds_its_providers_address_and_key_by_itself() -> None:
+def test_litellm_finds_address_and_key_of_its_provider() -> None:
     connection = load_judge_config("llama3-70b").connection({"AWS_SECRET_ACCESS_KEY": KEY})
     assert (connection.address, connection.api_key) == ("", None)
     assert CallError(f"bad key {KEY}", kind="fatal").reason == "bad key ***"

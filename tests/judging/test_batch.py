@@ -86,7 +86,7 @@ async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) 
         await ask(server, store, plan=half, sleep=die, **more)
 
 
-async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(any_store: Store) -> None:
+async def test_a_plan_is_uploaded_as_one_file_and_results_are_matched_by_key(any_store: Store) -> None:
     said: list[str] = []
     async with BatchServer(looks_needed=3) as server:
         verdicts = await ask(
@@ -107,7 +107,7 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(any_store: Store
     np.testing.assert_array_equal(repeated.answer, truth(PLAN))
 
 
-async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_judge_uses_the_batch_api_if_batching_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", judged.KEY)
     store, status = tmp_path / "v.db", list[str]()
     async with BatchServer(looks_needed=2) as server:
@@ -130,7 +130,9 @@ async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch
     most=st.integers(1, 10),
     most_bytes=st.integers(30, 100),
 )
-def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], most: int, most_bytes: int) -> None:
+def test_batch_files_preserve_order_and_limits_and_are_as_few_as_possible(
+    sizes: list[int], most: int, most_bytes: int
+) -> None:
     lines = [RequestLine(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
     made = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
     assert [line for part in made for line in part] == lines
@@ -140,7 +142,7 @@ def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], 
         assert len(part) == most or total + len(after[0].text) > most_bytes
 
 
-async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(any_store: Store) -> None:
+async def test_only_failed_lines_are_resent_and_rejected_ones_are_counted(any_store: Store) -> None:
     odd = {
         5: Reply(status=500),
         6: Reply(status=429),
@@ -159,7 +161,7 @@ async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(a
     assert mended.answered.all()
 
 
-async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(any_store: Store) -> None:
+async def test_a_line_that_always_fails_is_abandoned_after_max_tries(any_store: Store) -> None:
     def behave(_n: int, body: Any) -> Reply:
         bad = "agent 1 says something of item 3" in str(body) and "agent 2 says something of item 3" in str(body)
         return Reply(status=503) if bad else Reply(same_item(body))
@@ -183,7 +185,7 @@ async def test_batch_results_without_usage_are_booked_at_their_maximum_cost_and_
     assert verdicts.total_usd > 235 * 101 / 1e6
 
 
-async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_paid(any_store: Store) -> None:
+async def test_a_refused_batch_ends_the_run_with_the_reason_and_no_cost(any_store: Store) -> None:
     async with BatchServer(fates=["refused"]) as server:
         with pytest.raises(JudgeError, match=r"Enqueued token limit.*\[batch-refused\]"):
             await ask(server, any_store)
@@ -210,7 +212,7 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(any_store
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
-async def test_a_batch_resumes_after_a_stop_at_any_moment_and_nothing_is_paid_twice(
+async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps are cut off behind the provider's work, before its reply is noted."""
@@ -237,7 +239,7 @@ async def test_a_batch_resumes_after_a_stop_at_any_moment_and_nothing_is_paid_tw
     assert len(server.batches) == 1
 
 
-async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_beside_it(any_store: Store) -> None:
+async def test_a_pending_batch_is_awaited_while_new_requests_of_the_plan_are_sent(any_store: Store) -> None:
     async with BatchServer(looks_needed=3) as server:
         await killed_while_it_waits(server, any_store)
         said: list[str] = []
@@ -257,7 +259,7 @@ async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_be
         {"fetch": ["reset", "500"]},
     ],
 )
-async def test_every_step_is_tried_again_and_no_batch_begun_twice(
+async def test_every_step_of_a_batch_is_retried_and_no_batch_started_twice(
     any_store: Store, faults: dict[Step, list[Fault | None]]
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
@@ -276,7 +278,7 @@ async def test_every_step_is_tried_again_and_no_batch_begun_twice(
         ({"fetch": ["500"] * 9}, "batch-unreachable"),
     ],
 )
-async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
+async def test_a_failing_provider_ends_the_run_and_the_same_command_resumes(
     any_store: Store, faults: dict[Step, list[Fault | None]], slug: str
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
@@ -308,7 +310,7 @@ async def test_a_batch_unknown_to_the_provider_is_an_error_and_is_not_resent(any
         (0, {"status": 451, "code": None}, r"no quota.*\[judge-rejects\]"),
     ],
 )
-async def test_what_would_befall_every_line_ends_the_run_with_all_answers_kept(
+async def test_a_failure_common_to_all_lines_ends_the_run_with_answers_stored(
     any_store: Store, n_good: int, error: dict[str, Any], says: str
 ) -> None:
     """So do rejections before the first answer, which are no trial's own."""
@@ -324,9 +326,7 @@ async def test_what_would_befall_every_line_ends_the_run_with_all_answers_kept(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resumes(
-    any_store: Store, seed: int
-) -> None:
+async def test_the_cap_applies_to_batch_prices_and_the_same_command_resumes(any_store: Store, seed: int) -> None:
     dice = np.random.default_rng(seed)
     billed: list[float] = []
 
@@ -348,7 +348,7 @@ async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resu
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
 
 
-async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(any_store: Store) -> None:
+async def test_a_batch_in_progress_counts_against_the_cap_of_the_next_command(any_store: Store) -> None:
     little = {"prompt_tokens": 20, "completion_tokens": 1}
     terms: dict[str, Any] = {"changes": {"price": 1}, "max_cost": 0.2}
     async with BatchServer(lambda n, body: replace(well_behaved(n, body), usage=little), looks_needed=2) as server:
@@ -356,7 +356,7 @@ async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(any_
         assert (await ask(server, any_store, **terms)).answered.all()
 
 
-async def test_too_many_missing_answers_stop_before_more_is_sent(any_store: Store) -> None:
+async def test_too_many_missing_answers_stop_the_run_before_the_next_batch(any_store: Store) -> None:
     async with BatchServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
         with pytest.raises(TooManyMissingError, match="unparsed"):
             await ask(server, any_store)
@@ -368,7 +368,7 @@ async def briefly(_: float) -> None:
     await asyncio.sleep(0.02)
 
 
-async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: str) -> None:
+async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_all_answers(place: str) -> None:
     """The second waits for what the first sent, and neither begins a batch of the other again."""
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as one, open_store(place) as two:
@@ -378,7 +378,7 @@ async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: s
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(
+async def test_the_batch_of_a_dead_host_is_resumed_by_a_waiting_one(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its claims lapse while the other waits: the batch is fetched, and nothing of it sent again."""
@@ -406,7 +406,7 @@ async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
+async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its note may have been taken over meanwhile."""
@@ -443,7 +443,7 @@ async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_exp
     assert one.elsewhere
 
 
-async def test_a_host_that_stood_still_before_its_note_notes_nothing(
+async def test_a_host_suspended_before_its_record_records_no_batch(
     any_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
@@ -457,9 +457,7 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
     assert [len(one.keys) for one in list_jobs(any_store.backend)] == [1]
 
 
-async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(
-    place: str, any_store: Store
-) -> None:
+async def test_a_judge_without_batches_or_prices_is_refused_before_any_request(place: str, any_store: Store) -> None:
     async with BatchServer() as server:
         with pytest.raises(ConfigError, match="price"):
             await judge_async(PLAN, judge=judge_config(server.url), store=place, max_cost=1.0, mode="batch")
@@ -468,7 +466,7 @@ async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_
         assert not server.files
 
 
-async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, any_store: Store) -> None:
+async def test_the_api_key_is_only_in_its_header(tmp_path: Path, any_store: Store) -> None:
     async with BatchServer() as server:
         await ask(server, any_store)
         assert all(headers["Authorization"] == f"Bearer {KEY}" for headers in server.headers)
@@ -476,7 +474,7 @@ async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, 
     assert KEY.encode() not in everything_in(tmp_path)
 
 
-def test_result_lines_are_read_in_all_their_forms() -> None:
+def test_result_lines_are_read_in_all_formats() -> None:
     text = b"\n".join(
         (
             b'{"custom_id": "a", "response": {"status_code": 200, "body": {"choices": [{"message": {"content": "YES"}}]}}}',
@@ -497,7 +495,7 @@ def test_result_lines_are_read_in_all_their_forms() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHES if name in BACKENDS])
-async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(any_store: Store, name: str) -> None:
+async def test_every_batch_provider_judges_a_plan_and_reveals_no_key(any_store: Store, name: str) -> None:
     provider = batch_provider(name, Connection("test", "http://127.0.0.1:9/v1", 1.0, api_key=KEY), RetryPolicy(1, 0.1))
     assert KEY not in repr(vars(provider))
     await provider.aclose()

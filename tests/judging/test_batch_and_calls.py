@@ -51,7 +51,7 @@ def slowly(n: int, body: Any) -> Reply:
     return replace(well_behaved(n, body), delay=0.05)
 
 
-async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: str) -> None:
+async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(place: str) -> None:
     """Each begins while the other is under way: batches wait for calls, and calls leave to a batch what was sent in it."""
     async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:
         batch = asyncio.create_task(in_batches(server.url, place, HALF))
@@ -72,7 +72,7 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
 
 
 @pytest.mark.slow
-async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: str) -> None:
+async def test_requests_in_the_batch_of_a_killed_run_are_not_sent_as_calls(place: str) -> None:
     """The rest is; who watches learns at once how many are left, and how to go on."""
     async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:
         path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
@@ -115,7 +115,7 @@ async def test_requests_of_an_abandoned_batch_are_sent_as_calls_once_it_is_forgo
         assert calls.n_requests == 120
 
 
-async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a_batch(place: str) -> None:
+async def test_a_process_waiting_for_leased_answers_stops_if_they_are_in_a_batch(place: str) -> None:
     questions = judge_config(NOWHERE).questions()
     keys = [key for _, key, _ in questions.iter_requests(HALF)]
     async with WireServer() as calls:

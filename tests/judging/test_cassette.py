@@ -64,7 +64,7 @@ def recorded_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireSe
 
 
 @pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("--redact",)])
-def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
+def test_an_exported_run_imported_into_an_empty_store_replays_alike(
     youden: Youden, recorded_run: Path, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     said = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
@@ -81,7 +81,7 @@ def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
         assert (recorded_run / table).read_bytes() == (tmp_path / "runs/replay" / table).read_bytes()
 
 
-def test_the_file_is_sorted_the_same_again_and_holds_no_secret(
+def test_a_cassette_is_sorted_reproducible_and_free_of_secrets(
     youden: Youden, recorded_run: Path, tmp_path: Path
 ) -> None:
     for name in ("one.jsonl", "two.jsonl"):
@@ -100,7 +100,7 @@ def test_the_file_is_sorted_the_same_again_and_holds_no_secret(
     assert '"text":"YES"' in redacted
 
 
-def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(
+def test_requests_missing_from_a_cassette_are_listed_with_exit_code_1(
     youden: Youden, recorded_run: Path, tmp_path: Path
 ) -> None:
     assert youden("cassette", "export", "runs/mine", "--out", "c.jsonl").code == 0
@@ -111,7 +111,7 @@ def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(
     assert sorted(json.loads(ended.out)["missing"]) == [json.loads(line)["request_hash"] for line in lines[-2:]]
 
 
-def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Path) -> None:
+def test_a_run_without_calls_is_refused(youden: Youden, tmp_path: Path) -> None:
     write_small_run(tmp_path, "words")
     assert youden("judge", "words.yaml").code == 0
     ended = youden("cassette", "export", "runs/words", "--out", "c.jsonl")
@@ -119,14 +119,14 @@ def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Pat
     assert not (tmp_path / "c.jsonl").exists()
 
 
-def test_a_pool_that_changed_since_is_refused(youden: Youden, recorded_run: Path, tmp_path: Path) -> None:
+def test_a_changed_pool_is_refused(youden: Youden, recorded_run: Path, tmp_path: Path) -> None:
     write_pool(make_pool(4, 9), tmp_path / "pool")
     ended = youden("cassette", "export", "runs/mine", "--out", "c.jsonl")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[plan-other-pool]")
 
 
-def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> None:
+def test_a_cassette_reads_back_unchanged_except_for_seconds(tmp_path: Path) -> None:
     entries = {one.request_hash: one for one in map(an_entry, range(5))}
     failed = replace(an_entry(6), outcome=Failure("rejected", 400, "too long"))
     cassette = Cassette((JUDGE.public(),), entries | {failed.request_hash: failed})
@@ -151,7 +151,7 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
         (lambda line: line + line, "occurs twice"),
     ],
 )
-def test_damage_is_told_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
+def test_a_damaged_cassette_is_an_error_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
     path = tmp_path / "c.jsonl"
     write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -182,7 +182,7 @@ def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path
         ('{"cassette":9,"judges":[]}', "cassette-version"),
     ],
 )
-def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) -> None:
+def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) -> None:
     (tmp_path / "c.jsonl").write_text(text, encoding="utf-8")
     for path, expected in ((tmp_path / "c.jsonl", slug), (tmp_path / "none.jsonl", "cassette-unreadable")):
         with pytest.raises(InputError, match=rf"\[{expected}\]"):
@@ -202,7 +202,7 @@ def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) ->
     odds=st.sampled_from([(), (("YES", -0.5), ("NO", -1.0)), (("Hm", -0.1),)]),
     decision=st.sampled_from(list(PARSERS)),
 )
-def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
+def test_a_redacted_answer_parses_as_the_original(
     said: str, finish: str, refusal: str | None, odds: tuple[tuple[str, float], ...], decision: Decision
 ) -> None:
     def read(one: Completion) -> Reading:
@@ -217,7 +217,7 @@ def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
     assert hidden.outcome.text in allowed or re.fullmatch("sha256:[0-9a-f]{64}", hidden.outcome.text)
 
 
-def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
+def test_an_answer_in_the_store_is_not_replaced(tmp_path: Path) -> None:
     said, known, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
     write_cassette(tmp_path / "c.jsonl", Cassette((), {said.request_hash: said, new.request_hash: new}))
     with open_store(tmp_path / "v.db") as store:

@@ -49,7 +49,7 @@ def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:
     assert server.bodies[0]["logprobs"] is True
 
 
-def test_a_model_that_turns_log_probabilities_down_is_asked_once_more_without(server: WireServer) -> None:
+def test_a_model_that_rejects_log_probabilities_is_called_once_more_without_them(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply(status=400) if "logprobs" in body else Reply("NO")
     found = examined(server)
     assert statuses(found) == dict.fromkeys(STEPS, "ok") | {"logprobs": "warning", "price": "warning"}
@@ -57,7 +57,7 @@ def test_a_model_that_turns_log_probabilities_down_is_asked_once_more_without(se
     assert server.n_requests == 2
 
 
-def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer) -> None:
+def test_a_judge_that_decides_by_log_probabilities_requires_them(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
     found = examined(server, decision="logprobs")
     assert statuses(found)["logprobs"] == "failed"
@@ -65,7 +65,7 @@ def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer
     assert not found.is_usable
 
 
-def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(server: WireServer) -> None:
+def test_another_model_is_a_warning_and_an_unparsable_answer_a_failure(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("As an assistant I", model="other", finish_reason="length")
     found = examined(server)
     assert (statuses(found)["model"], statuses(found)["parse"]) == ("warning", "failed")
@@ -85,7 +85,7 @@ def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(
         (Reply(fault="stall"), "reach", "No reply within 0.2 s"),
     ],
 )
-def test_what_fails_is_said_once_without_secrets_and_the_rest_skipped(
+def test_a_failure_is_printed_once_without_secrets_and_later_steps_are_skipped(
     server: WireServer, reply: Reply, failed: str, says: str
 ) -> None:
     server.behave = lambda *_: reply
@@ -98,14 +98,14 @@ def test_what_fails_is_said_once_without_secrets_and_the_rest_skipped(
     assert server.n_requests == 1
 
 
-def test_without_a_key_nothing_is_sent(server: WireServer) -> None:
+def test_without_a_key_no_request_is_sent(server: WireServer) -> None:
     found = examined(server, {})
     assert statuses(found) == {"key": "failed"} | dict.fromkeys(STEPS[1:], "skipped")
     assert "OPENAI_API_KEY" in said(found, "key")
     assert server.n_requests == 0
 
 
-def test_a_judge_without_calls_is_well_and_a_jury_is_examined_one_by_one(server: WireServer) -> None:
+def test_a_judge_without_calls_passes_and_judges_of_a_jury_are_checked_one_by_one(server: WireServer) -> None:
     (lexical,) = diagnose(load_judge_config("lexical"), environment={})
     assert lexical.is_usable
     server.behave = lambda *_: Reply("YES")
@@ -132,7 +132,7 @@ def test_doctor_prints_every_step_and_its_exit_code_states_if_the_judge_is_usabl
     assert KEY not in ended.out + ended.err + as_json.out + as_json.err
 
 
-def test_an_unknown_judge_is_bad_input(youden: Youden) -> None:
+def test_an_unknown_judge_is_an_input_error(youden: Youden) -> None:
     ended = youden("doctor", "gpt-4o-mimi")
     assert ended.code == 2
     assert "Did you mean 'gpt-4o-mini'" in ended.err
@@ -174,7 +174,7 @@ def test_an_outdated_price_is_a_warning_for_the_judges_that_use_it(
     assert (f"{MAX_AGE_DAYS + 1} days old. Upgrade youden" in said(found, "price")) == is_from_table
 
 
-def test_the_date_of_the_shipped_prices_is_stated_twice_alike() -> None:
+def test_both_statements_of_the_date_of_shipped_prices_agree() -> None:
     shipped = json.loads((ROOT / "configs" / PRICES).read_text(encoding="utf-8"))["source"]
     day = date.fromisoformat(shipped["date"])
     assert shipped["description"].endswith(f"seen on {day.day} {day:%B %Y}")

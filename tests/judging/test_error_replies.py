@@ -85,16 +85,16 @@ def fuzz(n: int) -> None:
     quick(given(st.sampled_from(STATUSES), BODIES, HEADERS, ERROR)(check))()
 
 
-def test_no_header_and_no_error_body_breaks_what_reads_them() -> None:
+def test_arbitrary_headers_and_error_bodies_are_parsed_without_an_exception() -> None:
     fuzz(100)
 
 
 @pytest.mark.long
-def test_twenty_thousand_headers_and_error_bodies_break_nothing() -> None:
+def test_twenty_thousand_headers_and_error_bodies_are_parsed_without_an_exception() -> None:
     fuzz(20_000)
 
 
-def test_each_odd_reply_is_a_failure_with_its_status() -> None:
+def test_each_irregular_reply_is_a_failure_with_its_status() -> None:
     for body, after in product(ERROR_BODIES.values(), RETRY_AFTER):
         error = make_status_error(500, body, {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
         assert (error.kind, error.status) == ("transient", 500), (body, after)

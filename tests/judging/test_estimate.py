@@ -56,7 +56,7 @@ def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(encoding_name_for_model=name_for, get_encoding=get))
 
 
-def test_tokens_are_counted_by_a_local_tokenizer_or_as_four_characters_each(
+def test_tokens_are_counted_by_a_local_tokenizer_or_as_one_per_four_characters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tiktoken(monkeypatch)
@@ -89,7 +89,7 @@ def test_tokens_are_counted_by_a_local_tokenizer_or_as_four_characters_each(
         ({"backend": "litellm", "model": "free"}, (None, None), ""),
     ],
 )
-def test_prices_come_from_the_config_or_else_from_litellms_table(
+def test_prices_are_read_from_the_config_or_else_from_the_table_of_litellm(
     keys: dict[str, Any], price: tuple[float | None, float | None], source: str
 ) -> None:
     config = load_judge_config(keys)
@@ -97,14 +97,14 @@ def test_prices_come_from_the_config_or_else_from_litellms_table(
     assert estimate(dense_plan(POOL), config, environment={}).prices == source
 
 
-def test_without_litellm_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_litellm_no_price_table_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "_load_table", dict)
     assert load_judge_config({"backend": "openai", "model": "gpt-4o-mini"}).price_in is None
 
 
 @pytest.mark.parametrize("start", [1, 3, 20])
 @pytest.mark.parametrize("n_calls", [1, 20, 57, 400, 10_000])
-def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: int, start: int) -> None:
+def test_concurrency_growth_by_one_per_round_agrees_with_a_manual_count(n_calls: int, start: int) -> None:
     left, at_once, rounds = n_calls, start, 0
     while left > 0:
         left, at_once, rounds = left - at_once, min(at_once + 1, 40), rounds + 1
@@ -121,7 +121,7 @@ def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: 
         ({"concurrency": 10, "requests_per_minute": 100, "tokens_per_minute": 6000}, 10.0, "6000 tokens per minute"),
     ],
 )
-def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, Any], minutes: float, pace: str) -> None:
+def test_minutes_follow_from_the_slowest_limit_and_name_it(keys: dict[str, Any], minutes: float, pace: str) -> None:
     expected = expected_duration(load_judge_config(API | keys), n_calls=600, n_tokens=60_000)
     assert expected[0] == pytest.approx(minutes)
     assert expected[1] == pace
@@ -133,7 +133,7 @@ def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None
     assert estimate(PLAN, load_judge_config("lexical")).minutes is None
 
 
-def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
+def test_the_minutes_of_a_jury_are_the_sum_over_its_judges() -> None:
     members = [API | {"name": name, "seconds_per_call": 2} for name in "ab"]
     one = estimate(PLAN, load_judge_config(members[0]), environment={})
     jury = {"backend": "jury", "judges": [*members, {"backend": "lexical"}]}
@@ -143,7 +143,7 @@ def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
     assert both.pace == f"{one.pace}; then {one.pace}"
 
 
-def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> None:
+def test_the_remaining_cost_is_proportional_to_the_remaining_characters(store: Store) -> None:
     config = load_judge_config(API)
     keys = sorted({key for _, key, _ in config.questions().iter_requests(PLAN)})
     for key in keys[::4]:
@@ -154,5 +154,5 @@ def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> 
     assert cost.usd_left == pytest.approx((1 - cost.stored / len(PLAN)) * (cost.usd or 0), rel=0.02)
 
 
-def test_what_a_call_is_thought_to_take_decides_no_answer() -> None:
+def test_the_estimated_call_duration_does_not_affect_the_signature() -> None:
     assert load_judge_config(API | {"seconds_per_call": 9}).describe() == load_judge_config(API).describe()

@@ -86,7 +86,7 @@ def rewrite(path: Path, change: Callable[[list[str]], list[str]]) -> None:
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
 
 
-def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
+def test_an_export_answered_by_any_engine_ranks_like_the_direct_run(
     youden: Youden, exported_folder: Path, server: WireServer
 ) -> None:
     server.behave = decide
@@ -116,7 +116,7 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
             assert (judge["model"], store.served(judge)) == ("m", ["m"])
 
 
-def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(
+def test_exported_lines_have_the_batch_format_and_parquet_describes_itself(
     youden: Youden, exported_folder: Path
 ) -> None:
     exported(youden, "columns", "c.yaml", "--format", "parquet")
@@ -158,7 +158,7 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     assert not (exported_folder / "none").exists()
 
 
-def test_nothing_that_is_there_is_overwritten(youden: Youden, exported_folder: Path) -> None:
+def test_export_overwrites_no_existing_file(youden: Youden, exported_folder: Path) -> None:
     (answers,) = answer(exported_folder / "x")
     imported(youden, answers)
     before = (exported_folder / "runs/c/verdicts.parquet").read_bytes()
@@ -169,7 +169,7 @@ def test_nothing_that_is_there_is_overwritten(youden: Youden, exported_folder: P
     assert (taken.code, "[export-not-empty]" in taken.err) == (2, True)
 
 
-def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, exported_folder: Path) -> None:
+def test_unknown_keys_are_refused_named_and_counted(youden: Youden, exported_folder: Path) -> None:
     (answers,) = answer(exported_folder / "x")
     body = next(lines_of([exported_folder / "x/requests-0.jsonl"]))["body"]
     strange = ["f" * 64, "\x1b[31m" + "0" * 62, "short", ""]
@@ -238,7 +238,7 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
-def test_hostile_rows_are_data(youden: Youden, exported_folder: Path) -> None:
+def test_hostile_rows_are_stored_as_replies_or_counted_as_no_answer(youden: Youden, exported_folder: Path) -> None:
     """They are taken as a reply would be, or are no answer; the row beside each is."""
     exported(youden, "columns", "c.yaml", "--format", "parquet")
     answer_parquet(exported_folder / "columns/requests-0.parquet", exported_folder / "all.parquet")
@@ -267,9 +267,7 @@ def test_hostile_rows_are_data(youden: Youden, exported_folder: Path) -> None:
             assert all(logprob <= 0 for _, logprob in one.top_logprobs), hostile
 
 
-def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help(
-    youden: Youden, exported_folder: Path
-) -> None:
+def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden: Youden, exported_folder: Path) -> None:
     odd = {4: Reply(status=400), 5: Reply(status=500), 6: Reply("Hm."), 7: Reply(status=404)}
     (answers,) = answer(exported_folder / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
@@ -285,7 +283,9 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
     assert sum(sum(calls[f"missing_{trial_type}"].values()) for trial_type in ("paired", "independent")) == 2
 
 
-def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, exported_folder: Path) -> None:
+def test_an_engine_that_rejects_everything_is_an_error_that_stores_no_rejection(
+    youden: Youden, exported_folder: Path
+) -> None:
     imported(
         youden, *answer(exported_folder / "x", decide=lambda *_: Reply(status=400)), code=2, slug="import-rejected"
     )
@@ -302,13 +302,13 @@ def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, e
         ("judge", "c.yaml", "--import", "nowhere"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(youden: Youden, exported_folder: Path, words: tuple[str, ...]) -> None:
+def test_options_without_effect_are_refused(youden: Youden, exported_folder: Path, words: tuple[str, ...]) -> None:
     (exported_folder / "x.jsonl").write_text("")
     assert youden(*words, "--out", "new").code == 2
     assert not (exported_folder / "new").exists()
 
 
-def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, exported_folder: Path) -> None:
+def test_a_judge_without_calls_has_no_requests_to_export(youden: Youden, exported_folder: Path) -> None:
     write_config(exported_folder / "l.yaml", pool="pool", calls=110)
     (exported_folder / "a.jsonl").write_text("{}")
     for words in (("plan", "l.yaml", "--export", "y"), ("judge", "l.yaml", "--import", "a.jsonl")):
@@ -316,7 +316,7 @@ def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, exported_fo
         assert (ended.code, "[export-no-calls]" in ended.err) == (2, True)
 
 
-def test_a_jury_is_asked_judge_by_judge(youden: Youden, exported_folder: Path) -> None:
+def test_a_jury_is_exported_judge_by_judge(youden: Youden, exported_folder: Path) -> None:
     members = [{"backend": "lexical"}, *(JUDGE | {"name": name, "model": name} for name in "ab")]
     write_small_run(exported_folder, "j", judge={"backend": "jury", "judges": members, "vote": "mean"})
     assert json.loads(exported(youden, "jury", "j.yaml").out)["export"]["requests"] == 220
@@ -334,7 +334,7 @@ def test_a_jury_is_asked_judge_by_judge(youden: Youden, exported_folder: Path) -
         (14, {"calls": 400, "follow_up_fraction": 0.5}),
     ],
 )
-def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
+def test_plans_in_rounds_are_exported_and_imported_one_round_at_a_time(
     youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, more: dict[str, Any]
 ) -> None:
     server.behave = decide
@@ -367,7 +367,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     assert f"{asked:,} answers added, 0 stored already" in at_once.err
 
 
-def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(
+def test_an_extended_run_exports_only_new_requests_and_imports_the_first_answers(
     youden: Youden, exported_folder: Path
 ) -> None:
     first = answer(exported_folder / "x")
@@ -379,7 +379,7 @@ def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(
     assert "110 stored already" in imported(youden, *first, *answer(exported_folder / "y")).err
 
 
-def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
+def test_request_summaries_equal_those_parsed_from_the_requests() -> None:
     """Against the slow way, with texts that are cut and letters of several bytes."""
     pool = make_pool(4, 10)
     texts = pool.texts.copy()
@@ -407,7 +407,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "f" * 63, "f" * 62 + "  ", " " * 64, "ž" * 64, 5, None, b"f" * 64])
-def test_what_is_no_key_is_none(key: object) -> None:
+def test_an_invalid_hash_becomes_an_empty_one(key: object) -> None:
     good = "0a" * 32
     assert hashes_to_bytes([good, key, good]).tolist() == [b"\n" * 32, b"", b"\n" * 32]
 
@@ -437,7 +437,7 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-def test_a_row_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
+def test_a_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
     """Answers that say the same are checked once: what only seems the same is not taken for it."""
     dice = random.Random(0)
     results = [odd_result(dice.choice(ODD)) for _ in range(400)]
@@ -448,7 +448,7 @@ def test_a_row_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None
     assert [said(row.outcome) for row in read] == [said(parse_outcome(one)) for one in results]
 
 
-def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
+def test_a_parquet_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
     dice = random.Random(0)
     texts, models, counts = ["YES", "NO", None, "ž" * 300], ["m", "", None], [1, 0, None, -1]
     rows = [
@@ -489,7 +489,7 @@ def said(outcome: Completion | CallError | None) -> object:
     return (outcome.kind, outcome.reason, outcome.status) if isinstance(outcome, CallError) else outcome
 
 
-def test_a_line_without_end_fills_no_memory(
+def test_an_endless_line_does_not_fill_memory(
     youden: Youden, exported_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (answers,) = answer(exported_folder / "x")
@@ -500,7 +500,7 @@ def test_a_line_without_end_fills_no_memory(
     assert "refused" not in ended.err
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, exported_folder: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_line(youden: Youden, exported_folder: Path) -> None:
     (answers,) = answer(exported_folder / "x")
     answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
     assert "110 answers added" in imported(youden, answers).err

@@ -81,7 +81,7 @@ def test_workers_share_a_plan_over_postgresql_and_no_file_contains_the_password(
     assert f"store: {redact_location(url)}" in (shared_run_folder / "runs/r/config.yaml").read_text()
 
 
-def test_a_folder_without_the_password_finds_its_store_by_youden_store(
+def test_a_run_folder_without_the_password_finds_its_store_by_youden_store(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
@@ -93,7 +93,7 @@ def test_a_folder_without_the_password_finds_its_store_by_youden_store(
     assert "store-unreachable" in youden("judge", "runs/r/config.yaml").err
 
 
-def test_what_cannot_work_is_said_before_a_call(
+def test_an_impossible_setup_is_an_error_before_any_call(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
@@ -124,7 +124,7 @@ def test_what_cannot_work_is_said_before_a_call(
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written() -> None:
+def test_a_server_restart_loses_no_written_answer() -> None:
     answer = Completion("YES", "stop", "m", 1, 1)
     with cluster() as own, open_store(own.new()) as store:
         store.add("a", answer)
@@ -137,7 +137,7 @@ def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written() -> N
 
 
 @pytest.mark.slow
-def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_back(tmp_path: Path) -> None:
+def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_ones(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
 
     async def spend(budget: SharedBudget, *, usd: float) -> int:
@@ -174,7 +174,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
 
 
 @pytest.mark.parametrize("expires", [0.0, 1e12])
-def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path: Path, expires: float) -> None:
+def test_a_forged_amount_in_a_store_does_not_raise_the_cap(tmp_path: Path, expires: float) -> None:
     place = tmp_path / "v.db"
     with open_store(place) as store:
         member = Member("elsewhere 1 0", False, -(10**18), 0, 0, expires)
@@ -186,7 +186,7 @@ def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path:
             assert budget.can_reserve(9.0)
 
 
-def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
+def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
     with coordinate_run(place, run="r") as team:
         budget = SharedBudget(10.0, team)
@@ -198,7 +198,7 @@ def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
         assert SharedBudget(10.0, team).can_reserve(9.0)
 
 
-def test_a_rate_is_shared_by_all_who_ask() -> None:
+def test_a_rate_limit_is_shared_by_all_workers() -> None:
     pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
     whole = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     pace.share(4)
@@ -221,13 +221,13 @@ def test_a_rate_is_shared_by_all_who_ask() -> None:
         (mask_passwords, "http://host:8000/v1 me@host", "http://host:8000/v1 me@host"),
     ],
 )
-def test_a_place_and_words_that_repeat_a_command_show_no_password(
+def test_a_connection_string_and_a_printed_command_hide_the_password(
     said_by: Callable[[str], str], given: str, seen: str
 ) -> None:
     assert said_by(given) == seen
 
 
-def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
+def test_a_stopped_command_is_not_printed_with_a_password(
     youden: Youden, shared_run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
@@ -240,7 +240,7 @@ def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
     assert "me@127.0.0.1:9/d" in ended.err
 
 
-def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
+def test_stores_are_copied_and_merged_and_a_rerun_sends_no_request(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster
 ) -> None:
     url = postgres.new()
@@ -275,7 +275,7 @@ def test_another_host_sees_pending_batches_in_a_shared_store(
 
 
 @pytest.mark.slow
-def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
+def test_batch_folders_are_in_the_run_folder_if_the_store_is_no_file(
     youden: Youden, shared_run_folder: Path, postgres: Cluster
 ) -> None:
     rewrite_judge(shared_run_folder / "r.yaml", batch_provider="folder")

@@ -40,7 +40,7 @@ def does_not_end(_n: int, _body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
-async def test_live_stored_and_replayed_answers_are_read_without_it(tmp_path: Path, backend: str) -> None:
+async def test_live_stored_and_replayed_answers_are_read_without_reasoning(tmp_path: Path, backend: str) -> None:
     async with WireServer(reasons) as server:
         live = await ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)
         n = server.n_requests
@@ -52,7 +52,7 @@ async def test_live_stored_and_replayed_answers_are_read_without_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
+async def test_batch_answers_are_read_without_reasoning(tmp_path: Path, provider: str) -> None:
     async with BatchServer(reasons) if provider == "openai" else ClaudeBatchServer(reasons) as server:
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
@@ -61,7 +61,7 @@ async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
     np.testing.assert_array_equal(found.answer, truth(PLAN))
 
 
-async def test_a_jury_too(tmp_path: Path) -> None:
+async def test_answers_of_a_jury_are_read_without_reasoning(tmp_path: Path) -> None:
     async with WireServer(reasons) as server:
         judges = [judge_config(server.url, model=name).public() for name in ("a", "b")]
         jury = load_judge_config({"backend": "jury", "judges": judges, "vote": "mean"})
@@ -69,14 +69,14 @@ async def test_a_jury_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.answer, truth(PLAN))
 
 
-async def test_reasoning_that_does_not_end_is_missing_with_its_reason(tmp_path: Path) -> None:
+async def test_unfinished_reasoning_is_missing_with_its_reason(tmp_path: Path) -> None:
     async with WireServer(does_not_end) as server:
         found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=ANY)
     assert missing(found) == {"unfinished_reasoning": len(PLAN)}
     assert f"{len(PLAN)} unfinished_reasoning" in "".join(one.message for one in found.warnings)
 
 
-def test_imported_answers_are_read_without_it_and_a_run_counts_the_reason(youden: Youden, tmp_path: Path) -> None:
+def test_imported_answers_are_read_without_reasoning_and_the_reason_is_counted(youden: Youden, tmp_path: Path) -> None:
     judge = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "price": 0}
     write_small_run(tmp_path, "c", judge=judge)
     assert youden("plan", "c.yaml", "--export", "x").code == 0
@@ -93,7 +93,7 @@ def test_imported_answers_are_read_without_it_and_a_run_counts_the_reason(youden
     assert '"unparsed"' not in json.dumps(facts)
 
 
-def test_a_recorded_cassette_is_read_without_it(youden: Youden, tmp_path: Path) -> None:
+def test_a_recorded_cassette_is_read_without_reasoning(youden: Youden, tmp_path: Path) -> None:
     with running(WireServer(reasons)) as server:
         write_small_run(tmp_path, "c", judge=wire_judge(server.url))
         assert youden("judge", "c.yaml").code == 0
@@ -106,7 +106,7 @@ def test_a_recorded_cassette_is_read_without_it(youden: Youden, tmp_path: Path) 
     assert first.null_count == 0
 
 
-def test_a_run_that_an_earlier_parser_read_is_read_again(youden: Youden, tmp_path: Path) -> None:
+def test_a_run_parsed_by_an_earlier_version_is_parsed_again(youden: Youden, tmp_path: Path) -> None:
     with running(WireServer(reasons)) as server:
         write_small_run(tmp_path, "c", judge=wire_judge(server.url))
         assert youden("judge", "c.yaml").code == 0
@@ -127,7 +127,7 @@ def examined(server: WireServer, **changes: Any) -> Diagnosis:
     return one
 
 
-def test_doctor_names_the_option_that_ends_it() -> None:
+def test_doctor_names_the_option_that_disables_reasoning() -> None:
     with running(WireServer(lambda *_: Reply("<think>NO?</think>\n\nYES"))) as server:
         found = {one.slug: one for one in examined(server).findings}["parse"]
         assert found.severity == "warning"

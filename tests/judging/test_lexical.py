@@ -105,7 +105,7 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_answers_equal_the_definition_with_sets(seed: int) -> None:
+def test_answers_equal_a_naive_definition_by_sets(seed: int) -> None:
     texts = small_texts(seed)
     texts[1] = [
         " ".join([str(text), *(f"item{j}word{w % 5} item{(j + w) % 10}word{w % 5}" for w in range(4 * j))])
@@ -223,7 +223,7 @@ def test_long_responses_in_any_script_rank_first_if_a_third_of_the_agents_write_
     assert sorted(rank_by_answers(texts)[8:]) == [1, 2, 3, 4]
 
 
-def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
+def test_the_description_of_the_judge_is_json_and_its_cost_is_zero() -> None:
     pool = pool_of(small_texts(0))
     judge: PlanJudge = Lexical()
     plan = plan_of(pool, all_trials(3, 10))
@@ -233,7 +233,7 @@ def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
     assert {"name", "version", "folds", "seed", "similarity"} <= verdicts.judge.keys()
 
 
-def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
+def test_an_answer_depends_only_on_seed_pool_and_trial() -> None:
     pool = pool_of(small_texts(2))
     trials = all_trials(3, 10)
     whole = Lexical(3).answer_many(plan_of(pool, trials))
@@ -242,7 +242,7 @@ def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
     assert not np.array_equal(whole.answer, Lexical(4).answer_many(plan_of(pool, trials)).answer)
 
 
-def test_chinese_responses_are_told_apart() -> None:
+def test_chinese_responses_are_distinguished() -> None:
     passages = [
         "河边磨坊",
         "山上灯塔",
@@ -259,7 +259,7 @@ def test_chinese_responses_are_told_apart() -> None:
     assert (verdicts.hard_answer == (verdicts.plan.trial_type == PAIRED)).all()
 
 
-def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
+def test_the_permanent_warning_states_what_the_judge_cannot_detect() -> None:
     pool = pool_of(small_texts(0))
     warning, unchecked = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
     for phrase in ("similarity baseline", "contradiction", "paraphrase", "favours long texts"):
@@ -267,7 +267,7 @@ def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     assert "no prompts" in unchecked.message
 
 
-def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
+def test_an_agent_that_copies_prompts_is_reported_with_its_fraction() -> None:
     texts = small_texts(0)
     prompts = [f"{texts[1][j]} and so on and so forth" for j in range(10)]
     pool = pool_of(texts, prompts)
@@ -277,7 +277,7 @@ def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
     assert "higher" in warning.message
 
 
-def test_missing_cells_are_no_obstacle_where_the_plan_avoids_them() -> None:
+def test_missing_cells_are_accepted_if_the_plan_avoids_them() -> None:
     texts = small_texts(0)
     texts[0][3] = None
     texts[2] = [None] * 10
@@ -303,7 +303,7 @@ PAIR = (0, 0, 1, -1)
         (small_texts(0, K=1), (0, 0, 0, 1), "lexical-nothing-shared", "0 pairs"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(
+def test_a_pool_that_cannot_be_judged_is_refused(
     texts: list[list[str | None]], trial: tuple[int, int, int, int], slug: str, says: str
 ) -> None:
     pool = pool_of(texts)
@@ -311,7 +311,7 @@ def test_what_cannot_be_judged_is_refused(
         Lexical().answer_many(plan_of(pool, [trial]))
 
 
-def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
+def test_a_plan_for_another_pool_is_refused() -> None:
     texts = small_texts(0)
     texts[1][4] = None
     pool = pool_of(texts)
@@ -323,7 +323,7 @@ def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))
 @settings(max_examples=30, deadline=None)
-def test_sampled_pairs_are_distinct_and_all_there_where_few(items: list[int], paired: bool, limit: int) -> None:
+def test_sampled_pairs_are_distinct_and_complete_if_few(items: list[int], paired: bool, limit: int) -> None:
     item_of = np.sort(np.array(items))
     first, second = sample_pairs(item_of, np.random.default_rng(0), paired=paired, limit=limit)
     drawn = set(zip(first.tolist(), second.tolist(), strict=True))
@@ -344,7 +344,7 @@ def samsum(peer_prediction: Path) -> tuple[Pool, Verdicts]:
     return pool, Lexical().answer_many(plan)
 
 
-def test_soft_ranking_of_samsum_correlates_with_gpt_4o_minis(
+def test_the_soft_ranking_of_samsum_correlates_with_that_of_gpt_4o_mini(
     samsum: tuple[Pool, Verdicts], peer_prediction: Path
 ) -> None:
     pool, verdicts = samsum

@@ -59,7 +59,9 @@ def vllm_on_path(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_vllm_run_batch_in_a_slurm_array(youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]) -> None:
+def test_vllm_run_batch_in_a_slurm_array_answers_a_run(
+    youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]
+) -> None:
     job = section("`vllm run-batch` in a Slurm array", "bash")
     assert re.search(r"#SBATCH --array=0-7$", job, re.MULTILINE)
     assert "--shards 8" in section("`vllm run-batch` in a Slurm array", "")
@@ -71,7 +73,9 @@ def test_vllm_run_batch_in_a_slurm_array(youden: Youden, machines_folder: Path, 
 
 
 @pytest.mark.slow
-def test_a_folder_in_between(youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]) -> None:
+def test_a_folder_exchanged_with_another_machine_answers_a_run(
+    youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]
+) -> None:
     config = yaml.safe_load((machines_folder / "judged.yaml").read_text())
     config["judge"]["batch_provider"] = "folder"
     write_config(machines_folder / "judged.yaml", **config)
@@ -144,7 +148,9 @@ class RayData:
 
 
 @pytest.mark.parametrize("config", ["judged.yaml", "odds.yaml"])
-def test_ray_data(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> None:
+def test_ray_data_answers_a_run(
+    youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
     toy = RayData()
     for module in (toy.ray, toy.data, toy.llm):
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -199,7 +205,7 @@ class LLM:
         return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[one]) for one in said]
 
 
-def test_spark(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_answers_a_run(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Spark()
     Spark.builder = SimpleNamespace(getOrCreate=lambda: toy)
     modules: dict[str, dict[str, type]] = {

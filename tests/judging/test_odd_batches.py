@@ -81,7 +81,9 @@ STEPS = ("an error with status 200", "half a file", "a list of nothing")
         for fate in ("expired", "completed")
     ],
 )
-async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Store, name: str, fate: Any) -> None:
+async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
+    store: Store, name: str, fate: Any
+) -> None:
     """A batch that expires runs half of its requests; the rest is sent again, and paid once."""
     is_quirk = name in QUIRKS
     async with BatchServer(
@@ -109,7 +111,7 @@ LOOKS = ("an error with status 200", "its files come later", "a list")
         for name in sorted(set(HICCUPS) - {"IN_PROGRESS"})
     ],
 )
-async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_noted(store: Store, name: str) -> None:
+async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_recorded(store: Store, name: str) -> None:
     """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:
         for _ in range(2):
@@ -129,14 +131,14 @@ async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_
 
 
 @pytest.mark.parametrize("lost", ["lost", "409 lost", "504 lost", "500 lost"])
-async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags(store: Store, lost: Any) -> None:
+async def test_a_batch_with_a_lost_start_reply_is_found_in_a_delayed_list(store: Store, lost: Any) -> None:
     async with BatchServer(faults={"create": [lost]}, lag=0.2) as server:
         assert (await all_that_is_asked(server, store)).answered.all()
         assert len(server.batches) == len(server.inputs)
         assert sent(server) == {1}
 
 
-async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(store: Store) -> None:
+async def test_a_refused_list_after_a_lost_start_keeps_the_record(store: Store) -> None:
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):
             await ask(server, store)
@@ -145,7 +147,7 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
         assert sent(server) == {1}
 
 
-async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_give_it_up(store: Store) -> None:
+async def test_a_possibly_started_batch_that_is_rejected_names_the_command_to_forget_it(store: Store) -> None:
     async with BatchServer(faults={"create": ["reset", "400", "400"]}) as server:
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"its record is kept.*--forget ") as caught:
@@ -156,7 +158,7 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
         assert sent(server) == {1}
 
 
-async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_tried_again(store: Store) -> None:
+async def test_an_upload_reply_that_is_no_json_is_reported_and_retried(store: Store) -> None:
     async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
         with pytest.raises(IncompleteRunError, match=r"answered with no JSON.*It was not started"):
             await ask(server, store, max_outage=0.05)
@@ -169,7 +171,7 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
     "faults",
     [pytest.param([*HICCUPS][::2], marks=pytest.mark.slow), pytest.param([*HICCUPS] * 2, marks=pytest.mark.long)],
 )
-async def test_kills_among_faults_lose_no_answer_and_pay_for_none_twice(tmp_path: Path, faults: list[str]) -> None:
+async def test_kills_during_faults_lose_no_answer_and_pay_for_none_twice(tmp_path: Path, faults: list[str]) -> None:
     """Each process is killed so many requests after its first; the next one goes on. The books are the bill."""
     dice, place = random.Random(0), str(tmp_path / "v.db")
     path = os.pathsep.join(sys.path)

@@ -49,7 +49,7 @@ def is_poison(body: Any) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("away", [Reply(fault="reset"), Reply(status=503)])
-async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, away: Reply) -> None:
+async def test_a_temporary_outage_costs_no_trial(store: Store, away: Reply) -> None:
     until = 0.0
 
     def behave(n: int, body: Any) -> Reply:
@@ -65,7 +65,7 @@ async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, aw
 
 
 @pytest.mark.slow
-async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the_last_ones(store: Store) -> None:
+async def test_texts_that_break_the_server_fail_their_trials_even_as_the_last_ones(store: Store) -> None:
     async with WireServer(breaks_on_a_text(Reply(fault="reset"))) as server:
         verdicts = await ask(server.url, store, options=JudgingOptions(max_missing=0.5), max_tries=3, concurrency=2)
     n_failed = int((~verdicts.answered).sum())
@@ -73,7 +73,7 @@ async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the
     assert sum(map(is_poison, server.bodies)) <= 4 * n_failed + 10
 
 
-async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: Store) -> None:
+async def test_a_permanent_outage_ends_the_run_which_then_resumes(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=503)) as server:
         with pytest.raises(IncompleteRunError, match=r"not responded for more than 0\.5 s") as caught:
             await ask(server.url, store, max_outage=0.5)
@@ -85,7 +85,7 @@ async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: S
 
 
 @pytest.mark.slow
-async def test_the_last_call_waits_too_where_no_connection_can_be_made(store: Store) -> None:
+async def test_the_last_call_also_waits_if_no_connection_can_be_made(store: Store) -> None:
     def say(request: Request) -> str:
         if len(PLAN) <= judge.n_calls < len(PLAN) + 4:
             raise REFUSED
@@ -95,7 +95,7 @@ async def test_the_last_call_waits_too_where_no_connection_can_be_made(store: St
     assert (await judged.ask(PLAN, POOL, judge, store, max_tries=2)).answered.all()
 
 
-async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) -> None:
+async def test_an_outage_of_a_batch_provider_is_waited_for(store: Store) -> None:
     polled = 0
 
     async def sleep(_seconds: float) -> None:
@@ -175,9 +175,7 @@ async def test_texts_that_break_the_server_are_not_mistaken_for_an_outage(store:
 
 
 @pytest.mark.parametrize("down", [Reply(status=503), Reply(fault="reset"), None])
-async def test_a_server_that_is_down_at_the_start_ends_the_run_with_what_to_do(
-    store: Store, down: Reply | None
-) -> None:
+async def test_a_server_that_is_down_at_the_start_ends_the_run_with_a_remedy(store: Store, down: Reply | None) -> None:
     async with WireServer(lambda _n, _body: down or Reply("YES")) as server:
         with pytest.raises(JudgeError, match=r"Check that the server runs.*\[judge-unreachable\]"):
             await asyncio.wait_for(ask(server.url if down else NOWHERE, store), 300)

@@ -84,7 +84,7 @@ async def started_bench(disk: Path, server: UnrulyServer) -> Bench:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
-async def test_a_power_cut_loses_only_what_is_in_flight_and_the_same_command_resumes(
+async def test_a_power_cut_loses_only_calls_in_flight_and_the_same_command_resumes(
     share: float, tmp_path: Path
 ) -> None:
     async with UnrulyServer() as server:

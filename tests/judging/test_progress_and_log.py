@@ -35,7 +35,7 @@ from youden.types import Completion
 WORD = "pässword-planted"
 
 
-def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() -> None:
+def test_the_progress_line_has_rate_answers_failures_429s_cost_and_remaining_time() -> None:
     tally = Tally("judging", 1000, 0.0, done=300, cached=100, throttled=7, usd=0.5)
     tally.failed = Counter(refused=2, unparsed=1)
     assert tally.line(10.0) == (
@@ -45,7 +45,7 @@ def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() 
     assert Tally("judging", 10, 0.0).line(0.0) == "judging: 0 of 10, 0 answered"
 
 
-def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_end() -> None:
+def test_without_a_terminal_plain_lines_are_printed_at_intervals_and_at_the_end() -> None:
     clock, out = Clock(), io.StringIO()
     bar = ProgressBar(Console(file=out, width=40), clock=clock)
     bar.start(100, what="judging")
@@ -61,7 +61,7 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_en
     assert lines[-1] == "judging: 100 of 100, 2/s, 99 answered, 1 failed (1 refused), 1 × 429, $0.5000, in 0:49"
 
 
-def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
+def test_ten_hours_of_progress_are_one_page_of_log_lines() -> None:
     clock, out = Clock(), io.StringIO()
     bar = ProgressBar(Console(file=out, force_terminal=True, force_interactive=False), clock=clock)
     bar.start(36_000, what="judging")
@@ -74,7 +74,7 @@ def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
 
 
 @pytest.mark.parametrize("width", [120, 80, 50, 30])
-def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
+def test_on_a_terminal_a_one_line_bar_is_shown_and_its_last_line_remains(
     monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -94,7 +94,7 @@ def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
     assert "\x1b[3" not in out.getvalue(), "no colour"
 
 
-def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None:
+def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "log.jsonl"
     for n in range(2):
         with ProgressLog(None, path, now=lambda: 12.3456) as log:
@@ -211,7 +211,7 @@ def _tables(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
-def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
+def test_secrets_repeated_in_an_answer_are_stored_nowhere(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Cluster, backend: str
 ) -> None:
     secrets = (*SECRETS, Cluster.PASSWORD)
@@ -272,7 +272,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", COMMANDS)
-def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
+def test_no_secret_of_a_command_url_or_environment_is_printed_or_written(
     where: str, youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -304,7 +304,7 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
 
 
 @pytest.mark.parametrize("said", ["YES", "NO. The word is YES", '{"answer": "YES"}', "same source"])
-def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
+def test_a_password_equal_to_a_word_of_answers_changes_no_answer(said: str) -> None:
     Connection(
         "judge",
         "http://host/v1",
@@ -315,6 +315,6 @@ def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
     assert validate_completion(Completion(said, "stop", "m", 1, 1)).text == said
 
 
-def test_an_error_says_no_secret_that_another_connection_of_this_process_keeps() -> None:
+def test_an_error_shows_no_secret_of_another_connection_of_the_process() -> None:
     Connection("judge", "http://host/v1", 1.0, api_key="kept-by-another-one")
     assert CallError(f"{'a' * 290}kept-by-another-one", kind="transient").reason == f"{'a' * 290}***"

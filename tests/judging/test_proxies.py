@@ -82,7 +82,7 @@ def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {one["Host"] for one in proxy.headers} == {HOST}
 
 
-async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_it(
+async def test_a_proxy_that_requires_a_password_ends_the_run_without_repeating_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(*_: Any) -> Reply:
@@ -96,7 +96,7 @@ async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_i
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_proxy_that_is_no_url_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_proxy_url_is_an_error_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://user:s3cret@[proxy:port")
     with pytest.raises(ConfigError, match=r"unset HTTP_PROXY.*\[judge-proxy\]") as caught:
         find_proxy(URL)
@@ -126,7 +126,7 @@ async def test_a_proxy_that_opens_no_tunnel_ends_the_run(tmp_path: Path, monkeyp
         ("http://[::1]:8000/v1", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "::1"}, None),
     ],
 )
-def test_variables_are_read_in_both_cases(
+def test_proxy_variables_are_read_in_both_cases(
     monkeypatch: pytest.MonkeyPatch, url: str, environment: dict[str, str], proxy: str | None
 ) -> None:
     for name, value in environment.items():

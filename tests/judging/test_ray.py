@@ -100,7 +100,7 @@ def until(there: Callable[[], bool], seconds: float = 300) -> None:
 
 
 @on_a_cluster
-def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -> None:
+def test_an_error_of_a_worker_ends_the_run_like_a_local_one(cluster: Any) -> None:
     said: list[str] = []
     with pytest.raises(JudgeError) as caught:
         run_on_ray(refuse, RayPlacement(RayWorkers(workers=2), on_status=said.append))
@@ -109,20 +109,20 @@ def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -
 
 
 @on_a_cluster
-def test_a_file_is_no_store_for_several_nodes(cluster: Any) -> None:
+def test_a_file_store_is_refused_for_several_nodes(cluster: Any) -> None:
     with pytest.raises(ConfigError, match=r"has 2 nodes.*--store postgresql://.*\[ray-sqlite\]"):
         run_on_ray(die, RayPlacement(one_machine=True))
 
 
 @on_a_cluster
-def test_nodes_have_to_have_the_same_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_different_versions_are_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.__version__", "99.0")
     with pytest.raises(ConfigError, match=r"started by 99\.0\. Install the same.*\[ray-package\]"):
         run_on_ray(die, RayPlacement())
 
 
 @on_a_cluster
-def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loss_of_all_workers_is_reported(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.MAX_RESTARTS", 0)
     with pytest.raises(IncompleteRunError, match="All 2 workers were lost") as caught:
         run_on_ray(die, RayPlacement())
@@ -130,7 +130,7 @@ def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: p
 
 
 @on_a_cluster
-def test_a_run_that_is_told_to_stop_lets_its_workers_store_what_is_under_way(cluster: Any, tmp_path: Path) -> None:
+def test_a_stopped_run_lets_its_workers_store_calls_in_flight(cluster: Any, tmp_path: Path) -> None:
     code = (
         "import sys; from functools import partial; from pathlib import Path; from test_ray import *; "
         "run_on_ray(partial(work_for_ever, Path(sys.argv[1])), RayPlacement())"
@@ -148,7 +148,7 @@ def test_a_run_that_is_told_to_stop_lets_its_workers_store_what_is_under_way(clu
 
 
 @on_a_cluster
-def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> None:
+def test_the_remaining_workers_continue_after_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> None:
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     seen, end, said = tmp_path / "seen", tmp_path / "end", list[str]()
@@ -167,30 +167,30 @@ def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> N
     assert sum("is on node" in line for line in said) == 3
 
 
-def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cluster_and_a_missing_library_are_clear_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=rf"{re.escape(format_install('ray'))}.*\[ray-extra\]"):
         run_on_ray(die, RayPlacement())
 
 
 @on_a_cluster
-def test_a_cluster_that_does_not_answer(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_cluster_is_a_clear_error(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     with pytest.raises(ConfigError, match=r"Ray cluster at 127\.0\.0\.1:9 cannot be reached.*\[ray-unreachable\]"):
         run_on_ray(die, RayPlacement())
 
 
 @pytest.mark.parametrize("also", [["--mode", "batch"], ["--log", "x.jsonl"]])
-def test_what_does_not_go_with_workers_is_refused(youden: Youden, also: list[str]) -> None:
+def test_settings_incompatible_with_workers_are_refused(youden: Youden, also: list[str]) -> None:
     assert "--engine ray cannot be combined with" in youden("judge", "r.yaml", "--engine", "ray", *also).err
     assert "--workers requires --engine ray" in youden("judge", "r.yaml", "--workers", "2").err
 
 
-def test_flags_that_would_do_nothing_are_refused(youden: Youden) -> None:
+def test_options_without_effect_are_refused(youden: Youden) -> None:
     assert "--poll requires --mode batch" in youden("judge", "r.yaml", "--poll", "5").err
 
 
-def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
+def test_a_judge_without_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")
     write_config(
         tmp_path / "r.yaml", pool="pool", calls=110, independent="pooled:20", ray={"num_gpus": 1, "workers": 3}

@@ -36,7 +36,7 @@ async def ask(store: Store, *servers: WireServer, **changes: Any) -> Verdicts:
 
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
-async def test_servers_share_the_calls_and_their_answers_stand_under_the_first(store: Store, backend: str) -> None:
+async def test_servers_share_calls_and_answers_are_stored_under_the_first_address(store: Store, backend: str) -> None:
     async with WireServer() as one, WireServer() as two, WireServer() as three:
         verdicts = await ask(store, one, two, backend=backend)
         assert verdicts.answered.all()
@@ -50,7 +50,7 @@ async def test_servers_share_the_calls_and_their_answers_stand_under_the_first(s
         assert one.n_requests + two.n_requests == 2 * len(PLAN)
 
 
-async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
+async def test_a_dead_server_is_skipped_and_used_again_after_it_recovers(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_turn, "MIN_WAIT_SECONDS", 0.05)
@@ -81,7 +81,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
 @pytest.mark.parametrize(
     ("reply", "why"), [(Reply(fault="stall"), "no reply in time"), (Reply(status=404), "HTTP 404")]
 )
-async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_named(
+async def test_a_server_that_hangs_or_rejects_every_call_is_skipped_and_named(
     store: Store, monkeypatch: pytest.MonkeyPatch, reply: Reply, why: str
 ) -> None:
     monkeypatch.setattr(in_turn, "MIN_WAIT_SECONDS", 600)
@@ -93,7 +93,7 @@ async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_name
         assert f"also at the end (the last failure: {why}" in said.message
 
 
-async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:
+async def test_rejections_by_all_servers_end_the_run_with_the_reason(store: Store) -> None:
     async with WireServer(lambda *_: Reply(status=404)) as one, WireServer(lambda *_: Reply(status=404)) as two:
         with pytest.raises(
             JudgeError, match=rf"replied: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404.*\[judge-model\]"
@@ -101,7 +101,7 @@ async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Stor
             await ask(store, one, two)
 
 
-async def test_where_all_are_away_the_run_waits_as_for_one_server(store: Store) -> None:
+async def test_an_outage_of_all_servers_is_waited_for_as_for_one_server(store: Store) -> None:
     n_down = 0
 
     def behave(n: int, body: Any) -> Reply:
@@ -120,7 +120,7 @@ async def test_where_all_are_away_the_run_waits_as_for_one_server(store: Store) 
 
 
 @pytest.mark.slow
-async def test_texts_that_break_every_server_are_their_trials_failures(store: Store) -> None:
+async def test_texts_that_break_every_server_fail_their_trials(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         poison = "item 3" in str(body) and "agent 2" in str(body)
         return Reply(fault="reset") if poison else well_behaved(n, body)
@@ -131,7 +131,7 @@ async def test_texts_that_break_every_server_are_their_trials_failures(store: St
     assert 0 < int((~verdicts.answered).sum()) < len(PLAN) / 3
 
 
-async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
+async def test_several_servers_are_refused_for_batches(store: Store) -> None:
     async with BatchServer() as server:
         urls = [server.url, "http://127.0.0.1:10/v1"]
         with pytest.raises(
@@ -141,14 +141,14 @@ async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
     assert not server.bodies
 
 
-def test_the_doctor_looks_at_each_server(server: WireServer) -> None:
+def test_doctor_checks_each_server(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
     found = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
     assert [(one.judge, one.is_usable) for one in found] == [(f"m at {server.url}", True), (f"m at {NOWHERE}", False)]
 
 
 @pytest.mark.parametrize("url", [[], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "b"], [1], 5, [["http://a"]]])
-def test_a_list_that_cannot_be_is_refused(url: Any) -> None:
+def test_an_invalid_list_of_servers_is_refused(url: Any) -> None:
     with pytest.raises(ConfigError, match=r"'base_url'.*\[judge-config\]"):
         judge_config(url)
 
@@ -195,7 +195,7 @@ class Clocked:
         return {name: judge.n_calls - before[name] for name, judge in self.judges.items()}
 
 
-async def test_the_wait_doubles_and_one_call_tries_it() -> None:
+async def test_the_probe_interval_doubles_and_one_call_is_the_probe() -> None:
     them = Clocked()
     assert await them.ask(10) == {"a": 5, "b": 5}
     them.answers["a"] = REFUSED
@@ -211,7 +211,7 @@ async def test_the_wait_doubles_and_one_call_tries_it() -> None:
     assert them.judge.has_fallback_server
 
 
-async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not() -> None:
+async def test_three_consecutive_failures_exclude_a_server_and_fewer_do_not() -> None:
     them = Clocked()
     for broken, left_out in ((2, False), (3, True)):
         them.answers["a"] = RESET
@@ -235,7 +235,7 @@ async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(st
     assert await them.ask(4) == {"a": 2, "b": 2}
 
 
-async def test_where_none_is_left_each_is_tried_and_the_last_failure_is_raised() -> None:
+async def test_if_all_servers_are_excluded_each_is_tried_and_the_last_failure_raised() -> None:
     them = Clocked()
     them.answers = {"a": REFUSED, "b": CallError("gone", kind="fatal", status=404)}
     for _ in range(3):

@@ -67,7 +67,7 @@ def kept_in(url: str) -> int:
         for how in STOPS
     ],
 )
-async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
+async def test_a_second_signal_ends_the_run_at_once_and_loses_no_written_answer(
     tmp_path: Path, postgres: Cluster, at: int, how: signal.Signals
 ) -> None:
     url = postgres.new()
@@ -124,7 +124,7 @@ async def test_a_second_signal_ends_a_run_whose_store_is_down_within_a_second(
 @pytest.mark.long
 @pytest.mark.parametrize("at", [100, SMALL.calls - 20])
 @pytest.mark.parametrize("fault", ["restarted", "killed"])
-async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: str, at: int) -> None:
+async def test_a_run_continues_after_its_store_recovers(tmp_path: Path, fault: str, at: int) -> None:
     with cluster() as own:
         url = own.new()
         async with running(tmp_path, url, at=at) as (run, process):
@@ -138,7 +138,7 @@ async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: s
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
+async def test_the_first_signal_ends_the_run_within_grace_period_and_one_deadline(
     tmp_path: Path, postgres: Cluster, how: signal.Signals
 ) -> None:
     with Hole(postgres.new()) as hole:
@@ -155,7 +155,7 @@ async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
     ("at", "seconds"),
     [(100, DEADLINE_SECONDS + 5), *(pytest.param(n, 60, marks=pytest.mark.long) for n in (100, SMALL.calls - 20))],
 )
-async def test_a_database_that_is_silent_beyond_a_deadline_is_waited_for(
+async def test_an_unresponsive_database_is_waited_for_beyond_a_deadline(
     tmp_path: Path, postgres: Cluster, at: int, seconds: float
 ) -> None:
     with Hole(postgres.new()) as hole:

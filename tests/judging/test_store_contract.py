@@ -55,7 +55,7 @@ def later(place: str) -> Callable[[float], None]:
     return pass_by
 
 
-def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
+def test_answers_and_failures_read_back_unchanged(place: str) -> None:
     failure = Failure("transient", 500, "broke \ufffd ?")
     with pytest.raises(ConfigError, match="store-missing"):
         open_store(place, read_only=True)
@@ -76,7 +76,9 @@ def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["host=db dbname=x password=s3cret", "dbname=x", " user = me"])
-def test_a_connection_string_is_no_file(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_string_is_not_treated_as_a_file(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="postgresql://USER@HOST/DATABASE") as caught:
         open_store(said)
@@ -84,7 +86,7 @@ def test_a_connection_string_is_no_file(said: str, tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_answer_stands_unless_it_was_asked_again(place: str) -> None:
+def test_the_first_answer_is_kept_unless_it_was_requested_again(place: str) -> None:
     with open_store(place) as one, open_store(place) as two:
         one.add("a", answer("YES"))
         one.flush()
@@ -100,7 +102,7 @@ def test_the_first_answer_stands_unless_it_was_asked_again(place: str) -> None:
         assert one.answers(["a"]) == {"a": answer("NO")}
 
 
-def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
+def test_concurrent_writers_of_the_same_keys_store_one_answer_each(place: str) -> None:
     keys = [f"k{n}" for n in range(3 * MAX_PENDING_WRITES)]
 
     def write(who: int) -> dict[str, Completion]:
@@ -117,7 +119,7 @@ def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
     assert seen[0].keys() == set(keys)
 
 
-def test_payments_are_written_with_their_answers_and_add_up_over_stores_and_passes(place: str) -> None:
+def test_payments_are_written_with_their_answers_and_summed_over_invocations(place: str) -> None:
     keys = [f"k{n}" for n in range(MAX_PENDING_WRITES)]
     with open_store(place) as one, open_store(place) as two:
         for key in keys:
@@ -135,7 +137,7 @@ def test_payments_are_written_with_their_answers_and_add_up_over_stores_and_pass
         assert str(store.paid("q")["k0"].usd) == "nan"
 
 
-def test_judges_and_names_they_were_served_under_are_remembered_once(place: str) -> None:
+def test_judges_and_response_models_are_stored_once(place: str) -> None:
     with open_store(place) as store:
         for name in ("b", "a", "b"):
             store.remember_judge({"name": name})
@@ -145,7 +147,7 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
 
 
-def test_many_rows_are_few_statements_on_a_server() -> None:
+def test_many_rows_are_written_in_few_statements() -> None:
     """Rows sent one by one and cut off in the middle would keep their locks in PostgreSQL without end."""
     statements: list[str] = []
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -165,7 +167,7 @@ def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
         renewing.renew()
 
 
-def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:
+def test_leases_are_held_until_released_answered_or_unrenewed_for_their_duration(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
         first, second = (Leases(store.backend, now=clock) for store in (one, two))
@@ -183,7 +185,7 @@ def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_l
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set_to(place: str, hours: int) -> None:
+def test_renewed_leases_hold_for_any_clock_of_their_host(place: str, hours: int) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
         first, second = (Leases(store.backend, now=clock) for store in (one, two))
@@ -201,7 +203,7 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
         assert second.acquire(KEYS) == set(KEYS)
 
 
-def test_a_process_that_lost_the_store_does_not_presume_the_others_dead(place: str) -> None:
+def test_a_process_that_lost_the_store_does_not_presume_other_workers_dead(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
         first, second = (Leases(store.backend, now=clock) for store in (one, two))
@@ -218,7 +220,7 @@ def test_a_process_that_lost_the_store_does_not_presume_the_others_dead(place: s
 
 
 @pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").is_file(), reason="only Linux says when it started")
-def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> None:
+def test_a_process_counts_as_dead_only_on_the_same_machine_and_boot() -> None:
     machine, number, _ = new_holder_name().split(" ")
     started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     ended = subprocess.Popen(["true"])
@@ -229,7 +231,7 @@ def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> Non
     assert not is_dead_process(f"{machine.replace(started, 'another')} {ended.pid} x")
 
 
-def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
+def test_one_process_coordinates_and_the_others_are_workers(place: str, later: Callable[[float], None]) -> None:
     with (
         open_store(place) as opened,
         WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as leader,
@@ -250,7 +252,7 @@ def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -
         pass
 
 
-def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
+def test_a_coordinator_presumed_dead_restores_spending_and_keeps_the_cap(
     place: str, later: Callable[[float], None]
 ) -> None:
     with open_store(place) as opened, WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as one:
@@ -275,7 +277,7 @@ def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
             assert mine.spent <= others.spent_by_all <= 10
 
 
-def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
+def test_a_coordinator_without_requests_takes_no_share_of_the_rate_limit(place: str) -> None:
     with coordinate_run(place, run="r") as leader:
         leader.asks = False
         leader.sync()
@@ -346,7 +348,7 @@ def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
             assert connection_of(store).execute("SHOW synchronous_commit").fetchall() == [(session,)]
 
 
-def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
+def test_a_flush_does_not_wait_for_readers(place: str) -> None:
     """Adding never waits: while one writer stands in the way, answers are taken and found."""
     with open_store(place) as one, open_store(place) as two:
         block = connection_of(two)
@@ -369,7 +371,7 @@ def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
         assert len(store) == 201
 
 
-def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
+def test_rows_are_copied_by_column_name(place: str, tmp_path: Path) -> None:
     with open_store(place) as store, open_store(tmp_path / "other.db") as other:
         paid = {("p", "a"): Payment(float("nan"), 1, 2, 0.5)}
         store.backend.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "transient", None, "x")}, paid))
@@ -382,7 +384,7 @@ def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
             assert len(store.backend.rows(kept, rows[0], n=10)) == n - 1
 
 
-def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: str, tmp_path: Path) -> None:
+def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place: str, tmp_path: Path) -> None:
     with open_store(place) as one, open_store(place) as two, open_store(tmp_path / "other.db") as other:
         ours, theirs = (BatchLeases(store, address="a", model="m") for store in (one, two))
         first, second = ours.note(float("nan"), ["k1", "k2"]), ours.note(0.5, ["k3"])

@@ -40,7 +40,7 @@ async def output(process: asyncio.subprocess.Process) -> str:
 
 
 @pytest.mark.slow
-async def test_a_disk_that_takes_no_more_stops_the_run_and_what_was_written_stays(tmp_path: Path) -> None:
+async def test_a_full_disk_stops_the_run_and_keeps_written_answers(tmp_path: Path) -> None:
     async with WireServer() as server:
         process = await start(server.url, tmp_path / "v.db", files_up_to=500_000)
         assert await output(process) in ("store-full", "store-failed")

@@ -64,13 +64,13 @@ def fuzz(backend: str, n_runs: int) -> int:
 
 
 @pytest.mark.parametrize("backend", ASKED_BY)
-def test_no_reply_breaks_a_run_its_resume_or_its_cap(backend: str) -> None:
+def test_arbitrary_replies_do_not_break_a_run_its_resumption_or_its_cap(backend: str) -> None:
     assert fuzz(backend, 2) >= 2 * len(PLAN)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ASKED_BY)
-def test_twenty_thousand_replies_break_nothing(backend: str) -> None:
+def test_twenty_thousand_arbitrary_replies_do_not_break_a_run(backend: str) -> None:
     assert fuzz(backend, 20_000 // len(PLAN) // len(ASKED_BY) + 1) >= 20_000 / len(ASKED_BY)
 
 
@@ -104,7 +104,7 @@ def quick(backend: str, name: str, decision: str) -> bool:
         for one in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
     ],
 )
-async def test_a_reply_that_once_broke_a_run_breaks_none(
+async def test_replies_that_once_broke_a_run_are_handled(
     backend: str, name: str, decision: Literal["text", "logprobs"]
 ) -> None:
     twist = ONE_BY_ONE[name]
@@ -128,7 +128,9 @@ SERVED = [backend for backend in ASKED_BY if backend != "batch"]
 
 @pytest.mark.parametrize("status", [302, 307])
 @pytest.mark.parametrize("backend", SERVED)
-async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, status: int, tmp_path: Path) -> None:
+async def test_redirects_are_not_followed_and_their_address_is_reported(
+    backend: str, status: int, tmp_path: Path
+) -> None:
     async with UnrulyServer() as trap:
 
         def script(_n: int, _key: str, _body: Body) -> Sent:
@@ -141,7 +143,7 @@ async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, sta
 
 
 @pytest.mark.parametrize("backend", SERVED)
-async def test_early_rejections_and_errors_inside_a_success_are_errors_of_the_run(backend: str, tmp_path: Path) -> None:
+async def test_early_rejections_and_errors_inside_a_success_end_the_run(backend: str, tmp_path: Path) -> None:
     rejected = sent({"error": {"message": "as told"}}, status=451, billed=False)
     inside = sent({"error": {"code": "insufficient_quota", "message": "Top up, please."}}, billed=False)
     for number, (reply, says, n_most) in enumerate(
@@ -154,20 +156,20 @@ async def test_early_rejections_and_errors_inside_a_success_are_errors_of_the_ru
 
 
 @pytest.mark.parametrize("backend", SERVED)
-async def test_an_answer_that_was_paid_for_is_kept_whatever_success_it_came_with(backend: str, tmp_path: Path) -> None:
+async def test_a_billed_answer_is_stored_for_any_success_status(backend: str, tmp_path: Path) -> None:
     server, _ = await only(backend, lambda _n, _key, body: sent(reply_to(body), status=206), tmp_path)
     assert server.n_requests == len(PLAN)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-async def test_a_stop_loses_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
+async def test_a_stop_loses_no_billed_answer(how: signal.Signals, tmp_path: Path) -> None:
     await stop_and_go_on(tmp_path, how, n_stops=1, size=Size(calls=300, slowest=0.5))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", STOPS)
-async def test_twenty_stops_lose_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
+async def test_twenty_stops_lose_no_billed_answer(how: signal.Signals, tmp_path: Path) -> None:
     await stop_and_go_on(tmp_path, how, n_stops=20, size=Size(calls=1500, n_items=60))
 
 
@@ -220,9 +222,7 @@ OTHERS = {
         for by, how in enumerate((signal.SIGINT, signal.SIGTERM))
     ],
 )
-async def test_other_commands_that_are_stopped_lose_nothing_either(
-    command: str, how: signal.Signals, tmp_path: Path
-) -> None:
+async def test_other_stopped_commands_lose_no_billed_answer(command: str, how: signal.Signals, tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.5))
         if command in ("calibrate", "generate"):
@@ -255,7 +255,7 @@ print(youden.judge(plan, judge="judge.yaml", store="v.db", max_cost=100000).answ
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-async def test_judge_in_python_that_is_stopped_loses_nothing(how: signal.Signals, tmp_path: Path) -> None:
+async def test_a_stopped_judge_call_in_python_loses_no_billed_answer(how: signal.Signals, tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(slowest=0.5))
         write_config(tmp_path / "judge.yaml", **wire_judge(server.url, price=1000))
@@ -268,7 +268,7 @@ async def test_judge_in_python_that_is_stopped_loses_nothing(how: signal.Signals
 
 
 @pytest.mark.slow
-async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_command_at_once(tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(slowest=300.0))
         process = await run.start("run", "r.yaml", "--grace", "300")
@@ -295,20 +295,20 @@ async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int 
 
 
 @pytest.mark.slow
-async def test_an_outage_is_lived_through(tmp_path: Path) -> None:
+async def test_an_outage_is_survived(tmp_path: Path) -> None:
     await live_through(tmp_path, 5, asleep=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seconds", [5, 30, 120])
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_outages_are_lived_through(seconds: float, seed: int, tmp_path: Path) -> None:
+async def test_repeated_outages_are_survived(seconds: float, seed: int, tmp_path: Path) -> None:
     await live_through(tmp_path, seconds, asleep=False, seed=seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_a_sleep_is_lived_through(seed: int, tmp_path: Path) -> None:
+async def test_a_suspended_machine_is_survived(seed: int, tmp_path: Path) -> None:
     await live_through(tmp_path, 60, asleep=True, seed=seed)
 
 
@@ -330,12 +330,12 @@ async def kill_and_go_on(folder: Path, *, n_kills: int, size: Size) -> None:
 
 
 @pytest.mark.slow
-async def test_a_kill_loses_no_more_than_the_bound(tmp_path: Path) -> None:
+async def test_a_kill_loses_at_most_the_stated_number_of_calls(tmp_path: Path) -> None:
     await kill_and_go_on(tmp_path, n_kills=1, size=Size(calls=300, slowest=0.3))
 
 
 @pytest.mark.long
-async def test_twenty_five_kills_lose_no_more_than_the_bound(tmp_path: Path) -> None:
+async def test_twenty_five_kills_lose_at_most_the_stated_number_of_calls(tmp_path: Path) -> None:
     await kill_and_go_on(tmp_path, n_kills=25, size=Size(calls=2500, n_items=90, slowest=0.5))
 
 
@@ -349,13 +349,13 @@ def check_spent(spent: Spent, *, told: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_servers_bill_is_within_the_cap(seed: int, tmp_path: Path) -> None:
+def test_the_bill_of_the_server_is_within_the_cap(seed: int, tmp_path: Path) -> None:
     budget = drawn(seed)
     check_spent(spend(budget, tmp_path), told=budget.usage == "honest")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3, 104))
-def test_the_servers_bill_is_within_the_cap_in_a_hundred_commands(seed: int, tmp_path: Path) -> None:
+def test_the_bill_of_the_server_is_within_the_cap_in_a_hundred_commands(seed: int, tmp_path: Path) -> None:
     budget = drawn(seed)
     check_spent(spend(budget, tmp_path), told=budget.usage == "honest")

@@ -47,7 +47,7 @@ def worker_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.posix
-def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
+def test_leases_of_a_dead_process_are_released_at_once(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from youden.judging.store.answers import open_store\n"
@@ -61,7 +61,7 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
         assert store.leases().acquire(KEYS) == set(KEYS)
 
 
-async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
+async def test_equal_simultaneous_calls_pay_once_even_if_retried_on_request(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
         options: dict[str, Any] = {"judge": wire_judge(server.url), "store": tmp_path / "v.db", "max_missing": 1.0}
         tries = await asyncio.gather(*[judge_async(PLAN, **options) for _ in range(3)], return_exceptions=True)
@@ -73,7 +73,7 @@ async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(
     assert all(one.answered.all() for one in found)
 
 
-async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_path: Path) -> None:
+async def test_a_waiting_process_sends_the_requests_of_one_that_exhausted_its_budget(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     def say(request: Request) -> str:
@@ -112,7 +112,7 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     assert (config.folder / "verdicts.parquet").exists()
 
 
-def test_two_runs_that_are_called_alike_use_one_store_at_once(
+def test_two_runs_of_equal_name_share_one_store_simultaneously(
     youden: Youden, worker_folder: Path, server: WireServer
 ) -> None:
     """Each in a folder of its owner's; the same run twice is still refused."""
@@ -129,7 +129,7 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(
         assert ended.code == 0, ended.err
 
 
-def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
+def test_ray_workers_store_answers_in_the_file_of_a_url(
     worker_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load_run_config(
@@ -143,7 +143,7 @@ def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
     assert (worker_folder / "our store.db").exists()
 
 
-def test_a_judge_that_makes_no_calls_has_no_workers(worker_folder: Path) -> None:
+def test_a_judge_without_calls_has_no_workers(worker_folder: Path) -> None:
     config = load_run_config(worker_folder / "r.yaml", {"judge": "lexical"})
     with pytest.raises(Exception, match="judge-offline"):
         run_worker(config)

@@ -57,16 +57,16 @@ CELLS: PlanOptions = {"design": "nlogn", "calls": "40%", "holdout": 0.0, "indepe
 
 
 @pytest.mark.parametrize("of", [EVERY, HALF, CELLS])
-def test_on_these_items_the_mean_answer_of_a_judge_that_was_asked_twice_is_held(of: PlanOptions) -> None:
+def test_on_these_items_intervals_with_replicates_cover_the_mean_answer(of: PlanOptions) -> None:
     assert covered(make_plan(POOL, **of), 2) >= 0.93
 
 
-def test_of_a_judge_that_was_asked_once_nobody_knows_what_it_would_say_again() -> None:
+def test_on_these_items_intervals_without_replicates_do_not_cover_the_mean_answer() -> None:
     plan = make_plan(POOL, **(EVERY | {"independent": "pooled:0"}))
     assert covered(plan, 1, n_draws=20) < 0.5
 
 
-def test_a_majority_is_taken_as_it_stands() -> None:
+def test_a_majority_vote_is_treated_as_an_answer_without_replicates() -> None:
     plan = make_plan(POOL, **HALF)
     result = voted(plan, chances(0), 3, seed=0, majority=True)
     pd.testing.assert_frame_equal(of_these(result), of_these(replace(result, votes=None)))

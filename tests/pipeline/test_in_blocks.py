@@ -108,7 +108,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
     small=st.booleans(),
     these=st.booleans(),
 )
-def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
+def test_a_fit_in_chunks_equals_that_of_all_answers_at_once(
     *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool, these: bool
 ) -> None:
     pool = make_pool(6, 9)
@@ -178,7 +178,7 @@ def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
         *(pytest.param(grown, "these-items", marks=pytest.mark.slow) for grown in (searched, of_a_jury)),
     ],
 )
-def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
+def test_an_extended_run_is_fitted_in_chunks_and_never_read_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: Callable[[int], tuple[Pool, Verdicts]], target: Target
 ) -> None:
     pool, result = grown(3)
@@ -195,7 +195,7 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     np.testing.assert_allclose(found[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
 
 
-def test_follow_ups_move_no_table_but_links_and_calls() -> None:
+def test_follow_ups_change_only_the_tables_of_links_and_calls() -> None:
     pool, rng = make_pool(6, 9), np.random.default_rng(0)
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
@@ -254,7 +254,7 @@ def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     )
 
 
-def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
+def test_a_large_run_gets_a_table_of_rates_only_on_request(
     chunked_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit_run(chunked_run)
@@ -266,7 +266,7 @@ def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
     assert chunked_run.has("rates.parquet")
 
 
-def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted: RunFolder) -> None:
+def test_a_table_of_many_row_groups_is_one_file_and_reads_back_unchanged(parted: RunFolder) -> None:
     plan = parted.read_plan()
     file = parted.file("verdicts.parquet")
     assert pq.ParquetFile(file).num_row_groups > 2
@@ -287,7 +287,7 @@ def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted:
     ],
     ids=["removed", "cut off", "zeros"],
 )
-def test_a_harmed_file_is_never_read_as_whole(parted: RunFolder, name: str, harm: Callable[[Path], object]) -> None:
+def test_a_damaged_file_is_never_read_as_complete(parted: RunFolder, name: str, harm: Callable[[Path], object]) -> None:
     harm(parted.file(name))
     folder = RunFolder(parted.path)
     with pytest.raises(RunFolderError, match=rf"{name}.*\[run-file-(missing|damaged)\]"):
@@ -316,7 +316,7 @@ def fill(place: Path, *, leave: int) -> None:
     (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
 
 
-def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
+def test_a_full_disk_while_a_table_is_written_keeps_the_old_one(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
@@ -339,7 +339,7 @@ def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
     assert {file.name for file in folder.path.iterdir()} == {"pool.json", "plan.parquet", "verdicts.parquet"}
 
 
-def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
+def test_a_full_disk_while_chunks_are_written_leaves_the_run_unchanged(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "MAX_TRIALS_PER_CHUNK", 10_000)
@@ -355,7 +355,7 @@ def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(small_disk: Path) -> None:
+def test_a_full_disk_while_a_fit_is_written_leaves_no_files_of_two_fits(small_disk: Path) -> None:
     pool = make_pool(20, 40)
     folder = write_answers(
         small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)

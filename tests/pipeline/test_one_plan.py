@@ -92,7 +92,7 @@ def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
 
 @given(CASES, CASES)
 @settings(max_examples=10, deadline=None)
-def test_no_public_call_mixes_plans_splits_and_pools_of_one_size(one: Case, other: Case) -> None:
+def test_public_functions_refuse_to_mix_plans_splits_and_pools_of_equal_size(one: Case, other: Case) -> None:
     for call in mixtures(one, other):
         with pytest.raises((YoudenError, TypeError)):
             call()
@@ -100,7 +100,7 @@ def test_no_public_call_mixes_plans_splits_and_pools_of_one_size(one: Case, othe
 
 @given(CASES)
 @settings(max_examples=10, deadline=None)
-def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
+def test_results_refer_to_the_plan_that_was_judged(case: Case) -> None:
     table = youden.rank(case.verdicts)
     assert set(table.agent) == {agent.id for agent in case.plan.pool.agents}
     assert set(table.group) == {case.plan.pool.name}
@@ -112,7 +112,7 @@ def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
         assert not np.isnan(later.value[held]).all()
 
 
-def test_rates_need_a_split_of_their_own_size() -> None:
+def test_rates_require_a_split_of_their_own_size() -> None:
     rates = case_of("one", 0, "strict").rates
     for wrong in (None, Split.without_holdout((K, J + 1))):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
@@ -124,7 +124,7 @@ def test_rates_need_a_split_of_their_own_size() -> None:
     assert not np.isnan(whole.value).any()
 
 
-def test_verdicts_need_a_value_for_each_trial_of_their_plan() -> None:
+def test_verdicts_require_one_value_per_trial_of_their_plan() -> None:
     verdicts = case_of("one", 0, "strict").verdicts
     with pytest.raises(PlanError, match=r"\[verdicts-length\]"):
         replace(verdicts, hard_answer=verdicts.hard_answer[1:])
@@ -132,7 +132,7 @@ def test_verdicts_need_a_value_for_each_trial_of_their_plan() -> None:
         replace(verdicts, votes=np.ones((2, 3)))
 
 
-def test_a_plan_without_its_pool_says_so_only_when_texts_are_needed() -> None:
+def test_a_plan_without_its_pool_is_an_error_only_if_texts_are_needed() -> None:
     plan = replace(youden.make_plan(POOLS["one"], calls=160), source=None)
     assert plan.cost("gpt-4o-mini").calls == len(plan)
     assert youden.rank(answer_with(plan, np.random.default_rng(0).random(len(plan)))).group.isna().all()
@@ -142,7 +142,7 @@ def test_a_plan_without_its_pool_says_so_only_when_texts_are_needed() -> None:
     assert "agent" not in repr(plan.with_pool(POOLS["one"])).replace("agents", "")
 
 
-def test_a_plan_from_a_runs_folder_reads_the_runs_pool(youden: Youden, tmp_path: Path) -> None:
+def test_a_plan_from_a_run_folder_reads_the_pool_of_the_run(youden: Youden, tmp_path: Path) -> None:
     pool = make_pool(5, 12)
     write_pool(pool, tmp_path / "pool")
     (tmp_path / "c.yaml").write_text(
@@ -157,7 +157,7 @@ def test_a_plan_from_a_runs_folder_reads_the_runs_pool(youden: Youden, tmp_path:
         _ = changed.pool
 
 
-def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> None:
+def test_a_plan_is_priced_for_every_kind_of_judge(tmp_path: Path) -> None:
     plan = youden.make_plan(POOLS["one"], calls=160)
     config = load_judge_config("gpt-4o-mini")
     file = tmp_path / "mine.yaml"
@@ -184,7 +184,7 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
             untyped(plan.cost)(wrong)
 
 
-def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
+def test_contradictory_arguments_are_refused() -> None:
     case, cells = case_of("one", 0, "strict"), np.ones((K, J), dtype=np.bool_)
     plan, verdicts, rates = case
     trials = plan.trials

@@ -65,7 +65,7 @@ def planned_folder(ran: Path, youden: Youden, tmp_path: Path) -> Path:
     ],
     ids=" ".join,
 )
-def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
+def test_a_folder_of_another_version_is_refused_and_unchanged(
     youden: Youden, planned_folder: Path, words: list[str]
 ) -> None:
     folder = RunFolder(planned_folder / "runs/default")
@@ -93,7 +93,7 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
         ("default", "options", {"pairs": "unordered"}),
     ],
 )
-def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
+def test_a_config_edited_to_another_plan_is_refused_with_the_changed_key(
     youden: Youden, planned_folder: Path, run: str, key: str, value: object
 ) -> None:
     place = planned_folder / "runs" / run / "config.yaml"
@@ -104,7 +104,7 @@ def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
     assert f"{key} was" in " ".join(ended.err.split()), ended.err
 
 
-def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, planned_folder: Path) -> None:
+def test_a_line_removed_from_a_config_defines_another_plan(youden: Youden, planned_folder: Path) -> None:
     config = {**KEYS, "calls": 100, "independent": "pooled:20"}
     write_config(planned_folder / "mine.yaml", **config)
     assert youden("run", "mine.yaml").code == 0
@@ -115,7 +115,7 @@ def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, planned
     assert "independent was pooled:20 and is left out" in " ".join(ended.err.split())
 
 
-def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder(
+def test_a_run_stopped_while_judging_resumes_with_the_plan_in_its_folder(
     youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later youden: other random numbers, another default budget."""
@@ -129,7 +129,7 @@ def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder
     assert folder.read_plan().digest == digest
 
 
-def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
+def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
     youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_config(planned_folder / "some.yaml", **KEYS, independent="pooled:9")
@@ -146,7 +146,7 @@ def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
     assert len(first) <= drawn["budget"]
 
 
-def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path: Path) -> None:
+def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:
     write_pool(make_pool(12, 100), tmp_path / "p")
 
     def most(**said: object) -> int:

@@ -70,7 +70,7 @@ RESULTS = {
 }
 
 
-def test_rank_uses_the_estimator_that_is_named() -> None:
+def test_rank_uses_the_named_estimator() -> None:
     cyclic, dense = RESULTS["cyclic"](), RESULTS["dense"]()
     cases: tuple[tuple[Verdicts, RankMethod, RankMethod], ...] = (
         (cyclic, "trial-mean", "additive-fit"),
@@ -105,7 +105,7 @@ AT_THE_TOP: dict[str, PlanOptions] = {
 
 
 @pytest.mark.parametrize("name", AT_THE_TOP)
-def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: str) -> None:
+def test_all_designs_agree_on_the_mean_score_and_abilities_stay_in_range(name: str) -> None:
     every = nearly_always_right(design="dense")
     truth = float(every.answer[every.plan.trial_type == PAIRED].mean())
     result = nearly_always_right(**AT_THE_TOP[name])
@@ -114,7 +114,7 @@ def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: st
     assert table["ability"].mean() == pytest.approx(truth, abs=1e-9 if name == "everything" else 0.02)
 
 
-def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -> None:
+def test_the_mean_score_of_an_unlinked_component_is_that_of_its_own_answers() -> None:
     whole = nearly_always_right(design="dense")
     plan, left = whole.plan, whole.plan.first < 3
     across = (plan.trial_type == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
@@ -126,7 +126,7 @@ def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -
 
 
 @pytest.mark.parametrize("name", ["matched", "missing", "gaps", "holdout", "dense", "cells", "apart"])
-def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
+def test_rank_agrees_with_the_complete_analysis(name: str) -> None:
     result = RESULTS[name]()
     whole = analysed(result)
     table = youden.rank(result)
@@ -134,7 +134,7 @@ def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
     pd.testing.assert_frame_equal(table, whole.ranking, rtol=0, atol=1e-12)
 
 
-def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
+def test_unlinked_agents_are_not_ranked_against_each_other() -> None:
     table = youden.rank(of_two_groups())
     assert any("2 components" in line.message for line in table.attrs["warnings"])
     assert (table.simultaneous_rank_high >= 5).all()
@@ -157,7 +157,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_a_plan_is_ranked_by_its_own_estimator_alone_and_no_curl_is_measured(name: str) -> None:
+def test_a_plan_is_ranked_by_its_own_estimator_only_without_measuring_curl(name: str) -> None:
     result = RESULTS[name]()
     entered: set[str] = set()
 
@@ -176,7 +176,7 @@ def test_a_plan_is_ranked_by_its_own_estimator_alone_and_no_curl_is_measured(nam
     assert not [room for room in rooms if room.startswith(("stats/curl", *WAYS[name]))]
 
 
-def test_abilities_of_scores_whose_fit_did_not_converge_say_so() -> None:
+def test_an_unconverged_fit_is_reported_with_its_abilities() -> None:
     scores, model = fit_cells(of_two_groups().rates().training_scores())
     rates = AgentRates.unknown(8)
     assert "not converged" not in estimate_cell_abilities(model, scores, rates=rates).method
@@ -190,7 +190,7 @@ def gappy_world() -> RecordedAnswers:
 
 @pytest.mark.parametrize("design", ["cyclic", "nlogn", "adaptive"])
 @pytest.mark.parametrize("gaps", [True, False])
-def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
+def test_the_budget_study_ranks_like_rank(design: str, gaps: bool) -> None:
     world = gappy_world() if gaps else make_recorded_answers(verdicts(make_pool(8, 20)).rates(), difference_only=False)
     plan = make_plan(world.pool, design=design, calls="50%", holdout=0.0, seed=4)
     result = replay(plan, world)
@@ -200,7 +200,7 @@ def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
         np.testing.assert_array_equal(table[column], tried)
 
 
-def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
+def test_an_agent_without_answers_on_hard_items_does_not_rank_higher() -> None:
     plan = make_plan(make_pool(8, 40), design="cyclic", calls="20%", seed=0)
     rng = np.random.default_rng(0)
     easy = 0.25 * rng.standard_normal(40)
@@ -212,7 +212,7 @@ def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it()
     assert abs((part - whole)["a0"]) < 0.04
 
 
-def test_a_run_that_was_stopped_after_whole_blocks_is_ranked_by_means() -> None:
+def test_a_run_stopped_after_complete_blocks_is_ranked_by_means() -> None:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.block > plan.block.max() // 2)

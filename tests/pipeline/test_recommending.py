@@ -107,7 +107,7 @@ LEXICAL = Finding("lexical", "It compares words.")
 LENGTH = Finding("length", "It compares lengths.")
 
 
-def test_a_recommendation_is_as_strong_as_its_judge_allows() -> None:
+def test_the_recommendation_is_limited_by_the_quality_of_the_judge() -> None:
     for choice, names in ((ALONE, "Recommended: a"), (OPEN, "Candidates: a, b, c, d, e and 1 more")):
         found = recommend(choice, SIGNAL, warnings=[LEXICAL])
         assert found.text.startswith(f"{names}, by shared words only; use another judge before you decide. The judge")
@@ -123,7 +123,7 @@ def test_a_recommendation_is_as_strong_as_its_judge_allows() -> None:
 
 
 @pytest.mark.parametrize("n_agents", [3, 7, 8])
-def test_few_agents_cannot_show_copying_and_hold_for_these_partners_only(n_agents: int) -> None:
+def test_with_few_agents_copying_is_undetectable_and_results_hold_for_these_partners(n_agents: int) -> None:
     found = recommend(replace(ALONE, p_best=dict.fromkeys("abcdefgh"[:n_agents], 1 / n_agents)), SIGNAL)
     expected = (
         f" With only {n_agents} agents, copying cannot be distinguished from agreement, and the result holds for these partners "
@@ -166,7 +166,7 @@ def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> Qu
     return QualityFacts(1, "", (), "label", (0, 1), 0.95, n_labels, agents[0][0], 0.1, None, 0.1, (), rows)
 
 
-def test_labels_that_rule_out_the_agents_of_agreement_decide() -> None:
+def test_labels_that_rule_out_the_selected_agents_decide() -> None:
     by_agreement = recommend(ALONE, SIGNAL)
     found = recommend_by_labels(by_agreement, labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
     assert (found.form, found.agents, found.decided_by) == ("recommended", ("b",), "labels")
@@ -183,7 +183,7 @@ def test_labels_that_rule_out_the_agents_of_agreement_decide() -> None:
     assert "By agreement: No recommendation: this judge does not separate" in none.text
 
 
-def test_agreement_that_is_limited_does_not_overrule_labels() -> None:
+def test_limited_agreement_does_not_overrule_labels() -> None:
     limited = recommend(ALONE, SIGNAL, warnings=(Finding("lexical", "", severity="warning"),))
     assert limited.caution
     found = recommend_by_labels(limited, labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)))
@@ -197,7 +197,7 @@ def test_agreement_that_is_limited_does_not_overrule_labels() -> None:
         (labelled(("b", 0.8, 1.0), ("a", None, 0.0)), "the quality of 1 agent is unknown"),
     ],
 )
-def test_agreement_decides_where_labels_cannot(quality: QualityFacts, reason: str) -> None:
+def test_agreement_decides_if_labels_cannot(quality: QualityFacts, reason: str) -> None:
     by_agreement = recommend(ALONE, SIGNAL)
     found = recommend_by_labels(by_agreement, quality)
     assert (found.form, found.agents, found.decided_by) == ("recommended", ("a",), "agreement")
@@ -297,7 +297,7 @@ JUDGES: dict[str, tuple[Says, bool]] = {
 
 @pytest.mark.parametrize("kind", [*PLANS, "gaps"])
 @pytest.mark.parametrize("judge", list(JUDGES))
-def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: str, judge: str) -> None:
+def test_every_design_gives_a_recommendation_with_signal_and_none_without(kind: str, judge: str) -> None:
     target: Target = "these-items" if kind == "these items" else "items-like-these"
     present = RNG(0).random((6, 24)) > 0.2 if kind == "gaps" else None
     plan = make_plan(make_pool(6, 24, present=present), seed=0, **PLANS.get(kind, {}))
@@ -310,7 +310,7 @@ def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: s
         assert signal.tpr == pytest.approx(says(plan)[plan.is_training & (plan.trial_type == PAIRED)].mean())
 
 
-def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
+def test_answers_about_held_out_cells_do_not_enter_youdens_j() -> None:
     plan = make_plan(make_pool(8, 20), design="nlogn", holdout=0.2, independent="matched", seed=3)
     held_out = plan.split.holdout
     other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
@@ -342,7 +342,7 @@ def test_a_run_whose_independent_trials_all_failed_recommends_nothing(tmp_path: 
     assert (found.form, "J is unknown" in found.reason) == ("none", True)
 
 
-def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
+def test_fit_json_ranking_json_and_rank_agree(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real)
     facts, plan = folder.read_facts(), folder.read_plan()
     attrs = rank(folder.read_verdicts(plan)).attrs
@@ -393,7 +393,7 @@ def imported(folder: Path, D: Floats) -> RunFolder:
     return run
 
 
-def test_an_imported_run_has_the_mean_of_d_for_j(tmp_path: Path) -> None:
+def test_an_imported_run_uses_the_mean_of_d_as_j(tmp_path: Path) -> None:
     rng = RNG(0)
     skill = np.linspace(0.9, 0.3, 6)
     D = (rng.random((24, 6, 6)) < (skill[:, None] + skill) / 2).astype(float)
@@ -408,7 +408,7 @@ def test_an_imported_run_has_the_mean_of_d_for_j(tmp_path: Path) -> None:
         assert not found.signal.discriminates
 
 
-def test_a_file_of_an_earlier_version_recommends_nothing_until_it_is_fitted_again(tmp_path: Path) -> None:
+def test_a_file_of_an_earlier_version_recommends_nothing_until_refitted(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real)
     text = folder.file("fit.json").read_text(encoding="utf-8")
     facts = json.loads(text)
@@ -420,7 +420,7 @@ def test_a_file_of_an_earlier_version_recommends_nothing_until_it_is_fitted_agai
 
 
 @pytest.mark.parametrize("judge", ["coin", "first agent", "real"])
-def test_over_many_runs_a_judge_without_signal_hardly_ever_leads_to_a_result(judge: str) -> None:
+def test_a_judge_without_signal_rarely_gives_a_recommendation_over_many_runs(judge: str) -> None:
     """`benchmarks/no_signal.py` in little: 40 plans of a small pool, answers drawn anew."""
     pool, stated = make_pool(5, 20), 0
     for seed in range(40):

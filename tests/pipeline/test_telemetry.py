@@ -53,7 +53,7 @@ def python(code: str, *, here: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_a_run_tells_its_steps_and_its_numbers_and_no_text(tmp_path: Path) -> None:
+def test_a_run_exports_its_steps_and_numbers_but_no_text(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.sdk")
     said = python(TELLS, here=tmp_path, OTEL_SERVICE_NAME="mine").stderr.splitlines()[-1]
     told = json.loads(said)
@@ -67,12 +67,12 @@ def test_a_run_tells_its_steps_and_its_numbers_and_no_text(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_unasked_nothing_is_loaded(tmp_path: Path) -> None:
+def test_telemetry_imports_nothing_if_disabled(tmp_path: Path) -> None:
     python(SILENT, here=tmp_path)
 
 
 @pytest.mark.slow
-def test_the_silent_test_can_fail(tmp_path: Path) -> None:
+def test_the_test_without_telemetry_can_fail(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.sdk")
     with pytest.raises(subprocess.CalledProcessError):
         python(SILENT, here=tmp_path, OTEL_SERVICE_NAME="mine")

@@ -63,7 +63,7 @@ def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, F
 
 @settings(max_examples=40, deadline=None)
 @given(**SIZES, at_once=st.sampled_from([1, 8, 2**20]), kind=st.sampled_from(["row", "symmetric"]))
-def test_scores_are_those_of_a_loop_over_pairs(
+def test_scores_equal_those_of_a_loop_over_pairs(
     seed: int, n_agents: int, n_items: int, at_once: int, kind: ScoreKind
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_scores_are_those_of_a_loop_over_pairs(
 
 @settings(max_examples=30, deadline=None)
 @given(**SIZES, n_trials=st.integers(0, 30), at_once=st.sampled_from([1, 8, 2**20]))
-def test_cells_come_by_item_and_every_trial_knows_its_own(
+def test_cells_are_ordered_by_item_and_every_trial_knows_its_cell(
     seed: int, n_agents: int, n_items: int, n_trials: int, at_once: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: i
     assert found.tolist() == [[n] for n in range(len(cells))]
 
 
-def test_what_a_result_holds_cannot_be_changed() -> None:
+def test_the_fields_of_a_result_are_read_only() -> None:
     scores = rates_of(np.random.default_rng(1), 5, 4).training_scores()
     for column in (scores.value, scores.weight, scores.cells.value, scores.cells.cell_index.item):
         with pytest.raises(ValueError, match="read-only"):

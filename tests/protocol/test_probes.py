@@ -43,14 +43,14 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(probe_plan: Plan) ->
     assert any("unusually similar" in note for note in probe_plan.notes)
 
 
-def test_texts_without_anything_unusual_have_no_probes() -> None:
+def test_texts_without_unusual_features_have_no_probes() -> None:
     made = make_plan(pool_with_templates(()), calls="40%", independent="pooled:200")
     assert not (made.role == PROBE).any()
     assert "probes" not in made.options
 
 
 @pytest.mark.slow
-def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
+def test_the_pooled_rate_is_unbiased_and_the_alarm_is_raised() -> None:
     pool = pool_with_templates()
     rates = []
     for seed in range(40):
@@ -66,7 +66,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     assert "alarm" in {one.slug for one in facts.warnings}
 
 
-def test_means_of_trials_take_off_a_rate_that_no_probe_moves(probe_plan: Plan) -> None:
+def test_means_of_trials_subtract_a_rate_that_probes_do_not_change(probe_plan: Plan) -> None:
     probes = probe_plan.role == PROBE
     means = estimate_mean_abilities(answer_with(probe_plan, probes.astype(float)))
     np.testing.assert_allclose(means.rates.rate, 0, atol=1e-5)

@@ -74,7 +74,7 @@ def touching(plan: Plan, *, own: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("design", "trial_type", "rule", "kind"), CASES)
-def test_no_training_score_moves_when_every_held_out_verdict_does(
+def test_training_scores_do_not_change_if_every_held_out_verdict_does(
     design: str, trial_type: str, rule: SplitRule, kind: ScoreKind
 ) -> None:
     for seed in range(2):
@@ -93,7 +93,7 @@ def test_no_training_score_moves_when_every_held_out_verdict_does(
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
 @pytest.mark.parametrize(("rule", "kind"), [("strict", "symmetric"), ("paper", "row")])
-def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
+def test_the_leakage_test_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
     """Changing any one training verdict of the paired trials does move a training score."""
     plan = plan_for(design, "pooled", rule=rule)
     answer = np.random.default_rng(1).random(len(plan))
@@ -104,7 +104,7 @@ def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKin
     assert not same(before, after)
 
 
-def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> None:
+def test_under_the_paper_rule_calls_of_held_out_cells_enter_rows_of_partners() -> None:
     """What the paper's rule lets through, and `strict` does not."""
     answers = {}
     for rule in ("paper", "strict"):
@@ -131,7 +131,7 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(TRIAL_TYPES), st.sampled_from([0.0, 0.2]))
 @settings(max_examples=20, deadline=None)
-def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
+def test_a_plan_contains_only_existing_comparisons_and_repeats_none_in_a_replicate(
     seed: int, design: str, trial_type: str, holdout: float
 ) -> None:
     present = gappy(seed)
@@ -190,14 +190,14 @@ def _paired(plan: Plan) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
-def test_a_plan_is_a_function_of_its_seed(design: str) -> None:
+def test_a_plan_is_determined_by_its_seed(design: str) -> None:
     pool = make_pool(8, 20)
     one, again, other = (make_plan(pool, design=design, seed=seed, holdout=0.1) for seed in (1, 1, 2))
     assert one.digest == again.digest
     assert one.digest != other.digest
 
 
-def test_dense_without_holdout_is_every_ordered_pair_and_its_twin() -> None:
+def test_dense_without_holdout_is_every_ordered_pair_with_its_matched_trial() -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
     assert len(plan) == plan.n_dense_calls == 2 * 5 * 4 * 6
     assert plan.n_cells == 30
@@ -229,7 +229,7 @@ def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
     ("n_agents", "n_items", "calls"),
     [(5, 40, 865), (6, 40, 1296), (8, 40, 1944), (12, 32, 2916), (10, 200, 2430), (30, 200, 7290), (39, 200, 9477)],
 )
-def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_every_comparison(
+def test_cyclic_without_a_budget_plans_450_trials_per_agent_or_every_comparison(
     n_agents: int, n_items: int, calls: int
 ) -> None:
     plan = make_plan(make_pool(n_agents, n_items), design="cyclic")
@@ -238,12 +238,12 @@ def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_every_comparison(
     assert (plan.trial_type == PAIRED).sum() == min(every, 450 * n_agents // 2)
 
 
-def test_default_calls_grow_with_agents_and_not_with_their_square() -> None:
+def test_default_calls_grow_linearly_with_agents() -> None:
     calls = [PlanSize(n_agents, 1000).default_calls(450) for n_agents in (10, 100, 1000)]
     assert calls == [2430, 24_300, 243_000]
 
 
-def test_trials_are_those_an_agent_takes_part_in_on_average() -> None:
+def test_trials_per_agent_is_the_mean_number_of_trials_of_an_agent() -> None:
     plan = make_plan(make_pool(9, 50), calls="120/agent")
     paired = plan.trial_type == PAIRED
     assert np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist() == [120] * 9
@@ -261,7 +261,7 @@ def test_with_more_items_than_blocks_no_item_repeats_and_partners_are_balanced()
     assert pairs.max() == 1
 
 
-def test_a_plan_with_far_fewer_calls_than_asked_for_says_so() -> None:
+def test_a_plan_with_far_fewer_calls_than_requested_states_it() -> None:
     plan = make_plan(make_pool(4, 12), calls=1_000_000_000)
     assert any(
         "the budget is 1,000,000,000 calls, but 'cyclic' has only 174 on this pool" in note for note in plan.notes
@@ -274,7 +274,7 @@ def test_cyclic_spreads_items_evenly() -> None:
     assert set(blocks_of_item) == {2, 3}
 
 
-def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -> None:
+def test_cyclic_uses_only_agents_with_a_response_that_is_not_held_out() -> None:
     present = gappy(11, 8, 12, 0.7)
     plan = make_plan(
         make_pool(8, 12, present=present), design="cyclic", calls="40%", holdout=0.2, independent="pooled:12", seed=2
@@ -300,7 +300,7 @@ def test_pooled_independent_trials_are_spread_over_agents() -> None:
         assert counts.max() <= 12
 
 
-def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
+def test_matched_trials_keep_the_ordered_pair_and_change_the_item() -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
     paired, apart = plan.trial_type == PAIRED, plan.trial_type == INDEPENDENT
     for name in ("item", "first", "second"):
@@ -309,7 +309,7 @@ def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
     assert len(np.unique(plan.other_item[apart])) == 6
 
 
-def test_rates_by_hand() -> None:
+def test_rates_equal_manually_computed_values() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
     answer = np.where(plan.trial_type == PAIRED, 1.0, 0.25)
     missing = (plan.trial_type == PAIRED) & (plan.item == 0) & (plan.first == 0) & (plan.second == 1)
@@ -326,7 +326,7 @@ def test_rates_by_hand() -> None:
     assert pooled_fpr(rates) == 0.25
 
 
-def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
+def test_a_cell_without_an_answer_is_nan_and_not_zero() -> None:
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0)
     missing = ((plan.first == 2) | (plan.second == 2)) & (plan.item == 1)
     scores = answer_with(plan, np.ones(len(plan)), missing=missing).rates().training_scores()
@@ -334,7 +334,7 @@ def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
     assert scores.weight[2, 1] == 0
 
 
-def test_row_and_symmetric_scores_by_hand() -> None:
+def test_row_and_symmetric_scores_equal_manually_computed_values() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
     answer = np.where(plan.trial_type == PAIRED, np.where(plan.first == 0, 1.0, 0.0), 0.0)
     rates = answer_with(plan, answer).rates()
@@ -344,7 +344,7 @@ def test_row_and_symmetric_scores_by_hand() -> None:
 
 @given(st.integers(0, 1000), st.floats(0, 0.9))
 @settings(max_examples=25, deadline=None)
-def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) -> None:
+def test_a_split_is_disjoint_and_covers_all_existing_cells(seed: int, fraction: float) -> None:
     present = gappy(seed)
     split = draw_split(present, fraction=fraction, seed=seed)
     assert not (split.train & split.holdout).any()
@@ -369,7 +369,7 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
         ({"independent": "pooled:-1"}, "independent-rule"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(arguments: dict[str, Any], slug: str) -> None:
+def test_an_impossible_plan_is_refused(arguments: dict[str, Any], slug: str) -> None:
     with pytest.raises(PlanError) as caught:
         make_plan(make_pool(6, 8), **arguments)
     assert caught.value.slug == slug
@@ -389,7 +389,7 @@ def test_a_pool_whose_agents_share_no_item_is_refused(design: str) -> None:
     assert caught.value.slug == "nothing-shared"
 
 
-def test_scores_with_another_plans_split_are_refused() -> None:
+def test_scores_with_the_split_of_another_plan_are_refused() -> None:
     plan = make_plan(make_pool(5, 6), design="dense")
     other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
     rates = answer_with(plan, np.ones(len(plan))).rates()

@@ -104,7 +104,7 @@ def test_a_pool_without_repeats_keeps_its_recorded_digest_hashes_and_abilities(d
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "adaptive"])
-def test_trials_show_an_agent_s_repeats_evenly(design: str) -> None:
+def test_trials_show_the_repeats_of_an_agent_evenly(design: str) -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, design=design, calls=500 if design in ("cyclic", "adaptive") else None)
     n = shown(plan, pool)
@@ -116,13 +116,13 @@ def test_trials_show_an_agent_s_repeats_evenly(design: str) -> None:
     assert (whole.max(axis=1) - whole.min(axis=1) <= 0.25 * whole.mean()).all()
 
 
-def test_two_repeats_of_one_agent_never_meet() -> None:
+def test_two_repeats_of_one_agent_are_never_compared() -> None:
     for design in ("cyclic", "dense", "adaptive"):
         plan = make_plan(pool_of(), design=design, independent="matched" if design == "dense" else None)
         assert (plan.first != plan.second).all()
 
 
-def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> None:
+def test_a_larger_budget_and_an_extension_begin_with_the_smaller_plan() -> None:
     pool = pool_of(gaps=True)
     small, large = (make_plan(pool, calls=calls, independent="pooled:20") for calls in (146, 218))
     paired = [plan.trials.take(plan.trial_type == 0) for plan in (small, large)]
@@ -136,7 +136,7 @@ def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> No
 
 
 @pytest.mark.parametrize(("calls", "most_apart"), [(158, 2), (None, 0)])
-def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_often(
+def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_evenly(
     calls: int | None, most_apart: int
 ) -> None:
     pool = pool_of()
@@ -164,7 +164,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
 
 
-def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joined() -> None:
+def test_an_ability_is_the_mean_over_the_first_and_later_responses_of_an_agent() -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
     grown = add_repeats(make_plan(once, independent="pooled:20"), pool)
@@ -185,7 +185,7 @@ def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joi
     assert np.abs(effect - (first - first.mean())).max() > 0.02, "which is not the mean over the first ones"
 
 
-def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:
+def test_the_repeat_that_is_shown_changes_nothing_else_of_a_plan() -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
     with_, without = make_plan(pool, calls=200), make_plan(once, calls=200)
@@ -196,7 +196,7 @@ def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:
     assert with_.pool_digest != without.pool_digest
 
 
-def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
+def test_the_request_hash_is_that_of_the_texts_shown() -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, calls=300)
     questions = load_judge_config("gpt-4o-mini").questions()
@@ -212,7 +212,7 @@ def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "csv", "parquet"])
 @pytest.mark.parametrize("most", [200_000_000, 10])
-def test_a_pool_with_repeats_is_read_as_it_was_written(
+def test_a_pool_with_repeats_reads_back_unchanged(
     tmp_path: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch, kind: str, most: int
 ) -> None:
     pool = pool_of(gaps=True)
@@ -232,7 +232,7 @@ def test_a_pool_with_repeats_is_read_as_it_was_written(
         assert read.digest == pool.digest
 
 
-def test_repeats_that_are_numbered_alike_are_refused(tmp_path: Path) -> None:
+def test_duplicate_repeat_numbers_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("agent,item,text,repeat\na,x,one,1\na,x,two,1\n", encoding="utf-8")
     with pytest.raises(PoolError, match=r"\[pool-duplicate\]"):

@@ -72,7 +72,7 @@ def choose(browser: Any, name: str, text: str) -> None:
     Select(browser.find_element("css selector", f"#trial-filters [name={name}]")).select_by_visible_text(text)
 
 
-def test_a_report_sorts_filters_opens_and_changes_theme_without_a_complaint(report: str) -> None:
+def test_a_report_sorts_filters_opens_and_changes_theme_without_console_errors(report: str) -> None:
     with chromium() as browser:
         browser.get(report)
         drawn(browser)
@@ -138,7 +138,7 @@ def test_every_figure_has_a_title_a_unit_and_a_source(report: str) -> None:
             assert any(unit in spec for unit in ("TPR − FPR", "score units", "|Δ|", "yes-answers")), title
 
 
-def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
+def test_hostile_texts_are_shown_and_not_executed(runs: Path) -> None:
     with chromium() as browser:
         browser.get((runs / "hostile" / "report.html").as_uri())
         drawn(browser)
@@ -158,7 +158,7 @@ def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
         assert complaints(browser) == []
 
 
-def test_agents_called_as_what_every_object_has_are_drawn(tmp_path: Path) -> None:
+def test_agents_named_like_object_properties_are_drawn(tmp_path: Path) -> None:
     names = ("__proto__", "constructor", "toString", "hasOwnProperty", "a4")
     pool = replace(make_pool(5, 8), agents=tuple(Agent(name) for name in names))
     run = judged(tmp_path / "odd", pool=pool)
@@ -183,7 +183,7 @@ def viewer(root: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_the_viewer_leads_from_the_list_to_a_run_to_any_trial_and_to_two_runs(runs: Path) -> None:
+def test_the_viewer_links_the_list_to_a_run_to_trials_and_to_two_runs(runs: Path) -> None:
     with viewer(runs) as url, chromium() as browser:
         browser.get(url)
         assert "token" not in browser.current_url
@@ -211,7 +211,7 @@ def test_the_viewer_leads_from_the_list_to_a_run_to_any_trial_and_to_two_runs(ru
         assert complaints(browser) == []
 
 
-def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
+def test_the_viewer_executes_no_hostile_text(runs: Path) -> None:
     with viewer(runs) as url, chromium() as browser:
         browser.get(url)
         browser.get(url.split("/?")[0] + "/run/hostile")
@@ -223,7 +223,7 @@ def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
         assert complaints(browser) == []
 
 
-def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) -> None:
+def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) -> None:
     seen = threading.Event()
 
     def slowly(n: int, body: Mapping[str, Any]) -> Reply:
@@ -351,7 +351,7 @@ def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path)
         assert browser.execute_script(bottom) <= 900
 
 
-def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_back(demo: Path) -> None:
+def test_two_clicks_lead_from_the_ranking_to_the_worst_trial_and_back(demo: Path) -> None:
     with opened(demo.as_uri()) as browser:
         press(browser, "a[href='#/agent/lead-first']")
         assert until(lambda: texts(browser, "#agent-name")) == ["lead-first"]
@@ -385,14 +385,14 @@ def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_ba
         assert complaints(browser) == []
 
 
-def test_an_address_of_no_agent_and_of_no_trial_is_the_report_that_says_so(demo: Path) -> None:
+def test_the_address_of_an_unknown_agent_or_trial_shows_the_report_with_a_notice(demo: Path) -> None:
     with opened(f"{demo.as_uri()}#/agent/%E0nobody/trial/7777777") as browser:
         assert browser.find_element("id", "report").is_displayed()
         assert until(lambda: texts(browser, "dialog[open] p"))[0].startswith("This file contains a sample")
         assert complaints(browser) == []
 
 
-def test_a_press_on_an_agent_in_the_chart_opens_its_page(demo: Path) -> None:
+def test_a_click_on_an_agent_in_the_chart_opens_its_page(demo: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     with opened(demo.as_uri()) as browser:
@@ -401,7 +401,7 @@ def test_a_press_on_an_agent_in_the_chart_opens_its_page(demo: Path) -> None:
         assert until(lambda: texts(browser, "#agent-name")) == ["question-led"]
 
 
-def test_trials_are_searched_by_any_words_in_them_in_the_file_and_in_the_viewer(demo: Path) -> None:
+def test_trials_are_searched_by_words_in_the_file_and_in_the_viewer(demo: Path) -> None:
     def search(browser: Any, words: str, expected: str) -> None:
         before = texts(browser, "#trials-where")
         field = browser.find_element("css selector", "#trial-filters [name=text]")
@@ -427,7 +427,7 @@ def test_trials_are_searched_by_any_words_in_them_in_the_file_and_in_the_viewer(
         assert complaints(browser) == []
 
 
-def test_warnings_are_grouped_lines_that_open_and_the_way_around_stays_in_sight(demo: Path) -> None:
+def test_warnings_are_grouped_and_open_and_the_navigation_stays_visible(demo: Path) -> None:
     with opened(demo.as_uri()) as browser:
         assert texts(browser, ".warnings h4") == ["The judge", "The pool"]
         lines = texts(browser, ".warnings summary")
@@ -450,7 +450,7 @@ def looked_at(browser: Any) -> None:
 
 
 @SIZES
-def test_boxes_lie_apart_and_axe_is_content_on_every_page_of_a_report(demo: Path, width: int, dark: bool) -> None:
+def test_report_boxes_do_not_overlap_and_axe_accepts_every_page(demo: Path, width: int, dark: bool) -> None:
     with opened(demo.as_uri(), width=width, dark=dark) as browser:
         assert browser.execute_script("return document.documentElement.dataset.theme") == ("dark" if dark else "light")
         looked_at(browser)
@@ -476,9 +476,7 @@ def test_boxes_lie_apart_and_axe_is_content_on_every_page_of_a_report(demo: Path
 
 
 @SIZES
-def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(
-    pair: Path, width: int, dark: bool
-) -> None:
+def test_boxes_of_the_comparison_and_the_list_of_the_viewer_do_not_overlap(pair: Path, width: int, dark: bool) -> None:
     with viewer(pair) as url, opened((pair / "both.html").as_uri(), width=width, dark=dark) as browser:
         looked_at(browser)
         names = browser.execute_script(
@@ -494,7 +492,7 @@ def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(
         assert browser.execute_script(tallest) < 250
 
 
-def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: Youden, tmp_path: Path) -> None:
+def test_boxes_of_study_pages_do_not_overlap_and_axe_accepts_them(youden: Youden, tmp_path: Path) -> None:
     judged(tmp_path / "run", pool=make_pool(8, 20))
     for name, *options in (
         ("budget", "--calls", "40%", "--n-seeds", "2", "--top", "2"),
@@ -510,7 +508,7 @@ def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: You
                 looked_at(browser)
 
 
-def test_what_lies_over_another_or_sticks_out_is_seen(tmp_path: Path) -> None:
+def test_an_overlapping_or_overflowing_box_is_reported(tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text(
         "<!doctype html><p style='position:absolute;left:9px;top:9px'>one</p>"

@@ -60,7 +60,7 @@ ROWS = (
 POOL = PoolSummary.from_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
 
 
-def test_places_and_bars_are_those_of_the_ranking() -> None:
+def test_ranks_and_bars_equal_those_of_the_ranking() -> None:
     ranking = rank_agents(ROWS, POOL)
     assert [agent.ranks for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
     assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
@@ -71,7 +71,7 @@ def test_places_and_bars_are_those_of_the_ranking() -> None:
     ]
 
 
-def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(tmp_path: Path) -> None:
+def test_significantly_different_agents_with_overlapping_intervals_are_marked(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         rng = np.random.default_rng(0)
         ability = 0.5 + np.array([0.05, 0.0, -0.15, -0.2, -0.25])
@@ -96,7 +96,7 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
     assert apart_though_overlapping > 0
 
 
-def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Path) -> None:
+def test_means_that_differ_only_by_rounding_are_ties_without_a_unique_best(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         return np.where(plan.trial_type == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
 
@@ -109,7 +109,7 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
         assert len(data.tied[line.agent] or ()) == 4
 
 
-def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path: Path) -> None:
+def test_a_report_states_the_number_of_compared_items_and_defines_ability(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(5, 12), missing=lambda plan: plan.item >= 9, holdout=0.0)
     data = ReportData(folder)
     assert data.summary.items == "12 items, of which 9 were compared"
@@ -130,7 +130,7 @@ def test_alternative_rankings_of_the_terminal_are_in_the_report_and_its_summary(
         assert line in render_markdown(data).replace("\\", "")
 
 
-def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
+def test_banner_and_chart_flag_the_same_agents(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         template = (plan.first == 2) | (plan.second == 2)
         by_chance = (template & (np.arange(len(plan)) % 2 == 0)).astype(float)
@@ -145,7 +145,7 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
     assert [agent for agent, alarm in drawn if alarm == "alarm"] == ["a2"]
 
 
-def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
+def test_intervals_of_differences_are_drawn_on_an_axis_of_differences(tmp_path: Path) -> None:
     (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
     columns = chart.frame.columns
     low, distance, high = (np.array(columns[name], dtype=np.float64) for name in ("low", "distance", "high"))
@@ -174,7 +174,7 @@ PLAN = small_plan(
 )
 
 
-def test_each_trial_is_of_the_first_kind_that_fits() -> None:
+def test_each_trial_has_the_first_kind_that_fits() -> None:
     book = TrialBook(
         answer_with(PLAN, np.array([1.0, 0.0, 1.0, 0.0, 0.0]), missing=np.array([False] * 4 + [True])),
     )
@@ -207,7 +207,7 @@ def test_surprising_trials_come_before_ordinary_ones() -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
+def test_reversed_answers_equal_those_of_a_loop_over_all_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = 30
     trial_type = rng.integers(0, 2, n)
@@ -231,7 +231,7 @@ def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
     assert TrialBook(result).differ.tolist() == expected
 
 
-def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
+def test_trials_are_found_by_agent_item_trial_type_kind_and_answer() -> None:
     book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
     assert book.find(TrialFilter(items=frozenset({2}))).tolist() == [3]
     assert book.find(TrialFilter(trial_type="paired"), by="answer").tolist() == [4, 0, 1]
@@ -249,7 +249,7 @@ def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
     )
 
 
-def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
+def test_trials_of_two_plans_are_matched_by_their_comparison() -> None:
     swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"), source=None)
     assert match_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
     assert match_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
@@ -259,7 +259,7 @@ def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
     assert TrialBook(mine, against).n_of_kind["judges differ"] == 1
 
 
-def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
+def test_false_positives_count_both_sides_and_outliers_are_named() -> None:
     n = 200
     plan = small_plan(
         item=[0] * n,
@@ -277,7 +277,7 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 11), st.integers(1, 30), st.integers(0, 99))
-def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) -> None:
+def test_bins_are_means_of_observed_values(K: int, J: int, tiles: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     value = np.where(rng.random((K, J)) < 0.3, np.nan, rng.random((K, J)))
     rows, columns = choose_bin_sizes((K, J), tiles)
@@ -289,7 +289,7 @@ def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) 
             assert drawn[i, j] == pytest.approx(seen.mean()) if len(seen) else np.isnan(drawn[i, j])
 
 
-def test_likeness_puts_two_camps_side_by_side() -> None:
+def test_similarity_order_separates_two_groups() -> None:
     camp = np.arange(6) % 2
     value = np.where(camp[:, None] == camp[None, :], 0.9, 0.1)
     value[0, 2] = np.nan
@@ -305,13 +305,13 @@ def test_a_frame_reads_back_from_its_packed_form() -> None:
     assert frame.rows()[3] == {"agent": "b", "value": 2.0}
 
 
-def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
+def test_readable_text_escapes_deceptive_characters_and_keeps_lines() -> None:
     assert escape_controls("a\r\nb\tc\x00\u202ed\ud800") == "a\nb\tc\\x00\\u202ed\\ud800"
     assert escape_controls("👩‍👩‍👧 é") == "👩‍👩‍👧 é"
     assert truncate("x" * 10, 10) == "x" * 10
 
 
-def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
+def test_a_complete_report_contains_the_contents_of_the_run(tmp_path: Path) -> None:
     def some(plan: Plan) -> Bools:
         return np.equal(np.arange(len(plan)) % 10, 3)
 
@@ -348,7 +348,7 @@ def apart(
     return untyped(_find_different)([(one, other)] * len(lines), np.array(lines).T)
 
 
-def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_error() -> None:
+def test_agents_of_two_runs_differ_by_standardized_difference_beyond_its_error() -> None:
     turned = ((0.0, 80.0), (10.0, 70.0), (20.0, 60.0), (30.0, 50.0))
     assert apart(*turned, error=4.0) == [True, False, False, True]
     assert apart((0.0, 5.0), (1.0, 7.0), error=0.0, places=((1, 1), (2, 2))) == [False, False]
@@ -358,7 +358,7 @@ def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_er
     ("places", "expected"),
     [(((1, 1), (2, 3)), True), (((3, 3), (1, 2)), True), (((1, 2), (2, 3)), False), (((2, 3), (1, 2)), False)],
 )
-def test_without_errors_or_a_spread_they_are_apart_by_their_places(
+def test_without_standard_errors_agents_of_two_runs_are_compared_by_rank(
     places: Sequence[tuple[int, int]], expected: bool
 ) -> None:
     assert apart((0.0, 0.0), (1.0, 1.0), error=None, places=places) == [expected, expected]
@@ -366,7 +366,7 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
     assert apart((1.0, 1.0), error=0.1, places=places) == [expected]
 
 
-def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
+def test_a_page_contains_at_most_the_allowed_amount_of_text(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     result = not_none(read_result(folder))
     sources = Sources(folder, find_calling_judge(result))
@@ -375,7 +375,7 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     assert sum(map(len, little.texts)) < 2_000
 
 
-def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
+def test_a_run_without_its_texts_is_reported_with_a_note(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     shutil.rmtree(tmp_path / "run-pool")
     data = ReportData(folder)
@@ -385,7 +385,7 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     assert set(sample.first) == {-1}
 
 
-def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
+def test_a_changed_pool_is_not_shown_as_the_judged_one(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     responses = tmp_path / "run-pool" / "responses.jsonl"
     responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
@@ -403,14 +403,14 @@ def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["fit.json", "ranking.csv", "verdicts.parquet", "items.csv", "pairs.parquet", "signature.json"]
 )
-def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
+def test_an_incomplete_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
     folder = judged(tmp_path / "run")
     folder.file(name).unlink()
     with pytest.raises(RunFolderError, match=rf"has no {name}. Run `youden \w+"):
         ReportData(folder)
 
 
-def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
+def test_two_runs_are_compared_by_agent_and_trial(tmp_path: Path) -> None:
     def nearly(plan: Plan) -> Floats:
         noise = 0.004 * np.random.default_rng(0).random(len(plan))
         return by_ability(plan) + np.where(plan.trial_type == PAIRED, noise, 0.0)

@@ -128,20 +128,20 @@ def test_hostile_text_becomes_no_element_and_no_handler(hostile_page: str) -> No
     assert "\u202e" not in hostile_page
 
 
-def test_a_page_asks_no_host_for_anything(hostile_page: str) -> None:
+def test_a_page_sends_no_request_to_any_host(hostile_page: str) -> None:
     for tag, attributes in Elements(hostile_page).found:
         for name in ("src", "href", "action", "data"):
             value = attributes.get(name)
             assert value is None or value.startswith("#"), (tag, name, value)
 
 
-def test_json_in_a_script_cannot_end_it() -> None:
+def test_json_in_a_script_cannot_close_it() -> None:
     text = to_script_json(["</script>", "<!--", "\u2028&"])
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == ["</script>", "<!--", "\u2028&"]
 
 
-def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_complete_without_the_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))
     page = render_page(ReportData(judged(tmp_path / "run")))
     assert "pip install" in page
@@ -157,7 +157,7 @@ def test_a_page_uses_the_vega_version_of_the_images_and_its_script_is_closed() -
     assert "</script" not in vega.load_script()
 
 
-def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_has_its_charts_without_the_image_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     vega.load_script.cache_clear()
     assert not vega.has_pictures()
@@ -165,7 +165,7 @@ def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monke
     assert "vegaEmbed" in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
 
 
-def test_pictures_without_the_chart_library_are_a_clear_error(
+def test_images_without_the_chart_library_are_a_clear_error(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged(tmp_path / "run")
@@ -178,7 +178,7 @@ def test_pictures_without_the_chart_library_are_a_clear_error(
 
 
 @pytest.mark.slow
-def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> None:
+def test_chart_writes_every_format(youden: Youden, tmp_path: Path) -> None:
     judged(tmp_path / "run")
     judged(tmp_path / "other")
     assert youden("report", "run").out.strip() == "run/report.html"
@@ -203,12 +203,14 @@ def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> N
         (["--against", "nowhere"], "run-missing"),
     ],
 )
-def test_what_cannot_be_drawn_is_a_clear_error(youden: Youden, tmp_path: Path, words: list[str], slug: str) -> None:
+def test_a_figure_that_cannot_be_drawn_is_a_clear_error(
+    youden: Youden, tmp_path: Path, words: list[str], slug: str
+) -> None:
     judged(tmp_path / "run")
     assert youden("report", "run", *words).refuses(slug)
 
 
-def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
+def test_markdown_escapes_hostile_text(tmp_path: Path) -> None:
     from markdown_it import MarkdownIt
 
     data = ReportData(judged(tmp_path / "run", pool=make_pool_with_hostile_texts()))
@@ -224,7 +226,7 @@ def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
     )
 
 
-def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_path: Path) -> None:
+def test_an_image_states_its_title_unit_source_and_run(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run"))
     spec = picture_spec(data, "ranking")
     text = json.dumps(spec)
@@ -243,7 +245,7 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
         (["baselines", "run", "--n-seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
     ],
 )
-def test_a_study_is_drawn_with_its_words_and_signature(
+def test_a_study_is_drawn_with_its_summary_and_signature(
     youden: Youden, tmp_path: Path, words: list[str], figures: list[str]
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(8, 20), holdout=0.0)

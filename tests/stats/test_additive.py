@@ -99,7 +99,7 @@ def test_the_solution_and_fitted_scores_at_the_default_ridge_equal_numpy_lstsq(p
 
 @settings(max_examples=20, deadline=None)
 @given(problem=problems())
-def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
+def test_a_cell_of_weight_zero_is_unobserved(problem: Problem) -> None:
     extra = Problem(
         np.append(problem.agent, problem.n_agents),
         np.append(problem.item, problem.n_items),
@@ -116,7 +116,7 @@ def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
     assert found.n_components == without.n_components
 
 
-def test_a_disconnected_graph_is_solved_and_named() -> None:
+def test_a_disconnected_graph_is_solved_and_its_components_named() -> None:
     matrix = np.full((5, 4), np.nan)
     matrix[:2, :2] = [[0.5, 0.25], [0.25, 0.0]]
     matrix[3:, 2:] = [[0.1, 0.3], [0.2, 0.4]]
@@ -227,19 +227,19 @@ def test_weights_of_any_scale_above_the_ridge_give_the_same_fit(factor: float) -
     [[1e-300] * 6, [1e-300] * 3 + [1.0] * 3, [1e-300, 1.0, 1.0] * 2, [1.7e308] * 6],
     ids=["all tiny", "an agent's", "an item's", "overflowing"],
 )
-def test_weights_that_the_ridge_drowns_or_that_overflow_are_refused(weight: list[float]) -> None:
+def test_weights_that_the_ridge_dominates_or_that_overflow_are_refused(weight: list[float]) -> None:
     agent, item = np.divmod(np.arange(6), 3)
     with pytest.raises(StatisticsError, match="weights") as caught:
         solve_additive(agent, item, np.linspace(-0.5, 0.5, 6), n_agents=2, n_items=3, weight=weight)
     assert caught.value.slug == "weights-scale"
 
 
-def test_agents_joined_by_a_cell_of_next_to_no_weight_are_not_joined() -> None:
+def test_agents_linked_by_a_negligible_weight_are_not_linked() -> None:
     found = solve_additive([0, 1, 1], [0, 0, 1], [0.1, 0.2, 0.3], n_agents=2, n_items=2, weight=[1.0, 1e-300, 1.0])
     assert (found.status, found.n_components) == ("disconnected", 2)
 
 
-def test_scores_that_are_all_0_are_fitted_and_what_is_returned_is_read_only() -> None:
+def test_scores_that_are_all_0_are_fitted_and_results_are_read_only() -> None:
     found = dense(np.zeros((2, 2)))
     assert found.status == "ok"
     with pytest.raises(ValueError, match="read-only"):

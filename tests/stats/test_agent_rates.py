@@ -96,7 +96,7 @@ def test_differences_of_rates_do_not_depend_on_how_many_trials_another_agent_has
     assert rate.min() >= 0
 
 
-def test_rates_that_do_not_differ_cost_little_and_one_that_does_is_kept() -> None:
+def test_equal_rates_widen_intervals_little_and_a_different_one_is_kept() -> None:
     rng = np.random.default_rng(1)
     spread = [Answers(np.full(K, 0.02), 20, rng).rates().rate.std() for _ in range(40)]
     assert np.mean(spread) < 0.25 * np.sqrt(0.02 / 40)
@@ -190,7 +190,7 @@ def test_an_agent_without_trials_has_the_mean_rate_and_the_widest_interval() -> 
     assert (rates.high - rates.low).argmax() == 4
 
 
-def test_without_trials_rates_are_0_and_add_nothing() -> None:
+def test_without_trials_rates_are_0_and_add_no_variance() -> None:
     rates = IndependentTotals(K, J).estimate_rates()
     covariance = CentredCovariance(np.eye(K), np.full(K, 50.0))
     assert not rates.rate.any()

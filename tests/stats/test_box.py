@@ -26,7 +26,7 @@ def saturated(seed: int, *, spread: float = 0.5) -> dict[str, Any]:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
-def test_every_prediction_is_in_the_box_and_the_certificate_holds(seed: int, ridge: float) -> None:
+def test_every_prediction_is_in_the_box_and_the_optimality_certificate_holds(seed: int, ridge: float) -> None:
     found = solve_additive(**saturated(seed), ridge=ridge, constraint="box")
     assert found.kkt < 1e-9
     assert found.status != "not_converged"
@@ -35,7 +35,7 @@ def test_every_prediction_is_in_the_box_and_the_certificate_holds(seed: int, rid
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_it_is_the_plain_fit_where_that_stays_inside(seed: int) -> None:
+def test_the_box_fit_equals_the_plain_fit_if_that_is_inside(seed: int) -> None:
     cells = saturated(seed)
     cells["score"] = cells["score"] / 4
     box, clip = (solve_additive(**cells, constraint=name) for name in ("box", "clip"))
@@ -62,7 +62,7 @@ def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     np.testing.assert_allclose(found.difficulty[j], b.value[j], atol=1e-6)
 
 
-def test_a_box_too_large_to_solve_is_refused_by_name() -> None:
+def test_a_box_that_is_too_large_to_solve_is_refused_by_name() -> None:
     """A chain whose scores of 1 and −1 push its ends far apart."""
     agent = np.repeat(np.arange(4_001), 2)
     item = agent + np.tile([0, 1], 4_001)

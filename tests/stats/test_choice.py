@@ -44,7 +44,7 @@ TRUTHS = {
 
 @pytest.mark.parametrize("correlation", [pytest.param(0.0, marks=pytest.mark.slow), 0.6])
 @pytest.mark.parametrize("name", TRUTHS)
-def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correlation: float) -> None:
+def test_the_regret_bound_and_the_selection_adjusted_interval_cover(name: str, correlation: float) -> None:
     truth = TRUTHS[name]
     K, rng = len(truth), np.random.default_rng(3)
     covariance = spread(K, np.linspace(0.01, 0.03, K), correlation)
@@ -78,7 +78,7 @@ def test_no_smaller_regret_bound_would_cover_in_the_least_favourable_case() -> N
 
 
 @pytest.mark.parametrize("name", TRUTHS)
-def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name: str) -> None:
+def test_with_top_above_1_the_regret_bound_covers_the_worst_selected_agent(name: str) -> None:
     truth, top = TRUTHS[name], 2
     K, rng = len(truth), np.random.default_rng(4)
     covariance = spread(K, np.linspace(0.01, 0.03, K), 0.3)
@@ -94,19 +94,19 @@ def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name
     assert left_out <= 12
 
 
-def test_a_look_that_has_a_part_of_the_error_asks_for_more() -> None:
+def test_an_analysis_with_a_fraction_of_alpha_has_wider_bounds() -> None:
     ability, covariance = np.linspace(0.1, 0, 8), spread(8, np.full(8, 0.02), 0.0)
     once, often = (not_none(chosen(ability, covariance, share=share)) for share in (1.0, 1 / 6))
     assert often.regret_bound > 1.15 * once.regret_bound
     assert set(often.candidates) > set(once.candidates)
 
 
-def test_where_one_is_told_apart_nobody_else_is_as_good() -> None:
+def test_a_unique_best_is_the_only_candidate() -> None:
     found = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
     assert (found.agents, found.regret_bound, found.candidates) == ((0,), 0.0, ())
 
 
-def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number() -> None:
+def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number() -> None:
     few, many = (chosen(np.zeros(K), spread(K, np.full(K, 0.02), 0.0)) for K in (3, 20))
     assert not_none(many).candidates == tuple(range(1, 20))
     # Dunnett's one-sided quantiles of 2 and 19 comparisons with correlation ½, times √2 errors
@@ -114,7 +114,7 @@ def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number
     assert not_none(many).regret_bound == pytest.approx(2.65 * 0.02 * 2**0.5, rel=0.08)
 
 
-def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
+def test_agents_that_cannot_be_compared_give_no_selection() -> None:
     assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
     apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
     assert select_best(np.zeros(3), apart, pairwise_differences(np.zeros(3), apart)) is None
@@ -154,7 +154,7 @@ def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float
 
 
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
-def test_p_best_among_equal_agents_is_closer_to_the_truth_than_a_normal_prior(level: int, most: float) -> None:
+def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
     """A normal prior says .74 where two are level and .43 where ten are."""
     rest = np.where(np.arange(30) < level, 0.0, -0.1)
     told, right, *_ = told_of_pools(
@@ -163,7 +163,7 @@ def test_p_best_among_equal_agents_is_closer_to_the_truth_than_a_normal_prior(le
     assert right <= told <= most
 
 
-def test_who_was_chosen_from_agents_alike_is_mostly_lucky_and_from_others_hardly() -> None:
+def test_selection_bias_is_large_among_equal_agents_and_small_otherwise() -> None:
     everybody, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
     for size, share in ((0.02, (0.7, 0.9)), (1.0, (-0.01, 0.01))):
         of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
@@ -173,7 +173,7 @@ def test_who_was_chosen_from_agents_alike_is_mostly_lucky_and_from_others_hardly
         assert not expected_selection_bias(pairwise_differences(known, of), ability > 10).any()
 
 
-def test_who_is_near_enough_by_what_the_last_look_may_have_is_not_asked_again() -> None:
+def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_trials() -> None:
     """A look of a hundredth of the error has three agents further ahead than the goal, one of .7 of it the second alone."""
     ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
     K = len(ability)

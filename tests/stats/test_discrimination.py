@@ -29,7 +29,7 @@ def totals(answer: object, *items: object, n_items: int = 40, weight: object = N
     return made
 
 
-def test_the_variance_of_paired_answers_is_that_of_item_sums() -> None:
+def test_the_variance_of_paired_answers_equals_that_of_item_sums() -> None:
     rng = np.random.default_rng(0)
     item = rng.integers(0, 40, 500)
     answer = (rng.random(500) < rng.random(40)[item]).astype(float)
@@ -50,7 +50,7 @@ def test_the_variance_of_independent_answers_is_dyadic() -> None:
     assert totals(answer, first, second).variance == pytest.approx(max(slow, (residual**2).sum() / 300**2 * 40 / 39))
 
 
-def test_chunks_add_up() -> None:
+def test_sums_of_chunks_equal_the_total() -> None:
     rng = np.random.default_rng(2)
     item, answer = rng.integers(0, 40, 200).astype(np.int32), rng.random(200)
     whole, parts = totals(answer, item), ItemTotals(40)
@@ -69,7 +69,7 @@ def test_j_has_an_interval_of_positive_width_at_rates_of_0_and_1(paired: float, 
     assert (found.low > 0, found.high < 0) == (paired > independent, paired < independent)
 
 
-def test_independent_answers_get_newcombes_interval_and_correlated_ones_a_wider_one() -> None:
+def test_independent_answers_get_newcombe_intervals_and_correlated_ones_wider_ones() -> None:
     rng = np.random.default_rng(3)
     item = np.repeat(np.arange(400), 1)
     yes = (rng.random(400) < 0.6).astype(float)
@@ -135,7 +135,7 @@ RULES: dict[str, Callable[[Positions, Positions], Bools]] = {
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_any_rule_by_length_is_found(rule: str) -> None:
+def test_every_length_based_judge_is_detected(rule: str) -> None:
     rng = np.random.default_rng(6)
     lengths = np.exp(rng.normal(5.7, 0.6, (2, 700))).astype(np.int64)
     paired = np.arange(700) < 600
@@ -145,7 +145,7 @@ def test_any_rule_by_length_is_found(rule: str) -> None:
     assert abs(length_share((rng.random(700) < 0.5).astype(float), *lengths, paired=paired)) < 0.15
 
 
-def test_few_or_equal_answers_tell_nothing_of_length() -> None:
+def test_few_or_equal_answers_do_not_indicate_a_length_based_judge() -> None:
     lengths = np.arange(1, 401).reshape(2, 200)
     paired = np.arange(200) < 150
     assert np.isnan(length_share(np.ones(200), *lengths, paired=paired))

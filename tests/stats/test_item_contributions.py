@@ -24,7 +24,7 @@ from youden.stats.trials.noninferiority import (
 from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence, remaining_variance
 
 
-def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None:
+def test_item_sums_and_their_spread_equal_those_of_a_loop_over_trials() -> None:
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, w = rng.random(len(plan)), 1 + rng.random(len(plan))
@@ -46,7 +46,7 @@ def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None
         assert found.within_item_variance[i] == pytest.approx(squares / freedom)
 
 
-def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> None:
+def test_a_trial_that_counts_for_one_agent_is_ignored_for_the_other() -> None:
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, ability = rng.random(len(plan)), rng.random(5)
@@ -59,7 +59,7 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     assert part.within_item_variance[0] != whole.within_item_variance[0]
 
 
-def test_what_an_item_does_to_both_agents_cancels() -> None:
+def test_item_effects_common_to_both_agents_cancel() -> None:
     plan = cyclic(6, 10, 10)
     rng = np.random.default_rng(0)
     answer, hard = rng.random(len(plan)), rng.normal(0, 5, 10)
@@ -68,7 +68,7 @@ def test_what_an_item_does_to_both_agents_cancels() -> None:
     assert one == pytest.approx(other, abs=1e-6)
 
 
-def test_intervals_of_equal_agents_hold_the_nominal_share_over_items_of_the_kind() -> None:
+def test_intervals_of_equal_agents_cover_at_the_nominal_level() -> None:
     K, J = 6, 30
     plan = cyclic(K, J, J)
     missed = 0
@@ -84,7 +84,7 @@ def test_intervals_of_equal_agents_hold_the_nominal_share_over_items_of_the_kind
     assert 0.02 <= missed / 400 <= 0.07
 
 
-def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -> None:
+def test_two_agents_without_variance_use_the_pooled_variance_of_all_pairs() -> None:
     plan = cyclic(6, 20, 20)
     answer = np.random.default_rng(0).random(len(plan))
     quiet = np.isin(plan.first, [0, 1]) | np.isin(plan.second, [0, 1])
@@ -92,7 +92,7 @@ def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -
     assert found.variance > 1e-4
 
 
-def test_remaining_variance_falls_with_blocks_and_with_items_until_all_are_seen() -> None:
+def test_the_remaining_variance_falls_with_blocks_and_with_items() -> None:
     blocks = np.array([10, 20, 40, 60, 100])
     own, noise = remaining_variance(blocks, n_current=10, n_items=20)
     np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])
@@ -103,7 +103,7 @@ def test_remaining_variance_falls_with_blocks_and_with_items_until_all_are_seen(
         assert left == pytest.approx(10 * ((asked / s) ** 2).sum())
 
 
-def test_the_forecast_is_what_more_blocks_bring_or_a_little_worse() -> None:
+def test_the_forecast_variance_with_more_blocks_is_close_and_conservative() -> None:
     K, J = 8, 40
     few, many = cyclic(K, J, 40), cyclic(K, J, 160)
     forecast, came = [], []
@@ -155,13 +155,13 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
         (-0.1, 0.0, "worse"),
     ],
 )
-def test_verdicts_at_a_margin_of_a_twentieth(value: float, error: float, verdict: str) -> None:
+def test_non_inferiority_outcomes_at_a_margin_of_05(value: float, error: float, verdict: str) -> None:
     found = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
     assert found.outcome == verdict
     assert found.high - found.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
 
 
-def test_all_looks_at_all_agents_together_err_at_most_a_twentieth_of_the_time() -> None:
+def test_all_analyses_of_all_agents_together_have_an_error_rate_of_at_most_05() -> None:
     assert sum(alpha_at_analysis(look, n_comparisons=3) * 3 for look in range(1, 200)) == pytest.approx(0.05)
     assert alpha_at_analysis(1) == 0.025
     for look, n_asked in ((0, 1), (1, 0)):
@@ -237,7 +237,7 @@ def test_half_widths_fall_with_items_to_a_limit_above_which_items_are_required(
     )
 
 
-def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> None:
+def test_conditional_power_equals_that_of_a_simulation_at_the_least_favourable_truth() -> None:
     now, later, value, freedom = 0.03**2, 0.015**2, -0.01, 10**6
     chance = conditional_power(
         value,

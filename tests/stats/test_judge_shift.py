@@ -32,7 +32,7 @@ def answers(first: Ids, second: Ids, *, seed: int, effect: Floats | None = None)
     return (rng.random(len(first)) < effect[first] + effect[second]).astype(float)
 
 
-def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
+def test_an_identical_judge_has_zero_shifts_and_ranks_alike() -> None:
     first, second = all_pairs()
     one = answers(first, second, seed=0)
     other = np.where(np.arange(len(one)) < 150, one, np.nan)
@@ -44,7 +44,7 @@ def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
     assert estimate_rank_agreement(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
 
 
-def test_judges_that_never_differed_leave_shifts_that_so_many_trials_allow() -> None:
+def test_judges_without_different_answers_have_shift_intervals_of_positive_width() -> None:
     first, second = all_pairs()
     one = answers(first, second, seed=0)
     found = JudgeShift(first, second, one, one, n_agents=K)
@@ -58,7 +58,7 @@ def test_judges_that_never_differed_leave_shifts_that_so_many_trials_allow() -> 
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
-def test_effects_equal_plain_least_squares(seed: int) -> None:
+def test_shift_effects_equal_ordinary_least_squares(seed: int) -> None:
     first, second = all_pairs()
     one, other = answers(first, second, seed=seed), answers(first, second, seed=seed + 1)
     seen = np.random.default_rng(seed).random(len(one)) < 0.5
@@ -73,7 +73,7 @@ def test_effects_equal_plain_least_squares(seed: int) -> None:
     assert found.slope == pytest.approx(np.polyfit(a, e, 1)[0])
 
 
-def test_an_agent_that_moves_is_found_and_a_judge_that_is_less_sure_moves_nobody() -> None:
+def test_a_shifted_agent_is_detected_and_a_noisier_judge_shifts_none() -> None:
     first, second = all_pairs(40)
     rng = np.random.default_rng(3)
     one = answers(first, second, seed=1)
@@ -120,7 +120,7 @@ def test_reliability_accounts_for_the_low_variance_of_agents_with_few_yes_answer
     assert np.mean(told) == pytest.approx(np.mean(true), rel=0.15)
 
 
-def test_an_agent_that_one_judge_never_met_is_unknown() -> None:
+def test_an_agent_that_one_judge_did_not_compare_is_unknown() -> None:
     first, second = all_pairs()
     one = answers(first, second, seed=0)
     other = np.where((first == 5) | (second == 5), np.nan, one)
@@ -129,7 +129,7 @@ def test_an_agent_that_one_judge_never_met_is_unknown() -> None:
     assert np.isfinite(found.shift).all()
 
 
-def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
+def test_rank_correlation_is_corrected_for_few_trials() -> None:
     """Two judges of the same abilities, the second on few trials: what is seen falls short, what is inferred does not."""
     first, second = all_pairs(60)
     effect = np.random.default_rng(5).uniform(0.05, 0.45, K)
@@ -161,7 +161,7 @@ def test_equal_judges_correlate_below_one_but_reach_the_attenuation_ceiling() ->
     assert below <= 2
 
 
-def test_a_judge_that_draws_the_line_elsewhere_ranks_alike() -> None:
+def test_a_judge_with_another_threshold_ranks_alike() -> None:
     """The other says yes to strong agents above all: its order of agents is the one's, along a curve."""
     n = 16
     first, second = (np.tile(agents, 30).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))
@@ -185,7 +185,7 @@ def test_too_few_trials_are_refused() -> None:
         JudgeShift(first, second, one, other, n_agents=K)
 
 
-def test_a_judge_that_always_says_yes_has_no_ranking_to_compare() -> None:
+def test_a_judge_that_always_answers_yes_has_no_ranking_to_compare() -> None:
     first, second = all_pairs()
     one = np.ones(len(first))
     found = JudgeShift(first, second, one, answers(first, second, seed=0), n_agents=K)
@@ -216,7 +216,7 @@ def slow_p(value: Floats, member: Bools, covariate: Floats, *, shift: float) -> 
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=10, deadline=None)
-def test_p_value_and_interval_equal_the_slow_definition(seed: int) -> None:
+def test_p_value_and_interval_equal_a_naive_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     value, covariate = rng.standard_normal(8), rng.standard_normal(8)
     member = np.arange(8) < 3
@@ -230,7 +230,7 @@ def test_p_value_and_interval_equal_the_slow_definition(seed: int) -> None:
         assert slow_p(value, member, covariate, shift=outside) <= 0.1
 
 
-def test_random_deals_come_close_to_all_of_them() -> None:
+def test_random_permutations_approximate_all_permutations() -> None:
     rng = np.random.default_rng(0)
     value, member = rng.standard_normal(14), np.arange(14) < 4
     every = label_shift(*plain(value), member, rng=rng)
@@ -241,7 +241,7 @@ def test_random_deals_come_close_to_all_of_them() -> None:
     assert some.low == pytest.approx(every.low, abs=0.3)
 
 
-def test_intervals_cover_what_was_planted_among_agents_that_differ_by_themselves() -> None:
+def test_intervals_cover_a_planted_effect_among_heterogeneous_agents() -> None:
     covered = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -252,21 +252,21 @@ def test_intervals_cover_what_was_planted_among_agents_that_differ_by_themselves
     assert 182 <= covered <= 198
 
 
-def test_a_label_that_one_agent_carries_can_never_be_told_from_luck() -> None:
+def test_a_label_of_a_single_agent_is_never_significant() -> None:
     value = np.array([100.0, 0, 0.1, 0.2, 0.3])
     found = label_shift(*plain(value), np.arange(5) == 0, rng=np.random.default_rng(0))
     assert not found.is_bounded
     assert found.p_value == pytest.approx(0.4)
 
 
-def test_a_label_that_follows_the_covariate_exactly_says_nothing() -> None:
+def test_a_label_that_is_collinear_with_the_covariate_has_no_estimate() -> None:
     member = np.arange(6) < 3
     found = label_shift(*plain(np.arange(6.0), member.astype(float)), member, rng=np.random.default_rng(0))
     assert not found.is_bounded
     assert found.p_value == 1
 
 
-def test_labels_of_all_or_none_are_refused() -> None:
+def test_labels_of_all_agents_or_none_are_refused() -> None:
     for member in (np.ones(4, dtype=bool), np.zeros(4, dtype=bool)):
         with pytest.raises(StatisticsError, match=r"\[label-constant\]"):
             label_shift(*plain(np.arange(4.0)), member, rng=np.random.default_rng(0))
@@ -297,7 +297,7 @@ def relation_of(first: Ids, second: Ids, one: Floats) -> tuple[Floats, Floats, F
 
 
 @pytest.mark.slow
-def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
+def test_score_and_shift_equal_dense_generalized_least_squares() -> None:
     first, second, one, other = threshold_judges(0, times=2)
     agents, a, luck = relation_of(first, second, one)
     found = curved_relation(first, second, a, luck, other)
@@ -344,7 +344,7 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
     assert found.std_error[i] == pytest.approx(np.sqrt(variance * (noisier * normal[-1, -1] + ratio)))
 
 
-def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_does() -> None:
+def test_another_threshold_shifts_no_agent_and_a_preference_does() -> None:
     false, found = 0, 0
     for seed in range(40):
         first, second, one, other = threshold_judges(seed)
@@ -359,7 +359,7 @@ def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_do
 
 
 @pytest.mark.slow
-def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() -> None:
+def test_measurement_error_of_abilities_does_not_bias_the_strongest_agent() -> None:
     """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
     first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
     ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
@@ -377,7 +377,7 @@ def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() ->
     assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
 
 
-def test_an_agent_whose_trials_are_noisier_than_all_has_the_larger_error() -> None:
+def test_an_agent_with_noisier_trials_has_a_larger_standard_error() -> None:
     first, second = (np.tile(part, 6).astype(np.int32) for part in np.nonzero(~np.eye(N_AGENTS, dtype=bool)))
     ability = np.linspace(0.0, 0.3, N_AGENTS)
     rng = np.random.default_rng(0)
@@ -389,7 +389,7 @@ def test_an_agent_whose_trials_are_noisier_than_all_has_the_larger_error() -> No
     assert found.std_error[3] > 1.5 * np.median(found.std_error)
 
 
-def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> None:
+def test_an_identical_or_uninformative_judge_shifts_no_agent() -> None:
     first, second, one, other = threshold_judges(1)
     _, a, luck = relation_of(first, second, one)
     same = curved_relation(first, second, a, luck, one)
@@ -399,7 +399,7 @@ def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> No
     assert np.isfinite(flat.shift).all()
 
 
-def test_the_strongest_stand_on_the_curve_and_scattered_agents_do_not() -> None:
+def test_the_strongest_agents_follow_the_curve_and_scattered_ones_do_not() -> None:
     ability = np.linspace(0, 1, 30)
     assert curve_share(ability, (np.arange(30) >= 20).astype(float)) > 0.6
     assert curve_share(ability, (np.arange(30) % 3 == 0).astype(float)) < 0.05

@@ -43,12 +43,12 @@ def renamed(rates: Rates, **ids: Any) -> Rates:
     return replace(rates, **ids)
 
 
-def test_kappa_by_hand() -> None:
+def test_kappa_equals_manually_computed_values() -> None:
     one, other = np.array([1.0, 1, 0, 0, 1]), np.array([1.0, 0, 0, 0, 1])
     assert cohen_kappa(one, other) == pytest.approx((0.8 - 0.48) / 0.52)
 
 
-def test_krippendorffs_own_example_with_gaps() -> None:
+def test_alpha_equals_the_published_example_with_missing_values() -> None:
     """Krippendorff (2011), four observers, interval: .849."""
     x = np.nan
     answers = np.array(
@@ -64,7 +64,7 @@ def test_krippendorffs_own_example_with_gaps() -> None:
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
-def test_alpha_equals_its_slow_definition(seed: int) -> None:
+def test_alpha_equals_its_naive_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     answers = rng.integers(0, 3, (3, 8)).astype(float)
     answers[rng.random((3, 8)) < 0.2] = np.nan
@@ -78,7 +78,7 @@ def test_alpha_equals_its_slow_definition(seed: int) -> None:
     assert found == pytest.approx(1 - observed / expected) if expected else np.isnan(found)
 
 
-def test_agreement_that_cannot_be_told_is_nan_and_bad_shapes_are_refused() -> None:
+def test_unknown_agreement_is_nan_and_wrong_shapes_are_refused() -> None:
     assert np.isnan(cohen_kappa(np.ones(3), np.ones(3)))
     assert np.isnan(krippendorff_alpha(np.ones((2, 3))))
     with pytest.raises(StatisticsError):
@@ -98,7 +98,7 @@ def test_a_judge_agrees_with_itself() -> None:
     assert all(len(set(row["places"])) == 1 for row in study.agents)
 
 
-def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() -> None:
+def test_agents_that_differ_only_by_rounding_share_a_rank_under_every_judge() -> None:
     pool = make_pool(6, 9)
     plans = [make_plan(pool, design="nlogn", holdout=0.1, seed=seed) for seed in (1, 2)]
     alike = [answer_with(plan, np.where(plan.trial_type == PAIRED, 0.7, 0.1)) for plan in plans]
@@ -106,7 +106,7 @@ def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() 
     assert [row["places"] for row in study.agents] == [[1, 1]] * len(study.agents)
 
 
-def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_target() -> None:
+def test_reversed_rankings_differ_significantly_under_either_target() -> None:
     plan = make_plan(make_pool(6, 30), design="dense", holdout=0)
     rng, strength = np.random.default_rng(0), np.linspace(0.95, 0.15, 6)
 
@@ -141,7 +141,7 @@ def test_two_runs_with_target_these_items_are_compared_on_these_items_by_default
     assert AlignedRuns(runs, target="items-like-these").target == "items-like-these"
 
 
-def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
+def test_trials_are_matched_by_comparison_and_not_by_row() -> None:
     pool = make_pool(6, 10)
     one = make_plan(pool, calls="40%", seed=1)
     both = [judged(answer_with(one, (one.first % 2).astype(float)), name="a")]
@@ -161,7 +161,7 @@ def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     assert 0 < not_none(study.krippendorff_alpha) < 1
 
 
-def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -> None:
+def test_an_imported_run_is_compared_by_ordered_pairs_and_item_numbers() -> None:
     result = verdicts(make_pool(6, 8))
     import_ = judged(result, name="import", trials=False)
     form = tuple(f"example-{number:03}" for number in range(8))
@@ -175,7 +175,7 @@ def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -
     assert JudgesStudy(both).pairs[0].n_units == 6 * 5 * 8
 
 
-def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
+def test_incomparable_runs_are_refused_with_what_to_change() -> None:
     result = verdicts(make_pool(6, 8))
     run = judged(result)
     others = {
@@ -210,7 +210,7 @@ def test_the_command_has_two_names_and_a_perfect_rank_correlation_no_interval(
         assert (pair["ranking"]["low"], pair["ranking"]["high"]) == (None, None)
 
 
-def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path) -> None:
+def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / name) for name in ("one", "two")]
     runs = [str(folder.path) for folder in folders]
     facts = folders[0].read_facts()
@@ -255,7 +255,7 @@ def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path:
     assert f"Spearman 1.00 {reason} between" in render_comparison(Comparison(one, two))
 
 
-def test_draws_that_all_rank_alike_make_no_interval() -> None:
+def test_draws_with_equal_rankings_give_no_interval() -> None:
     result = verdicts(make_pool(8, 60), noise=0.0)
     paired = result.plan.trial_type == PAIRED
     first, second, answer = result.plan.first[paired], result.plan.second[paired], result.answer[paired]
@@ -273,7 +273,7 @@ def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ()
     assert pair.max_rho == pytest.approx(reliability(differences_from_verdicts(agreeing[0], target="items-like-these")))
 
 
-def test_the_ceiling_is_what_two_runs_of_one_judge_come_to() -> None:
+def test_the_attenuation_ceiling_equals_the_correlation_of_two_runs_of_one_judge() -> None:
     """Reliability is what the correlation of two estimates with errors of their own comes to."""
     rng, K = np.random.default_rng(0), 60
     truth = 0.1 * rng.standard_normal(K)

@@ -89,13 +89,13 @@ EACH = np.arange(K, dtype=np.int32)
 THREES: Ids = EACH // np.int32(3)
 
 
-def test_with_all_partners_alike_an_ability_is_the_mean_over_partners() -> None:
+def test_with_equal_partner_weights_an_ability_is_the_mean_over_partners() -> None:
     of = answers(ABILITY)
     plain = np.array([of.value[(of.first == i) | (of.second == i)].mean() for i in range(K)])
     assert fitted(of, uniform_weights(K)).ability == pytest.approx(plain, abs=1e-12)
 
 
-def test_honest_agents_are_not_linked_and_weights_of_lone_agents_change_nothing() -> None:
+def test_honest_agents_are_not_flagged_and_weights_of_single_agents_change_nothing() -> None:
     of = answers(ABILITY)
     found = linked(of)
     assert found.clusters == ()
@@ -104,7 +104,7 @@ def test_honest_agents_are_not_linked_and_weights_of_lone_agents_change_nothing(
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.8])
-def test_a_ring_of_the_worst_is_linked_and_falls_back(agreement: float) -> None:
+def test_a_ring_of_the_worst_agents_is_flagged_and_falls(agreement: float) -> None:
     ring = (0, 1, 2, 3)
     of = answers(ABILITY, together=ring, agreement=agreement)
     found = linked(of)
@@ -114,13 +114,13 @@ def test_a_ring_of_the_worst_is_linked_and_falls_back(agreement: float) -> None:
     assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
 
 
-def test_a_panel_scores_everybody_and_its_own_members() -> None:
+def test_a_panel_scores_every_agent_and_its_own_members() -> None:
     of = answers(ABILITY, together=(0, 1, 2, 3, 4, 5, 6))
     trusted = np.isin(np.arange(K), (10, 11, 12, 13))
     assert np.corrcoef(fitted(of, panel_weights(trusted)).ability, ABILITY)[0, 1] > 0.95
 
 
-def test_error_holds_what_items_of_the_kind_vary_by() -> None:
+def test_the_standard_error_includes_the_variance_over_items() -> None:
     worlds = [fitted(answers(ABILITY, seed=seed), group_balanced_weights(THREES)) for seed in range(30)]
     found = np.array([one.ability - one.ability.mean() for one in worlds])
     told = np.array([one.covariance.std_error for one in worlds])
@@ -154,13 +154,13 @@ def additive(K: int = 8, J: int = 10) -> Floats:
     return ability[:, None] + ability + item[:, None, None]
 
 
-def test_where_abilities_add_up_it_matters_not_who_else_was_there() -> None:
+def test_additive_abilities_do_not_depend_on_the_partners() -> None:
     found = halves(additive())
     assert found.rho == pytest.approx(1.0)
     assert found.rank_change.tolist() == [0.0] * 8
 
 
-def test_an_agent_that_only_some_can_be_matched_to_depends_most_on_the_pool() -> None:
+def test_an_agent_with_few_matching_partners_depends_most_on_the_pool() -> None:
     dense = additive()
     side = np.array([1.0, -1, 1, -1, 0, 1, -1, 1])
     dense[:, 4] += 0.5 * side
@@ -189,7 +189,7 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
     assert found.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
 
 
-def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:
+def test_a_run_states_pool_dependence_and_names_at_most_three_agents(tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=8, n_items=30, design="cyclic", calls=2000)
     facts = not_none(RunFolder(tmp_path / "run").read_facts().partners)
     assert 0 < facts.split_half_rho < 1

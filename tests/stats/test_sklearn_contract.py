@@ -76,7 +76,7 @@ def adapted(estimator: Any) -> BaseEstimator:
 
 
 @parametrize_with_checks([adapted(estimator) for estimator in ESTIMATORS])
-def test_scikit_learns_checks_pass_but_for_those_pinned(
+def test_scikit_learn_checks_pass_except_for_pinned_ones(
     estimator: BaseEstimator, check: partial[Callable[..., None]]
 ) -> None:
     """A pinned check has to fail: one that passes is to be unpinned."""

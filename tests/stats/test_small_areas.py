@@ -79,7 +79,7 @@ def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
     assert np.abs(found.quality - weight[near] @ q[near] / weight[near].sum()).max() < 0.02
 
 
-def test_ability_breaks_no_ties_before_labels_show_a_slope() -> None:
+def test_ability_does_not_break_ties_before_labels_show_a_slope() -> None:
     """Eight agents, a label each, half of them yes whatever their ability: two values of quality, in the labels' order."""
     value = np.array([1.0, 0, 0, 1, 1, 0, 0, 1])
     found = quality_from_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), std_error=np.full(8, 0.01))
@@ -88,7 +88,7 @@ def test_ability_breaks_no_ties_before_labels_show_a_slope() -> None:
     assert found.quality[value == 1].min() > found.quality[value == 0].max()
 
 
-def test_ability_that_predicts_saves_labels() -> None:
+def test_a_predictive_ability_saves_labels() -> None:
     rng = np.random.default_rng(1)
     ours, alone = [], []
     for _ in range(10):
@@ -98,7 +98,7 @@ def test_ability_that_predicts_saves_labels() -> None:
     assert np.mean(alone) > 2.5 * np.mean(ours)
 
 
-def test_ability_that_is_noise_is_not_followed() -> None:
+def test_an_ability_that_is_noise_is_ignored() -> None:
     rng = np.random.default_rng(2)
     z = [_drawn(rng, 10, relation=0.0, spread=1.0).fit().regression for _ in range(6)]
     assert all(line is not None for line in z)
@@ -108,7 +108,7 @@ def test_ability_that_is_noise_is_not_followed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", [1.2, 0.0, -1.2])
-def test_intervals_cover_whatever_the_relation(relation: float) -> None:
+def test_intervals_cover_for_any_relation(relation: float) -> None:
     rng = np.random.default_rng(3)
     inside = []
     for _ in range(12):
@@ -133,7 +133,7 @@ def test_an_outlier_between_labels_and_ability_is_named_and_keeps_its_labels() -
     assert found.high[K] >= own.high
 
 
-def test_below_five_labelled_agents_labels_alone_speak() -> None:
+def test_below_five_labelled_agents_only_labels_count() -> None:
     value = np.array([1.0, 0, 1, 1, 1, 0, 0, 0])
     found = quality_from_labels(
         np.repeat(np.arange(4), 2), np.arange(8), value, ability=np.arange(6.0), std_error=np.ones(6)
@@ -145,7 +145,7 @@ def test_below_five_labelled_agents_labels_alone_speak() -> None:
     assert not found.is_outlier.any()
 
 
-def test_an_agent_without_labels_stands_where_its_ability_lets_one_expect() -> None:
+def test_an_agent_without_labels_has_the_quality_predicted_from_its_ability() -> None:
     drawn = _drawn(np.random.default_rng(5), 20)
     ability = np.r_[drawn.ability, drawn.ability.max(), np.nan]
     found = quality_from_labels(drawn.agent, drawn.item, drawn.value, ability=ability, std_error=np.full(K + 2, 0.01))
@@ -165,7 +165,7 @@ def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
     np.testing.assert_array_equal(without_error.high, without_ability.high)
 
 
-def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
+def test_agents_labelled_on_hard_items_are_not_penalized() -> None:
     """Half of the agents are labelled on items that everybody fails more often; who shares items shows it."""
     rng = np.random.default_rng(7)
     bias = []
@@ -193,7 +193,7 @@ def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
     assert abs(ours) < 0.5 * abs(plain)
 
 
-def test_grades_count_for_more_than_labels_of_0_and_1() -> None:
+def test_grades_have_more_information_than_labels_of_0_and_1() -> None:
     rng = np.random.default_rng(8)
     drawn = _drawn(rng, 5)
     graded = np.clip(drawn.truth[drawn.agent] + 0.1 * rng.normal(size=len(drawn.agent)), 0, 1)
@@ -201,14 +201,14 @@ def test_grades_count_for_more_than_labels_of_0_and_1() -> None:
     assert (found.high - found.low).mean() < 0.6 * (drawn.fit().high - drawn.fit().low).mean()
 
 
-def test_many_labels_leave_ability_no_say() -> None:
+def test_with_many_labels_ability_has_no_weight() -> None:
     drawn = _drawn(np.random.default_rng(9), 600, relation=0.3, k=8)
     found = drawn.fit()
     assert np.abs(found.quality - drawn.means).max() < 0.01
     assert found.label_weight.min() > 0.9
 
 
-def test_within_and_best_are_those_of_draws() -> None:
+def test_regret_bound_and_p_best_equal_those_of_draws() -> None:
     drawn = _drawn(np.random.default_rng(10), 10)
     found = drawn.fit()
     rng = np.random.default_rng(0)
@@ -220,7 +220,7 @@ def test_within_and_best_are_those_of_draws() -> None:
     assert abs(np.mean(draws.max(axis=0) - draws[leader] <= within) - 0.95) < 0.03
 
 
-def test_labels_for_the_best_go_to_contenders_and_for_all_are_spread() -> None:
+def test_labels_to_find_the_best_go_to_contenders_and_labels_for_all_are_spread() -> None:
     drawn = _drawn(np.random.default_rng(11), 10)
     found, left = drawn.fit(), np.full(K, 40)
     best, every = (found.allocate_labels(30, left, for_best=how) for how in (True, False))
@@ -246,7 +246,7 @@ def test_labels_out_of_range_are_refused() -> None:
         )
 
 
-def test_a_line_needs_no_normal_labels() -> None:
+def test_the_regression_accepts_labels_that_are_not_normal() -> None:
     """One label an agent: means of 0 and 1 only; the line is found and nobody is put at 0 or 1."""
     z = norm.ppf((np.arange(K) + 0.5) / K)
     value = (z > 0).astype(float)

@@ -32,7 +32,7 @@ def fitted(of: PairChunk, K: int) -> TrialFit:
 
 
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
-def test_abilities_are_those_of_least_squares_written_out(seed: int, K: int, J: int) -> None:
+def test_abilities_equal_those_of_explicit_least_squares(seed: int, K: int, J: int) -> None:
     of, _ = block(K, J, 12 * K, seed=seed)
     weight = np.random.default_rng(seed).integers(1, 4, len(of.value)).astype(np.float64)
     rows = np.arange(len(of.value))
@@ -47,7 +47,7 @@ def test_abilities_are_those_of_least_squares_written_out(seed: int, K: int, J: 
         np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
-def test_where_every_pair_was_asked_abilities_are_means() -> None:
+def test_if_every_pair_was_compared_abilities_are_means() -> None:
     K, J, rng = 5, 7, np.random.default_rng(0)
     D = rng.random((J, K, K))
     item, first, second = (
@@ -63,7 +63,7 @@ def test_where_every_pair_was_asked_abilities_are_means() -> None:
     assert (found.fpc < 0.02).all()
 
 
-def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
+def test_effect_groups_with_few_agents_are_fitted_like_all_others() -> None:
     # pairs that meet three times on a level of their own: sums by agent and level are nearly all 0, and so kept sparse
     K, J, n_levels, rng = 120, 12, 400, np.random.default_rng(0)
     level, item = np.repeat(np.arange(n_levels), 3), np.repeat(rng.integers(0, J, n_levels), 3)
@@ -86,7 +86,7 @@ def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
     np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
-def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean() -> None:
+def test_an_item_with_all_pairs_of_one_agent_does_not_shrink_its_ability() -> None:
     """Its cell's score is the mean of theirs, whoever it is; the trials say nothing of it, and other items do."""
     K = 5
     star = [(0, k, 0) for k in range(1, K)] + [(0, k, 1) for k in range(1, K)]
@@ -97,7 +97,7 @@ def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean
     np.testing.assert_allclose(fitted(of, K).ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
-def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
+def test_trials_that_do_not_link_all_agents_give_no_estimate() -> None:
     star = np.array([(0, k, j) for j in range(3) for k in range(1, 5)], dtype=np.int32).T  # agent 0 could be anywhere
     apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
     for first, second, item in (star, apart):
@@ -114,7 +114,7 @@ def test_an_agent_without_a_trial_has_no_ability() -> None:
 
 
 @pytest.mark.parametrize(("n", "own"), [(60, 0.0), (400, 0.3)])
-def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> None:
+def test_intervals_cover_abilities_on_newly_drawn_items(n: int, own: float) -> None:
     covered = []
     for seed in range(120):
         of, truth = block(8, 30, n, seed=seed, own=own)
@@ -165,7 +165,7 @@ def test_an_agent_without_repeated_items_gets_the_agent_item_variance_of_the_oth
     assert found.fpc[0] < 0.75
 
 
-def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
+def test_drawn_independent_rates_stay_uncertain_if_every_pair_was_compared() -> None:
     K, J, rng = 5, 12, np.random.default_rng(5)
     item, first, second = (
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))

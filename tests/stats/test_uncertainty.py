@@ -82,7 +82,7 @@ def test_standard_errors_stay_large_if_the_ridge_decides_a_fit_with_gaps() -> No
     assert np.nanmin(error) > 0.1
 
 
-def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none() -> None:
+def test_variance_from_few_items_has_a_larger_correction_than_from_all_items() -> None:
     few, all_ = np.zeros((1, 50)), np.full((1, 50), 0.5)
     few[0, :2] = 0.5
     hidden_few, hidden_all, hidden_none = (
@@ -93,7 +93,7 @@ def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none
     assert hidden_none == 1
 
 
-def test_an_agent_that_was_never_asked_has_no_error_and_one_agent_alone_is_refused() -> None:
+def test_an_agent_without_trials_has_no_error_and_a_single_agent_is_refused() -> None:
     U, p = np.random.default_rng(0).normal(size=(5, 9)), np.full((5, 9), 1 / 9)
     U[2], p[2] = 0, 0
     found = covariance_over_clusters(U, p)
@@ -136,7 +136,7 @@ def test_intervals_for_these_items_omit_balanced_variance_and_still_cover(
     assert np.mean(ratio) < 0.95
 
 
-def test_with_fewer_blocks_than_shifts_and_nothing_of_items_the_plain_form_stands() -> None:
+def test_with_fewer_blocks_than_shifts_the_plain_variance_is_used() -> None:
     K, J, n_blocks = 12, 40, 8
     plan = cyclic(K, J, n_blocks)
     answer = np.random.default_rng(0).random(len(plan))
@@ -152,7 +152,7 @@ def test_trials_without_a_block_are_refused() -> None:
         covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
 
 
-def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_below_72_items() -> None:
+def test_twelve_of_twelve_agreements_allow_25_percent_and_need_72_items_for_a_gate() -> None:
     plan = cyclic(5, 12, 12)
     alike = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
     assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
@@ -160,7 +160,7 @@ def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_below_72_i
     assert alike.with_items(72).half_width(0.025) < 0.05 <= alike.with_items(71).half_width(0.025)
 
 
-def test_agents_that_differ_on_every_item_keep_the_interval_of_the_variance() -> None:
+def test_agents_that_differ_on_every_item_have_the_interval_of_the_variance() -> None:
     plan = cyclic(6, 40, 80)
     of = contributions(plan, np.random.default_rng(0).random(len(plan)))
     found = estimate_difference(of, 0, 1)
@@ -207,7 +207,7 @@ def test_two_agents_can_differ_significantly_although_their_intervals_overlap() 
     assert found.marginal_ranks.low.tolist() == found.marginal_ranks.high.tolist() == [1, 2, 3]
 
 
-def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() -> None:
+def test_means_that_differ_in_the_16th_decimal_are_ties_without_a_unique_best() -> None:
     ability = np.array([0.7, 0.7 + 1e-16, 0.7 - 1.2e-16, 0.1])
     found = pairwise_differences(ability, covariance(1e-36, 4))
     assert rank_with_ties(ability).tolist() == [1, 1, 1, 4]
@@ -261,7 +261,7 @@ def test_rank_intervals_of_equal_agents_cover_marginally_and_simultaneously() ->
     assert np.mean(every) >= 0.93
 
 
-def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twenty() -> None:
+def test_of_two_equal_leaders_one_is_wrongly_unique_best_in_at_most_one_of_twenty() -> None:
     rng, ability, of = np.random.default_rng(0), np.array([0.3, 0.3, 0.0, -0.3]), covariance(0.05**2, 4)
     named = [
         pairwise_differences(ability + 0.05 * rng.standard_normal(4), of).unique_best is not None for _ in range(2000)

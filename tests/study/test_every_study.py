@@ -110,7 +110,7 @@ def example(n: int, n_agents: int = 6) -> dict[str, object]:
 
 @pytest.mark.parametrize("study", STUDIES)
 @pytest.mark.parametrize("name", RUNS)
-def test_a_study_answers_or_refuses_by_name(studied_runs: Path, name: str, study: str) -> None:
+def test_every_study_returns_a_result_or_a_named_error(studied_runs: Path, name: str, study: str) -> None:
     ended = CliRunner().invoke(youden, ["study", study, str(studied_runs / name), *STUDIES[study], "--json"])
     expected = None
     if study in NEEDS_DENSE and RUNS[name] == SPARSE:
@@ -125,7 +125,7 @@ def test_a_study_answers_or_refuses_by_name(studied_runs: Path, name: str, study
 
 
 @pytest.mark.parametrize("name", ["joined", "imported"])
-def test_judges_are_compared_where_a_run_was_judged_again_and_else_refused(studied_runs: Path, name: str) -> None:
+def test_judges_are_compared_if_a_run_was_rejudged_and_otherwise_refused(studied_runs: Path, name: str) -> None:
     ended = CliRunner().invoke(
         youden, ["study", "judges", str(studied_runs / name), str(studied_runs / "rejudged"), "--json"]
     )

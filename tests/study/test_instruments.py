@@ -44,7 +44,9 @@ def two_runs(youden: Youden, tmp_path: Path) -> tuple[str, str]:
     return "runs/info", "pref"
 
 
-def test_an_agent_high_on_one_and_low_on_the_other_is_flagged(youden: Youden, two_runs: tuple[str, str]) -> None:
+def test_an_agent_that_is_high_on_one_and_low_on_the_other_is_flagged(
+    youden: Youden, two_runs: tuple[str, str]
+) -> None:
     ended = youden("compare", *two_runs).well()
     assert "a7 is significantly above the average agent by preference and below it by information" in ended.out
     assert "a0 is significantly above the average agent by information and below it by preference" in ended.out

@@ -51,7 +51,7 @@ def words(shifts: JudgeShifts) -> str:
     return " ".join(describe_shifts(shifts))
 
 
-def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
+def test_a_judge_with_self_preference_is_detected_and_the_claim_is_relative() -> None:
     found = JudgeShifts(both(favour=0.15, other="own "), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert own.favoured_by == ("B",)
@@ -63,7 +63,7 @@ def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relat
     assert "A's own family is unknown" in words(found)
 
 
-def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
+def test_the_same_shift_is_attributed_to_the_judge_of_the_favoured_family() -> None:
     found = JudgeShifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
     assert {row.family: row.favoured_by for row in found.families} == {"Own": (), "rest": ()}
     assert {row.level for row in found.families} == {0.95}
@@ -72,7 +72,7 @@ def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_rou
     assert {row.level for row in turned.families} == {0.9}
 
 
-def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
+def test_judges_that_always_agree_have_an_interval_of_positive_width() -> None:
     plan = plan_of()
     found = JudgeShifts(AlignedRuns([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
@@ -82,7 +82,7 @@ def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
     assert "ρ = 1.00 (no interval: the shared answers allow no other order)." in words(found)
 
 
-def test_without_a_preference_none_is_claimed() -> None:
+def test_without_a_preference_none_is_reported() -> None:
     found = JudgeShifts(both(other="Own"), 0, 1)
     assert all(row.favoured_by == () for row in found.families)
     assert "No self-preference of B is shown" in words(found)
@@ -90,7 +90,7 @@ def test_without_a_preference_none_is_claimed() -> None:
     assert not_none(found.rho).low <= not_none(found.rho).rho <= not_none(found.rho).high <= 1
 
 
-def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() -> None:
+def test_a_preference_for_a_family_at_one_end_is_confounded_with_a_curve() -> None:
     strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
     found = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
@@ -100,7 +100,7 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     assert "cannot be distinguished from a nonlinear relation" in words(found)
 
 
-def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low() -> None:
+def test_measurement_error_does_not_hide_a_preference_for_a_low_family() -> None:
     """They flatten the curve: a strong family seems to get more and a weak one less than it does, never the reverse."""
     plan, claimed = plan_of(calls=900), {}
     for better, favour in ((-0.08, 0.13), (0.08, 0.0)):
@@ -115,7 +115,9 @@ def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low()
 
 
 @pytest.mark.slow
-def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_accepts_all_strong_agents_shows_no_preference(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """ICLR's strongest ten, whom the first judge hardly tells from the next; nobody is favoured. 13 of 148 replays claimed it; in
     these the family stands together by the second judge's answers alone."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
@@ -131,7 +133,7 @@ def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, mo
         assert found["not_identifiable"]
 
 
-def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_apart(
+def test_a_more_lenient_judge_shows_no_preference_for_weak_agents(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OPUS's weakest five; nobody is favoured. In the first two replays they were claimed by half of the allowance, in the last
@@ -145,7 +147,7 @@ def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_ap
     assert not any(simulate(case, world, seed=seed)["claimed"] for seed in (3006, 3011, 3093))
 
 
-def test_what_cannot_be_tested_is_said() -> None:
+def test_untestable_preferences_are_reported() -> None:
     assert "No agent that both judged is of B's family, other" in words(JudgeShifts(both(other="other"), 0, 1))
     shared = words(JudgeShifts(both(favour=0.3, one="own", other="Own"), 0, 1))
     assert shared.count("are of one family, Own: a shared preference cannot be observed") == 1
@@ -158,7 +160,7 @@ def test_what_cannot_be_tested_is_said() -> None:
     assert "too few on one side to claim a preference" in words(single)
 
 
-def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
+def test_three_agents_have_no_testable_shift_and_a_note() -> None:
     plan = make_plan(make_pool(3, 30), design="cyclic", calls="50%", independent="pooled:20", seed=1)
     runs = []
     for name, seed in (("A", 1), ("B", 2)):
@@ -171,7 +173,7 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
     assert not any("nan" in cell for table in judges_tables(study) for row in table.rows for cell in row)
 
 
-def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
+def test_families_given_as_options_apply_to_the_judges_of_the_study() -> None:
     plan = plan_of()
     runs = [judged(plan, "A", seed=1), judged(plan, "B", seed=2, favour=0.15)]
     assert JudgeShifts(AlignedRuns(runs, families={"B": "Own"}), 0, 1).families[0].favoured_by == ("B",)
@@ -179,7 +181,7 @@ def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
         AlignedRuns(runs, families={"C": "Own"})
 
 
-def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
+def test_the_study_has_shifts_as_json_or_states_the_reason() -> None:
     study = JudgesStudy(both(favour=0.15, other="Own"))
     said = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
     assert said["n_trials"] == (plan_of().trial_type == PAIRED).sum()

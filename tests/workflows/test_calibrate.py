@@ -57,7 +57,7 @@ def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrial
     assert outcome(known, truth(known)) == "go"
 
 
-def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> None:
+def test_order_and_repetition_effects_are_counted_separately(known: CalibrationTrials) -> None:
     """9 pairs get a yes with the longer text first only; 2 of 10 answers change when asked again."""
     answer, plan = truth(known), known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
@@ -123,7 +123,7 @@ def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
         assert outcome(known, answer) == "no-go"
 
 
-def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: CalibrationTrials) -> None:
+def test_a_judge_that_rejects_copies_or_accepts_templates_is_refused(known: CalibrationTrials) -> None:
     blind, fooled = truth(known), truth(known)
     blind[known.rows("identical", "clone")] = 0
     fooled[known.rows("template")] = 1
@@ -133,7 +133,7 @@ def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: Cal
         assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
 
 
-def test_missing_answers_are_counted_by_arm_and_are_no_no(known: CalibrationTrials) -> None:
+def test_missing_answers_are_counted_by_trial_type_and_are_not_no_answers(known: CalibrationTrials) -> None:
     answer = truth(known)
     answer[known.rows("independent")[:3]] = np.nan
     answer[known.rows("clone")[:1]] = np.nan
@@ -143,7 +143,7 @@ def test_missing_answers_are_counted_by_arm_and_are_no_no(known: CalibrationTria
     assert found.yes["clone"].value == 1
 
 
-def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTrials) -> None:
+def test_the_suggested_calls_decide_in_four_of_five_cases(known: CalibrationTrials) -> None:
     """A judge that only its FPR, 6 of 30, leaves open: with so many calls at that rate Wilson's upper end is below .3."""
     answer = truth(known)
     answer[known.rows("independent")[:6]] = 1
@@ -154,7 +154,7 @@ def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTria
     assert np.sum(binom.pmf(settled, n, 0.2)) == pytest.approx(0.8, abs=0.06)
 
 
-def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
+def test_no_calls_are_suggested_if_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
     answer = truth(known)
     answer[known.rows("independent")[:8]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
@@ -184,7 +184,7 @@ def calibration_folder(tmp_path: Path, server: WireServer) -> Path:
 
 
 @pytest.mark.slow
-def test_answers_of_a_calibration_count_towards_the_run(
+def test_answers_of_a_calibration_are_reused_by_the_run(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
@@ -206,7 +206,7 @@ def test_answers_of_a_calibration_count_towards_the_run(
     assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 109
 
 
-def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
+def test_the_same_command_sends_nothing_twice_and_more_calls_only_the_rest(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, body: Reply("YES" if draw(body, 3) else "NO")
@@ -219,7 +219,7 @@ def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
     assert server.n_requests == more["costs"]["free"]["calls"] - 1 == 178
 
 
-def test_a_replay_and_a_cassette_answer_without_a_server(
+def test_a_replay_and_a_cassette_calibrate_without_a_server(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="once")) as tape:
@@ -235,7 +235,7 @@ def test_a_replay_and_a_cassette_answer_without_a_server(
     assert found[0]["decision"] == found[1]["decision"] == found[2]["decision"]
 
 
-def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
+def test_a_dry_run_states_calls_and_cost_and_neither_sends_nor_writes(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     before = set(calibration_folder.iterdir())
@@ -247,7 +247,7 @@ def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
     assert set(calibration_folder.iterdir()) == before
 
 
-def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, calibration_folder: Path, server: WireServer) -> None:
+def test_the_cheapest_passing_judge_is_named(youden: Youden, calibration_folder: Path, server: WireServer) -> None:
     said = youden(
         "calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json"
     ).said
@@ -270,7 +270,7 @@ def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden,
     assert bills[0]["usd_per_1000"] == bills[1]["usd_per_1000"] == pytest.approx(0.101)
 
 
-def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
+def test_a_common_cap_for_all_judges_exits_with_1_and_the_same_command_resumes(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     short = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "0.005")
@@ -282,7 +282,7 @@ def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
     assert server.n_requests == N_REQUESTS
 
 
-def test_a_judge_that_says_yes_to_everything_is_a_no_go(
+def test_a_judge_that_always_answers_yes_is_refused(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("YES")
@@ -294,7 +294,7 @@ def test_a_judge_that_says_yes_to_everything_is_a_no_go(
     assert "The rule: go if every 95 % interval" in ended.out
 
 
-def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
+def test_a_judge_that_answers_nothing_is_refused_with_the_reason(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("perhaps")
@@ -308,7 +308,7 @@ def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
     assert shown["missing"]["independent"] == {"unparsed": 40}
 
 
-def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
+def test_the_lexical_judge_is_described_as_lexical(youden: Youden) -> None:
     ended = youden("calibrate", "datasets/field-notes", "--seed", "1").well()
     assert "lexical: GO." in ended.out
     assert "a free similarity baseline, not a model" in ended.out
@@ -319,7 +319,7 @@ def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
     assert said["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
 
 
-def test_order_and_names_of_judges_are_shown_as_text(
+def test_order_effects_and_judge_names_are_escaped(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     """A judge that says yes to paired texts only where agent 0, 1 or 2 comes first, with a name that means to paint."""
@@ -349,7 +349,7 @@ def test_order_and_names_of_judges_are_shown_as_text(
         (("small.csv", "--judge", "free.yaml"), "calibrate-small"),
     ],
 )
-def test_bad_input_ends_with_2_before_anything_is_asked(
+def test_bad_input_exits_with_2_before_any_request(
     youden: Youden, calibration_folder: Path, server: WireServer, words: tuple[str, ...], slug: str
 ) -> None:
     (calibration_folder / "small.csv").write_text(
@@ -360,7 +360,7 @@ def test_bad_input_ends_with_2_before_anything_is_asked(
     assert server.n_requests == 0
 
 
-def test_little_gain_is_a_no_in_every_hard_measure(
+def test_little_gain_counts_as_no_in_every_hard_measure(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     """Under the threshold ¼ the FPR of this judge was 1."""

@@ -74,7 +74,9 @@ def fitted(folder: Path, result: Verdicts, *, pool: Pool = POOL) -> RunFolder:
 @pytest.mark.parametrize(
     ("gap", "verdict", "code"), [(0.4, "better", 0), (0.0, "no worse", 0), (-0.4, "worse", 1), (-0.05, "undecided", 3)]
 )
-def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: float, verdict: str, code: int) -> None:
+def test_the_outcome_determines_the_exit_code(
+    youden: Youden, tmp_path: Path, gap: float, verdict: str, code: int
+) -> None:
     write(tmp_path / "run", world(gap=gap), calls=500 if verdict == "undecided" else 2000)
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
     said = json.loads(ended.out)
@@ -106,7 +108,9 @@ def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "plan", [{"design": "nlogn"}, {"design": "cyclic", "calls": 1500, "holdout": 0.2}, {"design": "dense"}]
 )
-def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: PlanOptions) -> None:
+def test_cell_designs_with_gaps_and_a_holdout_have_the_differences_of_the_fit(
+    tmp_path: Path, plan: PlanOptions
+) -> None:
     run = write(tmp_path / "run", world(gap=0.4), **plan)
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7").agents[0]
@@ -115,7 +119,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
-def test_agents_without_observed_differences_are_undecided_until_items_suffice(
+def test_agents_without_observed_differences_are_inconclusive_until_items_suffice(
     youden: Youden, tmp_path: Path, plan: PlanOptions
 ) -> None:
     write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
@@ -132,7 +136,7 @@ def test_agents_without_observed_differences_are_undecided_until_items_suffice(
     assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in said
 
 
-def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Youden, tmp_path: Path) -> None:
+def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
     fit_run(run, target="these-items")
     for told, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
@@ -143,7 +147,9 @@ def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Y
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
-def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: PlanOptions) -> None:
+def test_the_difference_on_these_items_has_a_narrower_interval(
+    youden: Youden, tmp_path: Path, plan: PlanOptions
+) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
     kind = gate_run(run, ["a0"], baseline="a1").agents[0]
     these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
@@ -162,7 +168,7 @@ def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: 
     assert youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").refuses("gate-target")
 
 
-def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
+def test_an_adaptive_run_is_weighted_like_its_ranking(tmp_path: Path) -> None:
     from functools import partial
 
     from youden.pipeline.rounds import run_rounds
@@ -192,7 +198,7 @@ def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_al
     assert not elsewhere.has("gates.json")
 
 
-def test_several_agents_share_the_error(tmp_path: Path) -> None:
+def test_several_agents_share_alpha(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     alone = gate_run(run, ["a0"], baseline="a1").agents[0]
     three = gate_run(run, ["a0", "a2", "a3", "a0"], baseline="a1").agents
@@ -202,7 +208,7 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
     assert not_none(three[0].high) > not_none(alone.high)
 
 
-def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
+def test_one_worse_agent_decides_the_outcome_before_an_inconclusive_one() -> None:
     def row(verdict: GateOutcome) -> GateResult:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
@@ -219,7 +225,7 @@ def outlook_of(result: Verdicts) -> DifferenceForecast:
 
 
 @pytest.mark.slow
-def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
+def test_the_suggested_calls_decide_at_the_stated_cost() -> None:
     decided = asked = 0
     for seed in range(40):
         dense = world(gap=-0.1, seed=seed)
@@ -281,7 +287,7 @@ def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None
     assert not_none(result.required).conditional_power == pytest.approx(power[0])
 
 
-def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
+def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
     found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
     assert found.agents[0].outcome == "undecided"
@@ -297,7 +303,7 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
     )
 
 
-def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
+def test_fewer_than_six_items_give_no_interval_and_no_analysis(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=6, n_items=5, design="cyclic", calls=150, independent="pooled:60")
     for _ in range(2):
         ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
@@ -306,7 +312,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["analyses"] == []
 
 
-def test_an_agent_with_few_items_is_undecided_however_many_its_baseline_has(tmp_path: Path) -> None:
+def test_an_agent_with_few_items_is_inconclusive_for_any_baseline(tmp_path: Path) -> None:
     texts = POOL.texts.copy()
     texts[0, 1:] = None
     run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
@@ -314,7 +320,7 @@ def test_an_agent_with_few_items_is_undecided_however_many_its_baseline_has(tmp_
     assert (row.outcome, row.n_items, row.low) == ("undecided", 1, None)
 
 
-def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: Youden, tmp_path: Path) -> None:
+def test_an_imported_run_is_compared_by_its_scores_without_requests(youden: Youden, tmp_path: Path) -> None:
     judged = write(tmp_path / "judged", world(gap=-0.05), design="dense")
     run = RunFolder(tmp_path / "imported")
     run.write_pool(judged.read_pool())
@@ -342,7 +348,7 @@ def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: You
         (("--baseline", "a0"), "--agent"),
     ],
 )
-def test_bad_input_says_what_to_do(youden: Youden, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_bad_input_states_the_remedy(youden: Youden, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     write_run(tmp_path / "run", n_agents=5, design="cyclic", calls=200)
     ended = youden("gate", "run", *words)
     assert ended.code == 2
@@ -350,7 +356,7 @@ def test_bad_input_says_what_to_do(youden: Youden, tmp_path: Path, words: tuple[
     assert not (tmp_path / "run" / "gates.json").exists()
 
 
-def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
+def test_an_unjudged_baseline_is_refused(tmp_path: Path) -> None:
     plan = make_plan(POOL, calls=1000)
     lost = (plan.first == 1) | (plan.second == 1)
     run = fitted(tmp_path / "run", answer_with(plan, np.ones(len(plan)), missing=lost))
@@ -358,7 +364,7 @@ def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
         gate_run(run, ["a0"], baseline="a1")
 
 
-def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youden: Youden, tmp_path: Path) -> None:
+def test_unjudged_runs_and_damaged_records_are_refused(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     words = ("--agent", "a0", "--baseline", "a1")
@@ -373,7 +379,7 @@ def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youde
     assert youden("gate", "runs/mine", *words).refuses("gate-ledger")
 
 
-def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youden, tmp_path: Path) -> None:
+def test_a_dry_run_states_the_next_analysis_and_computes_none(youden: Youden, tmp_path: Path) -> None:
     write(tmp_path / "run", world(), calls=1000)
     words = ("gate", "run", "--agent", "a0", "--agent", "a2", "--baseline", "a1", "--dry-run")
     ended = youden(*words, "--json").well()
@@ -387,7 +393,7 @@ def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youd
     assert not (tmp_path / "run" / "gates.json").exists()
 
 
-def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Path) -> None:
+def test_calls_are_priced_by_past_costs_or_by_the_prices_of_the_judge(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     assert read_answers(run).usd_per_call is None
     config = {"pool": "pool", "out": str(run.path)}
@@ -427,7 +433,7 @@ def test_no_name_breaks_xml_or_markdown(agent: str, verdict: GateOutcome) -> Non
     assert not re.search(r"(?<!\\)<(?!/?sub>)", outside)
 
 
-def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
+def test_junit_counts_worse_as_failures_and_inconclusive_as_errors() -> None:
     gate = gate_of("n")
     gate = replace(gate, agents=(*gate.agents, *gate_of("m", "worse").agents, *gate_of("o", "better").agents))
     suite = not_none(ET.fromstring(render_junit(gate).encode()).find("testsuite"))
@@ -443,7 +449,7 @@ def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
     assert comment == "about $0.50; 2,000 calls in all; then run the gate again"
 
 
-def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: Youden, tmp_path: Path) -> None:
+def test_files_are_written_and_the_table_escapes_hostile_agent_names(youden: Youden, tmp_path: Path) -> None:
     agents = tuple(Agent(f"[bold]{EVIL}".replace("\ud800", "") if i == 0 else f"a{i}") for i in range(8))
     write(tmp_path / "run", world(gap=-0.4), pool=Pool(agents, POOL.items, POOL.texts), calls=2000)
     words = ("gate", "run", "--agent", agents[0].id, "--baseline", "a1")
@@ -456,7 +462,7 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
-def test_the_page_states_the_candidates_of_the_run_or_that_it_recommends_none(youden: Youden, tmp_path: Path) -> None:
+def test_the_page_states_the_candidates_of_the_run_or_no_recommendation(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
     choice = not_none(run.read_facts().choice)
@@ -470,7 +476,7 @@ def test_the_page_states_the_candidates_of_the_run_or_that_it_recommends_none(yo
     assert f"this gate: {NOT_MADE.text}".replace("`", "\\`") in youden(*words, "--markdown", "-").out
 
 
-def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
+def test_the_printed_commands_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)
     assert youden("run", "mine.yaml").code == 0
@@ -488,7 +494,7 @@ def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youde
     assert said["outcome"] != "undecided"
 
 
-def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
+def test_joined_agents_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
     dense = world(gap=0.4)
     small = Pool(POOL.agents[:6], POOL.items, POOL.texts[:6])
     plan = add_agents(make_plan(small, calls=1000), POOL)

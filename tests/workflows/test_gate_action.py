@@ -45,7 +45,7 @@ RECORDED = (
 )
 
 
-def test_the_workflow_names_no_secret_and_runs_youden_alone() -> None:
+def test_the_workflow_names_no_secret_and_runs_only_youden() -> None:
     assert WORKFLOW[True] == "pull_request"  # YAML reads the key `on` as true
     assert "secrets" not in (EXAMPLE / "gate.yml").read_text(encoding="utf-8")
     assert SCRIPTS[0] == "pip install youden"
@@ -128,7 +128,7 @@ def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str
     return 0, out
 
 
-def test_the_action_and_every_workflow_fit_githubs_schemas() -> None:
+def test_the_action_and_every_workflow_fit_the_schemas_of_github() -> None:
     schemas = pytest.importorskip("check_jsonschema")
     vendor = Path(schemas.__file__).parent / "builtin_schemas" / "vendor"
     files = {ROOT / "action.yml": "actions"}
@@ -142,7 +142,7 @@ def test_the_action_and_every_workflow_fit_githubs_schemas() -> None:
         Draft7Validator(schema).validate(typed)
 
 
-def test_no_script_of_the_action_has_words_of_a_pull_request_put_into_it() -> None:
+def test_no_script_of_the_action_interpolates_text_of_a_pull_request() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
 
@@ -192,9 +192,7 @@ def calls(tmp_path: Path) -> list[list[str]]:
     ],
 )
 @pytest.mark.posix
-def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
-    name: str, value: str, tmp_path: Path
-) -> None:
+def test_an_input_with_another_effect_is_refused_before_anything_runs(name: str, value: str, tmp_path: Path) -> None:
     code, out = act(tmp_path, recording(tmp_path), **GIVEN | {name: value})
     assert code == 2
     assert re.fullmatch(rf"::error title=youden gate::The input '{name}' [^\n]+\.\n", out), out
@@ -204,7 +202,7 @@ def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
 
 
 @pytest.mark.posix
-def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> None:
+def test_names_of_any_kind_are_passed_unchanged_to_the_commands(tmp_path: Path) -> None:
     (tmp_path / "here.txt").touch()
     hostile = {
         "agent": "* -x $(touch pwned) `touch pwned` ;touch\nnew-model",
@@ -252,7 +250,7 @@ def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> Non
 
 
 @pytest.mark.posix
-def test_no_module_of_the_checkout_takes_the_place_of_pip(tmp_path: Path) -> None:
+def test_no_module_of_the_checkout_shadows_pip(tmp_path: Path) -> None:
     (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")
     step = next(one for one in ACTION["runs"]["steps"] if one.get("name") == "Install youden")
     (tmp_path / "bin").mkdir()
@@ -312,7 +310,7 @@ def test_the_action_generates_and_judges_and_can_warn_on_an_inconclusive_gate(
 
 
 @pytest.mark.slow
-def test_the_steps_gate_on_a_recorded_cassette(youden: Youden, server: WireServer, tmp_path: Path) -> None:
+def test_the_steps_run_the_gate_on_a_recorded_cassette(youden: Youden, server: WireServer, tmp_path: Path) -> None:
     checkout = recorded(youden, server, tmp_path)
     committed = (tmp_path / "cassettes" / "gates.json").read_bytes()
 

@@ -47,7 +47,9 @@ async def result(run: Bench, *command: str) -> object:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COMMANDS)
-async def test_a_killed_command_is_finished_by_the_same_command_without_paying_twice(kind: str, tmp_path: Path) -> None:
+async def test_a_killed_command_is_completed_by_the_same_command_without_paying_twice(
+    kind: str, tmp_path: Path
+) -> None:
     command = (*COMMANDS[kind], "--max-cost", "100000")
     async with UnrulyServer() as server:
         run = await bench(

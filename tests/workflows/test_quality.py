@@ -65,9 +65,7 @@ def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
     return rows
 
 
-def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
-    youden: Youden, run: RunFolder, tmp_path: Path
-) -> None:
+def test_label_table_and_quality_change_no_other_file(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     before = contents(run.path)
     table = tmp_path / "to-label.csv"
     assert youden("label", str(run.path), "--next", "30", "--out", str(table)).code == 0
@@ -89,7 +87,7 @@ def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
     assert max(map(len, lines[rule - 1 : rule + 1 + K])) <= 80
 
 
-def test_who_labels_sees_no_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
+def test_the_label_table_shows_no_agent_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
     written = choose_to_label(run, K * J, tmp_path / "all.csv")
     text = written.table.read_text(encoding="utf-8")
     with written.table.open(encoding="utf-8", newline="") as file:
@@ -106,7 +104,7 @@ def test_who_labels_sees_no_names_and_no_formula(run: RunFolder, tmp_path: Path)
     assert "shown_agent" in named.table.read_text(encoding="utf-8")
 
 
-def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, tmp_path: Path) -> None:
+def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, tmp_path: Path) -> None:
     seen: set[tuple[str, str]] = set()
     files: list[Path] = []
     for step in range(3):
@@ -122,7 +120,7 @@ def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, t
     assert len(read_answers(run, files).value) == 60
 
 
-def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Path) -> None:
+def test_contenders_share_items_and_all_items_are_spread(run: RunFolder, tmp_path: Path) -> None:
     def items(purpose: LabelsFor) -> int:
         table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table
         return len({one["item"] for one in json.loads(table.with_suffix(".json").read_text())["answers"]})
@@ -131,7 +129,7 @@ def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Pat
     assert items("all") > 6
 
 
-def test_given_an_agent_items_are_drawn_with_the_probability_that_is_said(run: RunFolder, tmp_path: Path) -> None:
+def test_items_of_an_agent_are_drawn_with_the_documented_probability(run: RunFolder, tmp_path: Path) -> None:
     drawn = np.zeros(J)
     for seed in range(60):
         table = choose_to_label(run, K * 3, tmp_path / f"{seed}.csv", seed=seed).table
@@ -141,7 +139,7 @@ def test_given_an_agent_items_are_drawn_with_the_probability_that_is_said(run: R
     assert np.abs(drawn / 60 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 60)
 
 
-def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: RunFolder, tmp_path: Path) -> None:
+def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"a{k}", "item": f"i{j}", "grade": 1 + (k + j) % 5} for k in range(K) for j in range(4)]
     pd.DataFrame([*rows, *rows]).to_csv(tmp_path / "g.csv", index=False)
     answers = read_answers(run, [tmp_path / "g.csv"], scale=(1, 5))
@@ -161,7 +159,7 @@ def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: Run
         ("agent,item,ok\na0,i1,1\n", ["--scale", "1,1"], "quality-scale"),
     ],
 )
-def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
+def test_unusable_labels_are_refused(  # noqa: PLR0917
     youden: Youden, run: RunFolder, tmp_path: Path, text: str, words: list[str], slug: str
 ) -> None:
     (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
@@ -174,7 +172,7 @@ def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
     [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),
      ("to label (1).xlsx", 1, 0)],
 )  # fmt: skip
-def test_labels_saved_by_a_spreadsheet_in_other_words_give_the_same_result(
+def test_labels_saved_by_a_spreadsheet_with_other_words_give_the_same_result(
     run: RunFolder, tmp_path: Path, name: str, yes: str | int, no: str | int
 ) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
@@ -193,7 +191,7 @@ def test_labels_saved_by_a_spreadsheet_in_other_words_give_the_same_result(
     np.testing.assert_array_equal(found.agent, known.agent)
 
 
-def test_two_keys_that_both_know_the_ids_are_not_chosen_from(run: RunFolder, tmp_path: Path) -> None:
+def test_two_matching_key_files_are_refused_as_ambiguous(run: RunFolder, tmp_path: Path) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     table.rename(tmp_path / "mine.csv")
@@ -202,14 +200,14 @@ def test_two_keys_that_both_know_the_ids_are_not_chosen_from(run: RunFolder, tmp
         read_answers(run, [tmp_path / "mine.csv"])
 
 
-def test_a_table_that_may_hold_labels_is_not_written_over(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_a_table_that_may_contain_labels_is_not_overwritten(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("mine", encoding="utf-8")
     done = youden("label", str(run.path), "--next", "5", "--out", "t.csv")
     assert "[label-out]" in done.err
     assert (tmp_path / "t.csv").read_text(encoding="utf-8") == "mine"
 
 
-def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_the_python_functions_give_the_result_of_the_commands(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(6)]
     pd.DataFrame(rows).to_csv(tmp_path / "l.csv", index=False)
     found = json.loads(youden("quality", str(run.path), "--labels", "l.csv", "--json").out)
@@ -224,13 +222,15 @@ def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path
         package.read_run(run.path).quality(pd.DataFrame(rows).rename(columns={"label": "score"}))
 
 
-def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe() -> None:
+def test_cells_that_a_spreadsheet_would_execute_begin_with_an_apostrophe() -> None:
     for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "\r=1", "＝1"):
         assert to_safe_cell(text).startswith("'")
     assert to_safe_cell("1 + 1 = 2") == "1 + 1 = 2"
 
 
-def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_quality_of_an_earlier_ranking_is_reported_by_its_digest(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
@@ -239,7 +239,7 @@ def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run
     assert run.read_quality().tables_digest != run.compute_tables_digest()
 
 
-def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
+def test_the_report_has_a_section_on_quality_only_if_labels_were_given(
     youden: Youden, run: RunFolder, tmp_path: Path
 ) -> None:
     said = "Quality, estimated from labels"
@@ -263,7 +263,9 @@ def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden
     assert "youden quality" not in youden("fit", str(run.path), "--labels", "agents.csv").err
 
 
-def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_a_comparison_shows_quality_and_ability_if_both_runs_have_labels(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
     said = "Quality, estimated from labels, of 7 agents in both: ρ = 1.00, by ability 1.00. Best by quality in run: "
     other = RunFolder(tmp_path / "again")
     table = choose_to_label(run, 30, tmp_path / "t.csv").table
@@ -276,9 +278,7 @@ def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, 
     assert "Quality, estimated from labels" not in youden("compare", str(run.path), str(other.path)).out
 
 
-def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_it(
-    youden: Youden, run: RunFolder
-) -> None:
+def test_the_figure_draws_the_regression_and_names_its_outliers(youden: Youden, run: RunFolder) -> None:
     order = [row.agent for row in run.read_ranking()]
     rows = [
         {"agent": agent, "item": f"i{j}", "label": int(j < 10 - 2 * k) if k < K - 1 else 1}
@@ -303,7 +303,7 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     assert order[-1] in Path("q.svg").read_text(encoding="utf-8")
 
 
-def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youden: Youden, run: RunFolder) -> None:
+def test_a_gate_by_quality_uses_labels_and_other_labels_are_another_analysis(youden: Youden, run: RunFolder) -> None:
     best, *_, worst = (row.agent for row in run.read_ranking())
 
     def gate(agent: str, baseline: str, n: int) -> tuple[int, dict[str, Any]]:
@@ -332,7 +332,7 @@ def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youd
     assert (plain["by"], plain["agents"][0]["difference"] < 0) == ("ability", True)
 
 
-def test_a_gate_by_quality_wants_labels_and_says_what_would_decide(youden: Youden, run: RunFolder) -> None:
+def test_a_gate_by_quality_requires_labels_and_states_what_would_decide(youden: Youden, run: RunFolder) -> None:
     words = ["gate", str(run.path), "--agent", "a1", "--baseline", "a0"]
     assert "require each other" in youden(*words, "--by", "quality").err
     pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": k % 2} for k in range(K)]).to_csv("l.csv", index=False)

@@ -81,7 +81,7 @@ def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -
     assert not_none(landed["robust"]).shift <= 0.5
 
 
-def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_alike() -> None:
+def test_a_self_agreeing_family_gains_nothing_if_families_have_equal_weights() -> None:
     rng = np.random.default_rng(0)
     families = ["a", "a", "a", "a", "b", "b", "c", "c", "d", "d"]
     agents = tuple(Agent(f"{family}{k}") for k, family in enumerate(families))
@@ -98,14 +98,14 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
     assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])
 
 
-def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
+def test_a_planted_id_that_exists_gets_a_number(field_notes: Path) -> None:
     pool = read_pool(field_notes)
     named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
     assert plant(named, ATTACKS.load("mirror"), base_agent=3, rng=standalone_stream(0)).ids == ("mirror 2",)
 
 
 @pytest.mark.slow
-def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_named(
+def test_a_pool_is_attacked_offline_and_all_outputs_name_the_flagged_agents(
     youden: Youden, tmp_path: Path, field_notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def checked(spec: dict[str, Json]) -> str:
@@ -128,7 +128,7 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
     assert "mirror" in youden("stress", str(field_notes), *named, "--calls", "1200").out
 
 
-def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
+def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
     unknown = youden("stress", str(field_notes), "--attack", "mirorr")
     assert unknown.code == 2
     assert "no attack called 'mirorr'. Did you mean 'mirror'?" in unknown.err
@@ -172,7 +172,7 @@ def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     assert server.n_requests == asked
 
 
-def test_an_attack_to_which_the_judge_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
+def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
     def says_yes_to_the_instruction(_n: int, body: Mapping[str, Any]) -> Reply:
         content = body["messages"][-1]["content"]
         if INSTRUCTION in content:
@@ -197,14 +197,14 @@ def test_an_attack_to_which_the_judge_always_answers_yes_gains_no_rank(tmp_path:
     assert injection.alarms == ("injector",)
 
 
-def test_the_words_that_three_other_agents_use_are_planted() -> None:
+def test_words_used_by_three_other_agents_are_planted() -> None:
     texts = np.array([["a b c"], ["b c d"], ["b C. e"], ["a e f"], ["a g"]], dtype=object)
     pool = Pool(tuple(Agent(f"a{i}") for i in range(5)), make_pool(5, 1).items, texts)
     planted = plant(pool, ATTACKS.load("common-words"), base_agent=4, rng=standalone_stream(0))
     assert set(planted.pool.texts[5, 0].split()) == {"b", "c"}  # 'a' is also used by three, the base agent among them
 
 
-def test_a_group_that_pastes_the_same_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
+def test_a_group_that_pastes_equal_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
     planted = plant(read_pool(field_notes), ATTACKS.load("group-concatenation"), base_agent=3, rng=standalone_stream(0))
     assert len(planted.agents) == planted.pool.n_agents / 4
     texts = planted.pool.texts[list(planted.agents)]
@@ -212,9 +212,7 @@ def test_a_group_that_pastes_the_same_responses_is_a_quarter_of_the_pool(field_n
 
 
 @pytest.mark.long
-def test_of_all_attacks_on_samsum_only_a_list_of_common_words_goes_unnamed(
-    peer_prediction: Path, tmp_path: Path
-) -> None:
+def test_among_attacks_on_samsum_only_common_words_have_no_finding(peer_prediction: Path, tmp_path: Path) -> None:
     pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
     write_pool(pool, tmp_path / "samsum")
     found = stress(plan_stress(tmp_path / "samsum"))
