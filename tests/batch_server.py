@@ -1,8 +1,8 @@
-"""A real HTTP server on 127.0.0.1 that speaks the OpenAI format of files and batches, and fails on command.
+"""Provide an HTTP server on 127.0.0.1 that implements OpenAI's files and batches and fails on command.
 
-It knows the wire; it refuses to know youden. `behave(n, body)` answers line number n of all lines worked on; `fates` says, in
-order, how batches end, 'completed' where it says nothing; `faults` what befalls requests to a step, in order. `odd` says what it
-sends instead of the truth, `odd_times` replies to a step long. What it began is in its list after `lag` seconds.
+It does not import youden. `behave(n, body)` answers line number n of all processed lines. `fates` lists the final
+states of the batches in order ('completed' if it is exhausted), and `faults` the faults of the requests to a step in
+order. `odd` replaces the replies of a step, for `odd_times` replies. A new batch is listed after `lag` seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Fault = Literal["500", "401", "400", "reset", "lost", "409 lost", "500 lost", "5
 
 
 def _failure_lines(text: bytes) -> bytes:
-    """The same keys once more, as failures."""
+    """Return failures with the same keys."""
     error = {"code": "server_error", "message": "late"}
     return b"".join(
         json.dumps({"custom_id": json.loads(line)["custom_id"], "response": None, "error": error}).encode() + b"\n"
@@ -72,7 +72,7 @@ QUIRKS: dict[str, Odd] = {
 
 @dataclass
 class Batch:
-    """One batch as the server keeps it."""
+    """A batch as the server stores it."""
 
     id: str
     file: str
@@ -85,7 +85,10 @@ class Batch:
 
 @dataclass
 class BatchServer(Served):
-    """`async with BatchServer() as server`: `server.url`; `bodies` of all lines answered with 200, which are paid."""
+    """Server of batches: `async with BatchServer() as server`.
+
+    `server.url` is its address; `bodies` are those of all lines answered with 200, which are billed.
+    """
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
     fates: list[Fate] = field(default_factory=list)
@@ -115,7 +118,7 @@ class BatchServer(Served):
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
-        """The lines of every uploaded file of requests, in order."""
+        """Return the lines of every uploaded file of requests, in order."""
         return [
             [json.loads(line) for line in text.splitlines()]
             for name, text in self.files.items()
@@ -223,7 +226,7 @@ class BatchServer(Served):
         }
 
     def _end(self, batch: Batch) -> None:
-        """Work the batch off: all of it, or every second line of one that expires or is cancelled."""
+        """Process the batch: all lines, or every second one if it expires or is cancelled."""
         if batch.fate in ("refused", "lines refused"):
             return
         good: list[dict[str, Any]] = []
@@ -264,11 +267,13 @@ class BatchServer(Served):
 
 @dataclass
 class ClaudeBatchServer(Served):
-    """Anthropic's Message Batches: `bodies` of all requests that succeeded, which are paid; `n_begun` batches.
+    """Server of Anthropic's Message Batches.
 
-    fates: how batches end, in order: completed, cancelled or expired, which half of the requests then are. faults: of requests
-    that begin one, in order: `lost` begins it and breaks the connection; `500` and `400` begin nothing. looks_needed: by id or by
-    list, until a batch has ended. error: of a request that `behave` turns down.
+    `bodies` are those of all successful requests, which are billed; `n_begun` is the number of batches. `fates`
+    lists the final states of the batches: completed, or cancelled or expired with half of the requests. `faults`
+    lists those of the requests that start a batch: `lost` starts it and breaks the connection; `500` and `400`
+    start nothing. A batch ends after `looks_needed` polls. `error` is the error of a request that `behave`
+    rejects.
     """
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved

@@ -1,4 +1,4 @@
-"""Small pools and made-up verdicts for tests."""
+"""Make small pools and synthetic verdicts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def part_of(pool: Pool, agents: slice = slice(None), items: slice = slice(None))
 
 
 def starts_with(trials: Trials, other: Trials) -> bool:
-    """Whether what `other` asks is how these begin."""
+    """Return whether these trials begin with those of `other`."""
     one, two = trials.columns(), other.columns()
     names = [name for name in COMPARISON_COLUMNS if name in one]
     same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
@@ -40,7 +40,7 @@ def starts_with(trials: Trials, other: Trials) -> bool:
 
 
 def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> Verdicts:
-    """Verdicts of a judge that gives these answers, some of them refused."""
+    """Return the verdicts of a judge with these answers, some of them refused."""
     lost = np.zeros(len(plan), dtype=np.bool_) if missing is None else missing
     return Verdicts(
         plan=plan,
@@ -73,11 +73,11 @@ class HeldBlock(VerdictChunk):
 
 
 def source_of(result: Verdicts) -> TrialSource:
-    """What a report reads of these answers, without a folder."""
+    """Return the input of a report for these answers, without a folder."""
     block = HeldBlock(result)
     return TrialSource(result.plan, [block], result.judge, frozenset(block))
 
 
 def nothing_predicted(plan: Plan) -> Predictions:
-    """A fit that knows of no agent and no item."""
+    """Return predictions without agents and items."""
     return Predictions(np.full(plan.n_agents, np.nan), np.full(plan.n_items, np.nan))

@@ -1,4 +1,4 @@
-"""The commands as a user meets them: exit codes, what goes to which stream, and the files that are left."""
+"""Test commands from end to end: exit codes, output streams and written files."""
 
 from __future__ import annotations
 

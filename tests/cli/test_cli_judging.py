@@ -1,4 +1,4 @@
-"""Judges that make calls, from the command line against a real server: capped, resumed, replayed."""
+"""Test judges with calls from the command line against a real server: caps, resumption and replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of a first use, each answered by the command that helps."""
+"""Test that common first mistakes are answered by the command that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reads a folder from somebody else opens no server that the folder's config names, unless told to."""
+"""Test that commands on a folder from another user open no server that its config names without permission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from youden.view.shown import LiveRun
 
 @dataclass
 class Listener:
-    """Accepts connections as a PostgreSQL server would, counts them, and hangs up."""
+    """Server that accepts connections like PostgreSQL, counts them and closes them."""
 
     socket: socket.socket
     connections: list[object] = field(default_factory=list)

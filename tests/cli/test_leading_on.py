@@ -1,4 +1,4 @@
-"""Commands lead on: help in groups, names that are mistyped, completion, and a first config."""
+"""Test the guidance of commands: grouped help, suggestions for typos, completion and a first config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge that cannot discriminate leads to no recommendation, no pass of a gate and no further search, from end to end."""
+"""Test from end to end that a judge without signal gives no recommendation, no passed gate and no further search."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_ITEMS = 30
 
 
 def texts() -> dict[tuple[str, str], str]:
-    """Each agent but `garbage`, whose texts are the same everywhere, says some words of an item, at any length."""
+    """Return texts with some words of their item, except for `garbage`, which repeats the same text everywhere."""
     rng, said = np.random.default_rng(0), {}
     for item in range(N_ITEMS):
         words = [f"fact{item}x{k}" for k in range(10)]
@@ -34,7 +34,7 @@ def texts() -> dict[tuple[str, str], str]:
 
 
 def two_texts(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Both texts of a question, which name facts or are garbage."""
+    """Return both texts of a question, which name facts or are garbage."""
     found = re.findall(r"(?:fact\d+x\d+|lorem)[\w ]*", body["messages"][-1]["content"])
     return found[0], found[-1]
 

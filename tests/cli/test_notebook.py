@@ -1,4 +1,4 @@
-"""What somebody meets who calls the package from a notebook."""
+"""Test the package as it is used in a notebook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from youden.judging.store.answers import open_store
 
 
 class RecordedProgress:
-    """A progress display that records what it gets, and the context and thread it gets it in."""
+    """Progress display that records its calls with their context and thread."""
 
     def __init__(self) -> None:
         self.n_done, self.threads, self.contexts = 0, set[str](), set[str]()

@@ -1,4 +1,4 @@
-"""The notebooks in `examples/` run from the first cell to the last, and hold no output that could grow old."""
+"""Test that the notebooks in `examples/` run completely and contain no stored output."""
 
 from __future__ import annotations
 

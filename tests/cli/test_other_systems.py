@@ -1,6 +1,6 @@
-"""What Windows and macOS do otherwise, simulated: consoles, signals, modules that are not there, names of files, files held open.
+"""Simulate differences of Windows and macOS: consoles, signals, missing modules, file names and open files.
 
-That all of it holds on the systems themselves is what `.github/workflows/test.yml` asks of them.
+`.github/workflows/test.yml` runs the tests on these systems.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A provider reports token counts that are not credible: the line that ends the command says what was booked instead."""
+"""Test the report of a command whose provider returns implausible token counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOOKED = r"answers of 'm' reported no credible token usage"
 
 
 def times_500(n: int, body: Mapping[str, Any]) -> Reply:
-    """Every third reply reports 500 times the tokens it can have used."""
+    """Report 500 times the possible usage in every third reply."""
     usage = {"prompt_tokens": 100, "completion_tokens": 1}
     return Reply(same_item(body), usage={k: 500 * v for k, v in usage.items()} if n % 3 == 0 else usage)
 

@@ -1,4 +1,4 @@
-"""One store per project: no request is paid for twice, whatever folder, command or process it comes from."""
+"""Test that a project has one store, so that no folder, command or process pays for a request twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALLS = 110
 
 
 def any_text(_n: int, body: Mapping[str, Any]) -> Reply:
-    """An answer to texts that are not of `make_pool`, too."""
+    """Answer texts of any pool, not only of `make_pool`."""
     return Reply("YES" if crc32(json.dumps(body).encode()) % 2 else "NO")
 
 

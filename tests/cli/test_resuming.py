@@ -1,4 +1,4 @@
-"""Runs that end early and are finished later: their keys, their cost caps, and the ranking of the answers so far."""
+"""Test runs that end early and are completed later: API keys, cost caps and partial rankings."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def read_run_plan(path: Path) -> Plan:
 
 
 def same_item_or_chance(_n: int, body: Mapping[str, Any]) -> Reply:
-    """YES for the same item, except for agents that are wrong at a rate of their own, by the text of the request."""
+    """Answer YES for the same item, except for agents with an error rate, determined by the text of the request."""
     words = re.findall(r"agent (\d+) says something of item (\d+)", body["messages"][-1]["content"])
     (first, item), (second, other_item) = words
     draw = int(hashlib.sha256(repr(words).encode()).hexdigest(), 16) % 100
@@ -120,7 +120,7 @@ def same_item_or_chance(_n: int, body: Mapping[str, Any]) -> Reply:
 
 @pytest.fixture
 def capped(tmp_path: Path, server: WireServer) -> Path:
-    """The config of a run whose cap of 5 USD pays for a third of its calls."""
+    """Write the config of a run whose cap of 5 USD pays for a third of its calls."""
     server.behave = same_item_or_chance
     judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
     write_pool(make_pool(5, 30), tmp_path / "pool")

@@ -1,4 +1,4 @@
-"""Options and keys that are said wrongly: what arrived, and what to say instead."""
+"""Test the messages for invalid options, config keys and ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local file in the place of a shipped judge, prompt or dataset is named first, and is an error in CI unless it is a path."""
+"""Test that a local file with the name of a shipped judge, prompt or data set is reported, and refused in CI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "sk-0123456789abcdef"
 
 @pytest.fixture
 def shadowing_clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone in which a file has the name of a shipped judge, and a run that names the judge."""
+    """Create a checkout with a file named like a shipped judge, and a run that names this judge."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (tmp_path / "judges").mkdir()
     write_config(tmp_path / "judges" / "gpt-4o-mini.yaml", **wire_judge(server.url))

@@ -1,4 +1,4 @@
-"""What is not loaded until it is needed, and judges that other packages bring."""
+"""Test lazy imports of commands and judges of other packages."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_command_imports_no_library_that_only_others_need(tmp_path: Path) -> N
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with a judge of its own, installed as pip would: a module and its dist-info."""
+    """Create an installed package with a judge: a module and its dist-info."""
     (tmp_path / "parrots.py").write_text(
         "from youden.types import Completion\n"
         "class Parrot:\n"

@@ -1,4 +1,4 @@
-"""Files that no command can read: deep nesting, named pipes, sockets, devices, numbers that are none; and the words of a stop."""
+"""Test files that no command can read (deep nesting, pipes, sockets, devices, non-finite numbers) and stop messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def deep_json(depth: int) -> str:
 
 @pytest.fixture
 def run_folder(youden: Youden, tmp_path: Path) -> Path:
-    """A finished run, and files for judges."""
+    """Create a completed run and files of judges."""
     (tmp_path / "ok.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "j.yaml").write_text(JUDGE, encoding="utf-8")
     youden("run", "ok.yaml").well()

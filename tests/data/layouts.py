@@ -1,6 +1,6 @@
-"""Layouts of other tools' files, each as a function that writes small files of synthetic content and says what they hold.
+"""Write layouts of other tools as small synthetic files, and state their expected content.
 
-Field names and folder structure are those of the tools' current writers; three agents answer the same questions in all.
+Field names and folder structure are those that the tools write; three agents respond to the same questions in all.
 """
 
 from __future__ import annotations

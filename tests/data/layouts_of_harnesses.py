@@ -1,4 +1,4 @@
-"""Small files in the layouts that evaluation harnesses and chat benchmarks write today."""
+"""Write small files in the current layouts of evaluation harnesses and chat benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files in the layouts that observability tools, testing tools and providers' batches write today."""
+"""Write small files in the current layouts of observability tools, testing tools and batches of providers."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _phoenix(model: str, n: int, question: str, text: str) -> Row:
 
 
 def phoenix_csv(at: Path) -> Layout:
-    """As `DataFrame.to_csv` writes spans: lists by their `repr`."""
+    """Write spans like `DataFrame.to_csv`, which writes lists by their `repr`."""
     rows = [{k: repr(v) if isinstance(v, list) else v for k, v in _phoenix(*call).items()} for call in calls()]
     write_csv(at / "spans.csv", rows)
     return Layout("spans.csv")

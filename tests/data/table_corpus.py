@@ -1,6 +1,7 @@
-"""Tables as support teams keep them, in six languages, with the pool that each one holds.
+"""Tables as support teams keep them, in six languages, with the expected pool of each.
 
-All texts are generated from templates with fixed seeds. `TABLES` maps a name to a `Table`; `write_table` writes its file.
+All texts are generated from templates with fixed seeds. `TABLES` maps a name to a `Table`; `write_table` writes its
+file.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _filled(language: str, kind: str, item: int, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """What a file holds, and what its columns are called.
+    """The expected content and column names of a table.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a write that fails or is killed says and leaves behind, and when what it wrote is on the disk."""
+"""Test the error and the remains of a failed or killed write, and when written data are flushed to disk."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_folder_removed_during_a_write_is_an_error_and_is_not_recreated(tmp_pa
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
-    """Every `os.fsync` and `os.replace` of this process, with the file or directory, or the target."""
+    """Record every `os.fsync` and `os.replace` of this process with its file, directory or target."""
     recorded: list[tuple[str, Path]] = []
     fsync, replace = os.fsync, os.replace
 

@@ -1,4 +1,4 @@
-"""Files that were cut, encoded twice, or have rows twice end in an error that names the file, or are counted to the last row."""
+"""Test that truncated, doubly encoded or duplicated rows are an error that names the file, or are counted."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ WRITTEN = {
 
 
 def _counted(format_: str, name: str, raw: bytes) -> int | None:
-    """Rows that the import accounts for; None where it was refused as it should be."""
+    """Return the number of rows that the import accounts for, or None if it was refused as expected."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
         file.write_bytes(raw)

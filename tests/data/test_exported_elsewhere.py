@@ -1,4 +1,4 @@
-"""What is exported is read by the tools that it is meant for: each in an environment of its own, as its users have it."""
+"""Test that other tools, each in its own environment, read the exports."""
 
 from __future__ import annotations
 

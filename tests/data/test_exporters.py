@@ -1,4 +1,4 @@
-"""What is exported opens elsewhere and says the same."""
+"""Test that exports read back with the same content."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hostile_run(made_once: Path, tmp_path: Path) -> RunFolder:
-    """A run of the hostile pool, with its report, to change at will."""
+    """Copy a run of the hostile pool with its report, which a test may change."""
     for name in ("private", "run"):
         shutil.copytree(made_once / name, tmp_path / name)
     return RunFolder(tmp_path / "run")
 
 
 def front(readme: Path) -> dict[str, Any]:
-    """What the Hub reads of a card: the YAML between the first line and the next `---`."""
+    """Return the YAML header of a data card."""
     text = readme.read_text(encoding="utf-8")
     assert text.startswith("---\n")
     metadata: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])

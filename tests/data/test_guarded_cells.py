@@ -1,4 +1,4 @@
-"""Texts that a spreadsheet would run as formulas: written with an apostrophe, and read back without it."""
+"""Test that texts that a spreadsheet would execute are written with an apostrophe and read back without it."""
 
 from __future__ import annotations
 

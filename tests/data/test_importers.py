@@ -1,4 +1,4 @@
-"""Other tools' files become pools; what cannot be used is named and counted."""
+"""Test that files of other tools become pools, and that unusable rows are named and counted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_real_log_of_a_failed_run_is_imported_in_part_with_a_note(inspect_logs
 
 
 def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
-    """Every response is in the pool, n of each cell, and a dense plan shows each of them."""
+    """Check that the pool has n responses of each cell and that a dense plan shows each of them."""
     assert (pool.n_repeats == n).all()
     assert pool.n_responses == len(texts)
     assert {str(text) for text in pool.all_texts.ravel()} == texts
@@ -345,7 +345,7 @@ def test_real_inspect_logs_of_agents_with_tools_give_answers_or_transcripts(
 
 
 def otlp(value: object) -> dict[str, object]:
-    """An attribute's value as OTLP's JSON spells it."""
+    """Return the value of an attribute in the JSON of OTLP."""
     if isinstance(value, list | tuple):
         return {"arrayValue": {"values": [otlp(one) for one in value]}}
     if isinstance(value, dict):
@@ -354,7 +354,7 @@ def otlp(value: object) -> dict[str, object]:
 
 
 def traced(agent: str, asked: str, *, spans_of_tools: bool, as_json: bool) -> list[dict[str, object]]:
-    """The spans of one trace of an agent that calls two tools, by OpenTelemetry's own SDK, as OTLP's JSON."""
+    """Return the spans of one trace of an agent that calls two tools, from OpenTelemetry's SDK, as OTLP JSON."""
     trace = pytest.importorskip("opentelemetry.sdk.trace")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
     provider = trace.TracerProvider()

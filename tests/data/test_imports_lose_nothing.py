@@ -1,4 +1,4 @@
-"""An import keeps agents apart, and says so before it loses responses."""
+"""Test that imports distinguish agents, and refuse to lose responses silently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T1, T2 = "2026-01-02T03-04-05.678901", "2026-01-03T03-04-05.678901"
 
 
 def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model: str = "acme/m", n: int = 2) -> None:
-    """What lm-eval writes of one task of one run."""
+    """Write the samples of lm-eval for one task of one run."""
     rows = [
         {"doc_id": i, "arguments": {"gen_args_0": {"arg_0": f"Q{i}"}}, "resps": [[f"{said} {i}"]], "filter": "none"}
         for i in range(n)

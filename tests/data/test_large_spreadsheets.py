@@ -1,6 +1,6 @@
-"""Spreadsheets whose size says little about their content: a stray cell far away, cells merged over all rows, many columns.
+"""Test spreadsheets whose size exceeds their content: a stray cell, cells merged over all rows, many columns.
 
-Work that grew with rows × cells, or with the square of the columns, would not end here within hours.
+An algorithm that is quadratic in rows or columns would take hours here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS = [(f"m{i}", f"question {j}", f"answer {i} to {j}") for i in range(2) for j
 
 
 def workbook(path: Path, *, above: int = 0, merged: tuple[str, ...] = (), **cells: object) -> Path:
-    """The table below `above` blank rows, further cells by their address, and merged ranges."""
+    """Write a table below `above` blank rows, with further cells by their address and merged ranges."""
     book = openpyxl.Workbook()
     sheet = book.active
     for n, row in enumerate((HEADER, *ROWS), above + 1):
@@ -119,7 +119,7 @@ def test_columns_with_equal_names_are_renamed_uniquely(tmp_path: Path) -> None:
 
 
 class CountedRow(dict[str, object]):
-    """A row that counts how often it is looked into."""
+    """Row that counts how often it is read."""
 
     n = 0
 

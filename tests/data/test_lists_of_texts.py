@@ -1,4 +1,4 @@
-"""Columns that hold lists: of one text, of several, of messages or of the parts of one."""
+"""Test columns of lists: of one text, of several texts, of messages, or of parts of a message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FILES: dict[str, Make] = {"jsonl": jsonl, "json": json_list, "parquet": parquet,
 def table(
     text: Callable[[str], Json], names: tuple[str, str, str] = ("agent", "item", "text")
 ) -> list[dict[str, Json]]:
-    """One row per agent and item; names: how the columns are called."""
+    """Write one row per agent and item; `names` are the column names."""
     agent, item, column = names
     return [{agent: a, item: f"q{i}", column: text(f"answer {a} to {i}")} for a in AGENTS for i in ITEMS]
 

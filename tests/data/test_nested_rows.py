@@ -1,4 +1,4 @@
-"""Rows that hold several responses become a response an agent, known by their columns or named by paths."""
+"""Test rows with several responses, which become one response per agent, by column names or paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that tools write and strict readers refuse: NaN and infinities, unpaired surrogates, missing values of pandas."""
+"""Test values that tools write and strict readers refuse: NaN, infinities, lone surrogates and missing values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPLACED = "an emoji cut in two \ufffd"
 
 
 def inspect_log(model: str, *, text: str, score: float) -> dict[str, object]:
-    """One sample; its score is what Inspect writes as NaN if a sample has none."""
+    """Write one sample; its score is the one that Inspect writes as NaN for a sample without a score."""
     output = {"choices": [{"message": {"role": "assistant", "content": text}}]}
     sample = {"id": 1, "epoch": 1, "input": "Q", "output": output, "scores": {"s": {"value": score}}}
     return {"version": 2, "status": "success", "eval": {"task": "t", "model": model}, "samples": [sample]}
@@ -221,7 +221,7 @@ MISSING = {"None": None, "NaN": float("nan"), "NA": pd.NA, "NaT": pd.NaT}
 
 
 def with_missing(frame: pd.DataFrame, column: str, dtype: str, value: object) -> pd.DataFrame:
-    """Put a missing value into the column's sixth row."""
+    """Put a missing value into the sixth row of the column."""
     values = DTYPES[dtype](frame[column])
     if dtype == "object":
         values.iloc[5] = value

@@ -1,4 +1,4 @@
-"""Importing the public peer-prediction data: exact differences, exact counts, and a reason for every refusal."""
+"""Test the import of the public peer-prediction data: exact differences, exact counts and reasons for refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and writing pools: every way in gives the same pool, every fault names its file and line."""
+"""Test reading and writing pools: every format gives the same pool, and every error names file and line."""
 
 from __future__ import annotations
 

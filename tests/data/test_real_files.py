@@ -1,4 +1,4 @@
-"""Every response that is in real files arrives: counted against the files themselves."""
+"""Test that every response of real files is imported, counted independently in the files."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_csv_of_another_tool_is_not_read_as_promptfoo(tmp_path: Path) -> None:
 
 
 def state(folder: Path, model: str, *texts: str, trial: int = 0) -> None:
-    """What HELM writes of one run, shortened."""
+    """Return a shortened state of HELM for one run."""
     requests = [
         {
             "instance": {"input": {"text": f"Q{n}"}, "id": f"id{n}", "split": "test"},
@@ -130,7 +130,7 @@ def test_alpaca_eval_and_mt_bench_are_complete_with_the_names_of_the_leaderboard
 
 
 def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
-    """The results of an eval by the real promptfoo, which is left in out.json, out.jsonl and out.csv."""
+    """Return the results of an eval by the real promptfoo, in out.json, out.jsonl and out.csv."""
     folder = Path(tool("YOUDEN_PROMPTFOO", "promptfoo"))
     for name in ("promptfooconfig.yaml", "says.js"):
         shutil.copy(TOOLS / "promptfoo" / name, place)

@@ -1,4 +1,4 @@
-"""Item ids that start again in each subject, task or file."""
+"""Test item ids that restart in each subject, task or file."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_data_set_on_disk_accepts_combined_columns(tmp_path: Path) -> None:
 
 
 def write_tables(folder: Path, names: Sequence[str], *, prompts: str = "", agent: str = "model") -> Path:
-    """Write one table per name, all with the same ids; prompts: of each `file`, the `same` in all, or none."""
+    """Write one table per name with the same ids; `prompts` are different in each `file`, the `same`, or none."""
     for name in names:
         rows: list[Row] = [
             {

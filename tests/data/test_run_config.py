@@ -1,4 +1,4 @@
-"""The run's YAML: what it says is what runs, and what it cannot mean is refused by file and key."""
+"""Test that a YAML config determines the run, and that invalid keys are refused with file and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's folder: what is written reads back as it was, whatever the ids, and what is missing says how to make it."""
+"""Test that files of a run read back unchanged for any ids, and that a missing file names its command."""
 
 from __future__ import annotations
 

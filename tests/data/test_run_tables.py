@@ -1,4 +1,4 @@
-"""The Parquet files of a run: nouns read back unchanged, and a table that does not fit is refused by column."""
+"""Test that the Parquet files of a run read back unchanged, and that an invalid table is refused by column."""
 
 from __future__ import annotations
 

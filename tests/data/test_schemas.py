@@ -1,4 +1,4 @@
-"""The schemas say what a run's files are: real runs fit them, and damaged files do not."""
+"""Test that the schemas describe the files of a run: real files fit them and damaged ones do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in six languages are read right, or refused with the option that reads them: no agent is lost, none is invented."""
+"""Test that tables in six languages are read correctly or refused with the option that reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youden.types import Pool
 
 
 def is_right(pool: Pool, table: Table) -> bool:
-    """Whether a pool holds all texts of a table under their agents and items."""
+    """Return whether a pool has all texts of a table with their agents and items."""
     expected = {
         (agent, prompt(table.language, item, asks=table.asks) if table.ask else None, response(table.language, k, item))
         for k, agent in enumerate(table.agents)

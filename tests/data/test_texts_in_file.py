@@ -1,4 +1,4 @@
-"""The texts of a large pool stay in a file, and everything that looks at them sees what it would see in memory."""
+"""Test that the texts of a large pool stay in a file that behaves like an array in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pool_of(grid: list[list[str | None]]) -> Pool:
 
 
 def rows_of(pool: Pool) -> dict[str, list[str | None]]:
-    """A row a response, items first: what stands together in the file does not stand together in the grid."""
+    """Return one row per response, ordered by item, so that the order in the file differs from that of the grid."""
     rows = [(a, i) for i in range(pool.n_items) for a in range(pool.n_agents) if pool.texts[a, i] is not None]
     return {
         "agent": [pool.agents[a].id for a, _ in rows],

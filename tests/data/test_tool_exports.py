@@ -1,4 +1,4 @@
-"""What other tools export becomes a pool by `init` with nothing said: every answer under who gave it, and what was asked."""
+"""Test that `init` reads exports of other tools without options: every response with its agent and prompt."""
 
 from __future__ import annotations
 

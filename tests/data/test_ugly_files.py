@@ -1,4 +1,4 @@
-"""Files as people have them end at a ranking: `init`, `check`, `run`, with no edit, and what was assumed is said."""
+"""Test that irregular files are ranked by `init`, `check` and `run` without edits, and that assumptions are stated."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def separated(rows: Sequence[Sequence[object]], separator: str = ",", end: str =
 
 @dataclass(frozen=True)
 class Ugly:
-    """What `make` leaves at its place; how many cells have a response then, and what `init` says."""
+    """An irregular input, its expected number of cells with a response, and the expected output of `init`."""
 
     make: Callable[[Path], Path]
     n_present: int = len(AGENTS) * N
@@ -73,7 +73,7 @@ EMPTY = (3, 17, 50, 51, 90, 120, 121, 122, 160, 200, 239)
 
 
 def spreadsheet(at: Path) -> Path:
-    """Issue 32's first paragraph."""
+    """Write the spreadsheet of the first paragraph of issue 32."""
     rows = [list(cell) for cell in cells(breaks=True)]
     for k in EMPTY:
         rows[k][2] = ""
@@ -84,7 +84,7 @@ def spreadsheet(at: Path) -> Path:
 
 
 def german_excel(at: Path) -> Path:
-    """Semicolons, Windows-1252, a title, a score in each row."""
+    """Write semicolons, Windows-1252, a title, and a score in each row."""
     rows = [[agent, text, "3,5", f"„{ask}“ — für Müller"] for agent, ask, text in cells()]
     head = [["Auswertung Mai", "", "", ""], ["", "", "", ""], ["Assistant", "Answer", "Score", "Input"]]
     file = at / "auswertung.csv"
@@ -93,7 +93,7 @@ def german_excel(at: Path) -> Path:
 
 
 def wide(at: Path) -> Path:
-    """A column an agent, reference answers beside them, no ids."""
+    """Write one column per agent, with reference answers in another column and no ids."""
     rows = [[question(j), "the reference", *(response(i, j) for i in range(len(AGENTS)))] for j in range(N)]
     rows[4][3] = "#REF!"
     rows[5][4] = "  "
@@ -103,7 +103,7 @@ def wide(at: Path) -> Path:
 
 
 def letters(at: Path) -> Path:
-    """A column an agent, semicolons between, and more lines with one comma than rows."""
+    """Write one column per agent, separated by semicolons; most lines contain one comma."""
     rows = [[question(j), *(f"Dear customer.\n{response(i, j)}" for i in range(len(AGENTS)))] for j in range(N)]
     head = ["Question", *(f"{agent} letter" for agent in AGENTS)]
     lines = [";".join(head), *(";".join(f'"{cell}"' for cell in row) for row in rows), ""]
@@ -113,7 +113,7 @@ def letters(at: Path) -> Path:
 
 
 def row_ids(at: Path) -> Path:
-    """An id of rows that names no item, a category, model and version apart."""
+    """Write a row id that names no item, a category, and model and version in two columns."""
     models = {agent: (f"m{i % 2}", f"p{i // 2}") for i, agent in enumerate(AGENTS)}
     rows = [
         [n, "general" if n % 3 else "special", *models[agent], ask, text, 0.5, ""]
@@ -126,7 +126,7 @@ def row_ids(at: Path) -> Path:
 
 
 def merged(at: Path) -> Path:
-    """The agent stands in the first of its rows alone, and its name has spaces and another case elsewhere."""
+    """Write the agent only in the first of its rows, and its name in several spellings."""
     rows = [[agent if n % N == 0 else "", ask, text] for n, (agent, ask, text) in enumerate(cells())]
     rows[25][0] = " V1  plain "
     file = at / "blocks.csv"
@@ -135,7 +135,7 @@ def merged(at: Path) -> Path:
 
 
 def excel(at: Path) -> Path:
-    """A sheet an agent, a title, merged cells, answers that are numbers, a sheet of notes."""
+    """Write one sheet per agent, a title, merged cells, numeric responses and a sheet of notes."""
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -153,7 +153,7 @@ def excel(at: Path) -> Path:
 
 
 def lines(at: Path) -> Path:
-    """Objects in objects, conversations, numbers for texts, a null."""
+    """Write nested objects, conversations, numbers instead of texts, and a null."""
     file = at / "traces.ndjson"
     rows = [
         {
@@ -170,7 +170,7 @@ def lines(at: Path) -> Path:
 
 
 def by_agent(at: Path) -> Path:
-    """Answers by agent and item."""
+    """Write an object of responses by agent and item."""
     file = at / "answers.json"
     whole = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
     file.write_text(json.dumps(whole), encoding="utf-8")
@@ -178,7 +178,7 @@ def by_agent(at: Path) -> Path:
 
 
 def pandas_columns(at: Path) -> Path:
-    """What DataFrame.to_json writes."""
+    """Write the output of `DataFrame.to_json`."""
     rows = cells()
     whole = {
         name: {str(n): row[k] for n, row in enumerate(rows)}
@@ -189,7 +189,7 @@ def pandas_columns(at: Path) -> Path:
 
 
 def parquet(at: Path) -> Path:
-    """An index, ids that are numbers, texts under `text`, the source under `document`."""
+    """Write an index, numeric ids, texts in `text`, and the source in `document`."""
     rows = cells()
     table = pa.table(
         {
@@ -205,7 +205,7 @@ def parquet(at: Path) -> Path:
 
 
 def texts(at: Path) -> Path:
-    """A folder an agent, and one of the questions."""
+    """Write one folder per agent, and one of the questions."""
     folder = at / "essays"
     for i, agent in enumerate(AGENTS):
         (folder / agent).mkdir(parents=True)
@@ -218,7 +218,7 @@ def texts(at: Path) -> Path:
 
 
 def files_apart(at: Path) -> Path:
-    """A table an agent, in another order each, without ids."""
+    """Write one table per agent, each in another order, without ids."""
     folder = at / "runs of may"
     folder.mkdir()
     for i, agent in enumerate(AGENTS):
@@ -268,7 +268,7 @@ def brought(at: Path, config: str) -> Pool:
 
 
 def _item_of(texts: dict[str, str | None]) -> int:
-    """Which question these are responses to, by the first that is no number."""
+    """Return the question of these responses, by the first that is no number."""
     said = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
     return next((j for i, text in said for j in range(N) if text == response(i, j)), 3)
 
@@ -296,7 +296,7 @@ def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Pat
 
 
 def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
-    """A spreadsheet of these agents and so many questions; changed: `response` by "agent item"."""
+    """Return a spreadsheet of these agents and questions; `changed` maps "agent item" to a response."""
     rows = [
         [agent, question(j), changed.get(f"{agent} {j}", response(AGENTS.index(agent), j))]
         for agent in agents

@@ -1,4 +1,4 @@
-"""Small files that unpack to gigabytes: refused in words, with memory that stays flat, unless the bound is raised."""
+"""Test that small files that unpack to gigabytes are refused with constant memory unless the limit is raised."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLAT = 0.65
 
 
 def bomb(path: Path, *, n: int, length: int, **keys: list[str]) -> Path:
-    """Parquet with one text, `n` times."""
+    """Write Parquet with one text, `n` times."""
     said = {name: pa.array(values) for name, values in keys.items()}
     said |= {"text": pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array(["x" * length]))}
     pq.write_table(pa.table(said), path)
@@ -38,7 +38,7 @@ def cells(n: int) -> dict[str, list[str]]:
 
 
 def archive(path: Path, *, n: int, length: int) -> Path:
-    """An Inspect log of `n` samples, with much of which nothing is kept."""
+    """Write an Inspect log of `n` samples, most of whose content is not imported."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}, "status": "success"}))
         for k in range(n):
@@ -58,7 +58,7 @@ print(ended.stdout, ended.stderr)
 
 
 def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:
-    """Exit code, GB and what was said by `youden` with these words."""
+    """Return exit code, peak memory in GB and output of `youden` with these arguments."""
     ended = subprocess.run(
         [sys.executable, "-c", MEASURED, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},

@@ -1,4 +1,4 @@
-"""Tables with a column per agent: whatever the agents are called, and whatever lies beside them."""
+"""Test tables with one column per agent, with any agent names and any further columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = ("Paris", "Rome", "Oslo", "Bern", "Lima", "Riga")
 
 
 def table(folder: Path, agents: Sequence[str], *, words: bool = False, **more: Sequence[Json]) -> ImportedPool:
-    """Import a table of six questions; words: responses are single words; more: further columns."""
+    """Import a table of six questions; with `words`, responses are single words; `more` are further columns."""
     rows = [
         {
             "id": n,

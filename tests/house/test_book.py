@@ -1,4 +1,4 @@
-"""The book: every page's code runs as it stands, tables made from code hold all of it, and the built pages ask no other host."""
+"""Test the documentation: the code of every page runs, generated tables are complete, and pages load no other host."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def furnished(port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a reader has it, in which mine.yaml was run."""
+    """Create the folder of a reader in which mine.yaml was run."""
     folder = tmp_path_factory.mktemp("book")
     book.furnish(folder, port)
     done = subprocess.run(
@@ -58,7 +58,7 @@ def furnished(port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rounded(picture: str) -> str:
-    """With four places of each number: the last ones are the processor's."""
+    """Round each number to four decimals: later ones depend on the processor."""
     return re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4f}", picture)
 
 
@@ -93,7 +93,7 @@ def test_readme_fits_one_screen() -> None:
 
 
 def made_page(name: str) -> str:
-    """A page of the reference with its tables made from the code."""
+    """Return a page of the reference with its generated tables."""
     text: str = book.program("make_pages").insert_tables((DOCS / "reference" / name).read_text(encoding="utf-8"))
     return text
 
@@ -167,7 +167,7 @@ def test_every_page_is_in_the_menu_once() -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The book as HTML, built in a folder of its own."""
+    """Build the documentation as HTML in a temporary folder."""
     pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
     folder = tmp_path_factory.mktemp("built")
     book.program("make_pages").write_pages(folder / "build" / "pages")

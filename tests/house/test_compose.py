@@ -1,4 +1,4 @@
-"""compose.yaml and the Dockerfile say what works: their commands are run here as processes, for no daemon runs in tests."""
+"""Test compose.yaml and the Dockerfile by running their commands as processes, without a Docker daemon."""
 
 from __future__ import annotations
 

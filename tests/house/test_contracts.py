@@ -1,4 +1,4 @@
-"""Everything registered keeps its contract."""
+"""Test every registered object against its contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md shows runs as it stands, by copy and paste."""
+"""Test that the commands and code of CONTRIBUTING.md run when copied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLS = {"pytest": "-m pytest", "youden": "-m youden"}
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the checkout under git, with this interpreter in place of the environment that the first block makes."""
+    """Copy the checkout under git, with this interpreter instead of the environment that the first block creates."""
     for name in ("src", "tests", "prompts", "configs", "datasets"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", ".gitignore"):

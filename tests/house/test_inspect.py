@@ -1,4 +1,4 @@
-"""Logs of Inspect become a ranking: as files, and from a real eval_set of its mock model."""
+"""Test the ranking of Inspect logs, given as files or from a real eval_set of its mock model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOLS = Path(__file__).parents[1] / "tools"
 
 
 class Log:
-    """As Inspect's EvalLog says where its file is."""
+    """Log object with the location of its file, as EvalLog of Inspect."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -29,7 +29,7 @@ class Log:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> list[Path]:
-    """A log of version 2 for each agent of a pool: what it said as the answer of the scorer that keeps it, 'Done.' as output."""
+    """Write a version 2 log for each agent of a pool, with its response as the answer of a scorer and 'Done.' as output."""
     pool, files = make_pool(4, 12), []
     for agent, row in zip(pool.agents, pool.texts, strict=True):
         samples = [

@@ -1,4 +1,4 @@
-"""Install commands: one setting decides how messages, the report and the documentation write them."""
+"""Test that one setting determines the install commands of messages, the report and the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports go down only, lazy imports and registry strings included."""
+"""Test that imports go downward only, including lazy imports and registry strings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def group_of(module: str) -> str:
 
 
 def exists(module: str) -> bool:
-    """Whether a string names a module, to be imported when its time comes; `youden.judges` is only an entry-point group."""
+    """Return whether a string names a module; `youden.judges` is only an entry-point group."""
     place = SOURCE.joinpath(*module.split(".")[1:])
     return place.with_suffix(".py").is_file() or place.is_dir()
 
@@ -180,7 +180,7 @@ def test_modules_have_no_import_cycles() -> None:
 
 
 def room_of(module: str) -> str:
-    """The folder inside a layer that a module stands in, or the module itself where it stands beside the folders."""
+    """Return the folder of a module within its layer, or the module itself if it is in no folder."""
     return ".".join(module.split(".")[:3])
 
 

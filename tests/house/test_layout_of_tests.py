@@ -1,4 +1,4 @@
-"""Names of tests are short, each fixture has a name of its own, and no test module imports another."""
+"""Test that names of tests are short, names of fixtures unique, and that no test module imports another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A design of one's own, in one file and one row, may carry notes, rounds and blocks."""
+"""Test that a custom design in one file may define notes, rounds and blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youden.types.pool import Bools
 
 
 class Neighbours:
-    """Each block compares every agent with the next one, on one item."""
+    """Design whose blocks compare every agent with the next one on one item."""
 
     name = "neighbours"
     default_holdout, default_trials_per_agent, plans_holdout, default_independent = 0.0, None, False, "pooled"
@@ -37,7 +37,7 @@ class Neighbours:
 
 
 class InRounds(Neighbours):
-    """As `Neighbours`, and says that rounds follow."""
+    """The design `Neighbours` with further rounds."""
 
     name = "in rounds"
 
@@ -48,7 +48,7 @@ class InRounds(Neighbours):
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both as a package elsewhere would register them."""
+    """Register both designs like an installed package."""
     points = [EntryPoint(made.name, f"{__name__}:{made.__name__}", "youden.designs") for made in (Neighbours, InRounds)]
     monkeypatch.setattr(
         registry, "entry_points", lambda *, group, name=None: [p for p in points if name in (None, p.name)]

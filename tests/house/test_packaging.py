@@ -1,4 +1,4 @@
-"""What a package index shows: complete metadata, and a README whose links work outside the repository."""
+"""Test the metadata for the package index, and that links of its README work outside the repository."""
 
 from __future__ import annotations
 

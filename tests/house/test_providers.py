@@ -1,4 +1,4 @@
-"""The page on real providers is what `youden plan` says today, and its prices are where it says they are from."""
+"""Test that the page of providers agrees with `youden plan`, and prices with their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is public is listed in one place, exists, is documented, and is all that README, docs and examples use."""
+"""Test that public names are listed once, exist, are documented, and are the only ones used in documentation and examples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAGES += [*sorted((ROOT / "datasets").rglob("*.md")), *sorted((ROOT / "configs")
 
 
 def used(code: str) -> Iterator[str]:
-    """Every dotted name of the package that Python code imports, or reaches from an import of it."""
+    """Return every dotted name of the package that code imports, or accesses through an import."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ def used(code: str) -> Iterator[str]:
 
 
 def is_public(name: str) -> bool:
-    """Whether `name` is a public module or a name that one offers."""
+    """Return whether `name` is a public module or a name of one."""
     if name in PUBLIC or name in GROUPS:
         return True
     module, _, member = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""The marker and the fixture `youden_cassette` in somebody else's tests."""
+"""Test the marker and fixture `youden_cassette` in a test suite of a user."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_it(tmp_path, youden_cassette):
 
 
 class Suite:
-    """A folder with one test, run with or without a key."""
+    """Folder with one test, which runs with or without a key."""
 
     def __init__(self, pytester: pytest.Pytester, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.server, self.monkeypatch = pytester, server, monkeypatch

@@ -1,4 +1,4 @@
-"""What README shows runs as it stands, and the book's pictures and tables of measured results are those of today."""
+"""Test that the code of README runs, and that its pictures and tables of results are current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random streams: one name, one stream, and no other place that seeds a generator."""
+"""Test that each random stream has one name, and that no other code seeds a generator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = Path(streams.__file__).parent
 
 
 def starts(seed: int) -> dict[str, list[int]]:
-    """The first numbers of every stream; of those that are numbered, of several."""
+    """Return the first numbers of every stream, for several numbers of a numbered stream."""
     several = {"extension": (0, 1, 2), "slots on new items": (1, 2)}
     return {
         f"{name} {number}": streams.stream(name, seed, *number).integers(2**60, size=2).tolist()

@@ -1,4 +1,4 @@
-"""Workflows run pinned actions and end: a tag can be moved to other code, and a job without a limit can run for six hours."""
+"""Test that workflows use pinned actions and time limits: a tag can move, and a job can run for six hours."""
 
 import re
 from pathlib import Path

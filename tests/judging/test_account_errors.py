@@ -1,4 +1,4 @@
-"""An account without credit or with a revoked key ends a run whatever the HTTP status; a text that mentions one does not."""
+"""Test that an account without credit or with a revoked key ends a run for any HTTP status, unlike texts that mention it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Five hosts that share their name and every process number ask one run into one store: nothing is paid twice, the cap holds.
+"""Test five hosts with equal names and process numbers that judge one run with one store: no double payment, cap
+respected.
 
-Each is a process that is told the same hostname, the same number of its process namespace and the same process number, as first
-containers on five machines are, and to which every other process seems gone. Their clocks are set by an hour as they go on.
+Each process sees the same hostname, PID namespace and PID, like the first containers on five machines, and considers
+every other process dead. Their clocks are changed by an hour meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ STEPS = (0.0, 1.0, -1.0, 1.0, -1.0)
 
 
 def write_cap(run: Bench, usd: float) -> None:
-    """The run's config and pool in a folder for each host."""
+    """Write the config and the pool of the run into a folder for each host."""
     config = yaml.safe_load((run.folder / "r.yaml").read_text())
     for number in range(HOSTS):
         own = run.folder / f"host-{number}"
@@ -55,7 +56,7 @@ def write_cap(run: Bench, usd: float) -> None:
 
 
 async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS) -> list[asyncio.subprocess.Process]:
-    """A leader and four workers, each in a folder of its own."""
+    """Start a coordinator and four workers, each in its own folder."""
     started = []
     for number, hours in enumerate(steps):
         words = ["-c", HOST, str(number), str(hours), "judge", str(run.folder / f"host-{number}/r.yaml")]
@@ -64,7 +65,7 @@ async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS)
 
 
 def n_members(place: str) -> int:
-    """How many ask the run by now."""
+    """Return the number of processes that judge the run."""
     with open_store(place) as store:
         return len(untyped(store.backend.rows)("workers", None, n=HOSTS))
 

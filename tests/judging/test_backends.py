@@ -1,4 +1,4 @@
-"""Every judge that makes calls, against one server: the same request, the same answers, the same fate of every error."""
+"""Test every judge with calls against one server: the same request, the same answers and the same classification of errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[name for name in INSTALLED if name != "litellm"])
 def plain(request: pytest.FixtureRequest) -> str:
-    """A backend that reads replies by our own code: litellm's makes of them what it wants."""
+    """A backend whose replies are read by youden, unlike litellm, which changes them."""
     name: str = request.param
     return name
 
@@ -56,7 +56,7 @@ def plain(request: pytest.FixtureRequest) -> str:
 async def ask(
     backend: str, reply: Reply | Sent, *, seconds: float = 60.0, model: str = "", **connection: Any
 ) -> tuple[Any, Any]:
-    """The completion, or the error, of one call, and its server."""
+    """Return the completion or the error of one call, and its server."""
     asked = UnrulyServer(lambda *_: reply) if isinstance(reply, Sent) else WireServer(lambda *_: reply)
     async with asked as server:
         way = {"api_key": KEY} | connection

@@ -1,4 +1,4 @@
-"""Batches against a real server that refuses, expires, forgets and loses replies."""
+"""Test batches against a real server that rejects, expires, forgets and loses replies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLAN = dense_plan(POOL)
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Of either kind; what several hosts do, and what all stores promise (`test_store_contract`), is always tried in both."""
+    """A store of either kind; tests with several hosts and of `test_store_contract` always use both."""
     with place_of(request.param, request, tmp_path) as place, open_store(place) as opened:
         yield opened
 
@@ -56,7 +56,7 @@ def short_list_lag(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulated end of the process."""
 
 
 async def ask(
@@ -76,7 +76,7 @@ async def ask(
 
 
 async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) -> None:
-    """A process that sent half of the plan."""
+    """Run a process that sends half of the plan."""
 
     async def die(_: float) -> None:
         raise Killed

@@ -1,4 +1,4 @@
-"""Runs that ask call by call beside batches: what was sent in a batch is paid there, whoever sent it and however that ended."""
+"""Test runs by calls next to runs by batches: a request that was sent in a batch is paid for there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = No
 async def call_by_call(
     url: str, place: str, plan: Plan = PLAN, *, calls: WireServer, told: Counted | None = None
 ) -> Verdicts:
-    """As the judge at `url`, whose calls go to `calls`."""
+    """Return the judge at `url` with its calls sent to `calls`."""
     async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 60.0))) as judge:
         return await ask(plan, POOL, judge, place, base_url=url, options=JudgingOptions(progress=told))
 

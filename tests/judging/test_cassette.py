@@ -1,4 +1,4 @@
-"""Cassettes: what a run was answered, as a file that proves itself, and back into a store."""
+"""Test cassettes: answers of a run exported to a verifiable file, and imported into a store."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def an_entry(n: int = 0, said: str = "YES") -> Entry:
 
 @pytest.fixture
 def recorded_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
-    """A judged run in runs/mine, some of its answers odd."""
+    """Create a judged run in runs/mine with some irregular answers."""
     odd = {3: Reply("", refusal="I will not"), 7: Reply("Well, the", finish_reason="length"), 15: Reply(status=400)}
     server.behave = lambda n, body: odd.get(n, Reply(f"It is a {same_item(body)}"))
     monkeypatch.chdir(tmp_path)

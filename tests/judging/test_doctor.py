@@ -1,4 +1,4 @@
-"""What the doctor says of judges in every state of health."""
+"""Test `youden doctor` on usable and unusable judges."""
 
 from __future__ import annotations
 

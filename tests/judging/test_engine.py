@@ -1,4 +1,4 @@
-"""The engine against a real server that misbehaves, and against scripted judges."""
+"""Test the engine against a real faulty server and scripted judges."""
 
 from __future__ import annotations
 

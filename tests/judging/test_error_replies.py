@@ -1,4 +1,4 @@
-"""Whatever a server says of what went wrong, in headers and in bodies, it is read as a failure and nothing breaks."""
+"""Test that any error headers and bodies of a server are read as a failure without an exception."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ BODIES = st.sampled_from(list(ERROR_BODIES.values())) | st.binary(max_size=60) |
 
 
 def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
-    """None of what reads a failure raises anything but a CallError, with a reason that can be kept.
+    """Check that reading a failure raises only CallError with a storable reason.
 
-    A line that says neither what was answered nor what failed is no result.
+    A line without an answer or a failure is no result.
     """
     seconds = parse_retry_after(headers)
     assert seconds is None or seconds >= 0

@@ -1,4 +1,4 @@
-"""What a plan will cost, and the saying of how that is known."""
+"""Test the forecast cost of a plan and the stated basis of the forecast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ API = {"backend": "openai", "model": "gpt-x", "price_in": 1, "price_out": 2}
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed litellm that only has its table, and falls over when it is imported."""
+    """Install a litellm that has only its price table and fails when imported."""
     package = tmp_path / "litellm"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('imported')", encoding="utf-8")
@@ -42,7 +42,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiktoken with one encoding, of two characters a token."""
+    """Install a tiktoken with one encoding of two characters per token."""
 
     def name_for(model: str) -> str:
         return {"gpt-x": "pairs"}[model]

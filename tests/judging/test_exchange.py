@@ -1,4 +1,4 @@
-"""A plan goes out as files and comes back as files, and ranks as if it had been asked directly."""
+"""Test that a plan exported to files and answered elsewhere ranks like the directly judged run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JUDGE = {"backend": "wire", "model": "m", "base_url": NOWHERE, "api_key_env": No
 
 @pytest.fixture(scope="module")
 def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with c.yaml, its pool and, in x, its export."""
+    """Create a folder with c.yaml, its pool and its export x."""
     place = tmp_path_factory.mktemp("exported")
     write_small_run(place, "c", judge=JUDGE)
     with pytest.MonkeyPatch.context() as patch:
@@ -51,13 +51,13 @@ def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def exported_folder(exported_once: Path, tmp_path: Path) -> Path:
-    """That folder to oneself."""
+    """Copy the folder of `exported_once`."""
     shutil.copytree(exported_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
 def answer(export: Path, *, decide: Any = decide) -> list[Path]:
-    """The toy engine's answers to an export, beside it."""
+    """Write the toy engine's answers to an export next to it."""
     made = []
     for requests in sorted(export.glob("requests-*")):
         results = requests.with_name(requests.name.replace("requests", "answers"))

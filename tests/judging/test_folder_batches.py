@@ -1,4 +1,4 @@
-"""Batches that are left in a folder, for any backend's judge, and worked off by whoever comes along, also oddly."""
+"""Test batches left in a folder and processed by any backend, also incompletely."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def folder_of(store: Store) -> Path:
 
 
 class Worker:
-    """Works off the folder's files at a look; what it leaves there goes through `spoil`, `times` looks long.
+    """Processes the files of the folder at a poll; its output passes through `spoil` for `times` polls.
 
-    done: whether it says that it has ended.
+    `done` is whether it reports that it has ended.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **cha
 
 
 async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:
-    """The same command as often as it takes."""
+    """Repeat the command until it is complete."""
     for _ in range(9):
         with contextlib.suppress(IncompleteRunError):
             return await ask(store, worker, price=1, max_tries=3)

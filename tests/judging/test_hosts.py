@@ -1,4 +1,4 @@
-"""Many hosts on one store in PostgreSQL: workers join by command, secrets stay secret, what cannot work is said before a call."""
+"""Test several hosts with one PostgreSQL store: joining workers, hidden passwords and early errors."""
 
 from __future__ import annotations
 

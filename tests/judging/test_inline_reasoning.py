@@ -1,4 +1,4 @@
-"""Reasoning that a server leaves in the text is not read as the answer, by whichever way the text arrives."""
+"""Test that reasoning in the text of a reply is not read as the answer, however the text arrives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNFINISHED = "<think>\nThe label might be NO, they look like YES at first but"
 
 
 def reasons(_n: int, body: Mapping[str, Any]) -> Reply:
-    """The right answer after a thought that says the opposite last."""
+    """Answer correctly after reasoning that ends with the opposite."""
     answer = same_item(body)
     other = {"YES": "NO", "NO": "YES"}[answer]
     return Reply(f"<think>\n{answer}? Hm, rather {other}.\n</think>\n\n{answer.capitalize()}")

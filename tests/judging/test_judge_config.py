@@ -1,4 +1,4 @@
-"""Judges' files: where they are found, what they may say, and that no key stands in them."""
+"""Test judge files: where they are found, what they may contain, and that they contain no API key."""
 
 from __future__ import annotations
 

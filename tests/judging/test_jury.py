@@ -1,4 +1,4 @@
-"""Several judges as one: how they vote, what is missing, and that each one's answers stay."""
+"""Test juries: votes, missing votes and stored answers of each judge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ N = len(PLAN)
 
 
 def by_model(_n: int, body: Any) -> Reply:
-    """Model `always` says YES whatever it reads, `mute` says nothing clear, the others tell the truth."""
+    """Answer by model: `always` answers YES, `mute` gives no clear answer, others are correct."""
     return Reply({"always": "YES", "mute": "Hm."}.get(body["model"], same_item(body)))
 
 

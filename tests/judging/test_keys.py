@@ -1,4 +1,4 @@
-"""Keys without requests are those of the requests."""
+"""Test that request hashes computed without requests equal those of the requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of words: its answers are those of the slow definition, and what it cannot judge or see is said."""
+"""Test the lexical judge: answers equal a naive definition, and its limits are stated."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def pool_of(texts: list[list[str | None]], prompts: list[str] | None = None) -> 
 
 
 def all_trials(K: int, J: int) -> list[tuple[int, int, int, int]]:
-    """Every ordered pair of agents, on the same item and on every two items."""
+    """Plan every ordered pair of agents on the same item and on every two items."""
     pairs = list(itertools.permutations(range(K), 2))
     return [(j, i, k, -1 if o == j else o) for j in range(J) for o in range(J) for i, k in pairs]
 
 
 def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
-    """Each response: common words, some of its item's five words, some of its agent's."""
+    """Return responses of common words, some of the five words of their item, and some of their agent."""
     rng = np.random.default_rng(seed)
     return [
         [
@@ -57,14 +57,14 @@ def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
 
 
 def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tuple[list[float], list[float]]:
-    """The definition, with sets and without sampling."""
+    """Return the answers by definition, with sets and without sampling."""
     K, J = len(texts), len(texts[0])
     held = {(i, j): set(split_words(texts[i][j] or "")) for i in range(K) for j in range(J)}
     fold = np.random.default_rng(seed).permutation(J) % 5
 
     @cache
     def fitted(fits_on: tuple[int, ...]) -> tuple[Callable[[tuple[int, int], tuple[int, int]], float], float, float]:
-        """How alike two cells are, the similarity that is a yes of 1, and the one from which on it is a hard yes."""
+        """Return the similarity of two cells, the similarity of an answer of 1, and that of a hard yes."""
 
         @cache
         def mass_of(found: frozenset[str]) -> float:
@@ -133,7 +133,7 @@ def word_pool(n_words: list[int], *, n_items: int = 20, n_vocabulary: int = 400)
 
 
 def rank_by_answers(texts: list[list[str | None]]) -> list[int]:
-    """Rank of each agent by the mean soft answer of all its paired trials, 1 = best."""
+    """Return the rank of each agent by the mean soft answer of all its paired trials, 1 = best."""
     pool = pool_of(texts)
     K, J = pool.texts.shape
     plan = plan_of(pool, [(j, i, k, -1) for j in range(J) for i, k in itertools.permutations(range(K), 2)])
@@ -155,7 +155,10 @@ def test_pasting_all_other_responses_ranks_last() -> None:
 
 
 def text_weights(texts: list[list[str]]) -> Floats:
-    """The weights of texts of one item, by agent and repeat: `texts[i]` are the responses of agent i; all words weigh 1."""
+    """Return the weights of texts of one item, by agent and repeat.
+
+    `texts[i]` are the responses of agent i; all words have weight 1.
+    """
     rows = [(repeat, i, text) for i, responses in enumerate(texts) for repeat, text in enumerate(responses)]
     agent_of = np.array([i for _, i, _ in sorted(rows)])
     matrix = build_word_matrix(segment_texts([text for *_, text in sorted(rows)]))

@@ -1,4 +1,4 @@
-"""Concurrency, pace and retries: how fast and how often, on clocks of the tests' own where time matters."""
+"""Test concurrency, rate limits and retries, with simulated clocks where time matters."""
 
 from __future__ import annotations
 

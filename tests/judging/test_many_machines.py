@@ -1,4 +1,4 @@
-"""The recipes of docs/how-to/many-machines.md, each run as it stands there, on engines that are toys."""
+"""Run the recipes of docs/how-to/many-machines.md with toy engines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
 
 
 def section(name: str, language: str) -> str:
-    """The last block of code in this language under the heading."""
+    """Return the last code block in this language below the heading."""
     text = PAGE.read_text(encoding="utf-8").split(f"## {name}", 1)[1].split("\n## ")[0]
     blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
     return blocks[-1]
@@ -50,7 +50,7 @@ def imported(youden: Youden, config: str, answers: str) -> dict[str, Any]:
 
 @pytest.fixture
 def vllm_on_path(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `vllm` is the toy."""
+    """Create an environment in which `vllm` is the toy engine."""
     (tmp_path / "bin").mkdir()
     toy = tmp_path / "bin" / "vllm"
     toy.write_text(f'#!/bin/sh\nexec {sys.executable} {(Path(__file__).parents[1] / "toy_engine.py")} "$@"\n')
@@ -95,7 +95,7 @@ def test_a_folder_exchanged_with_another_machine_answers_a_run(
 
 
 class RayData:
-    """What the recipe uses of Ray: rows in blocks, each through three stages, a file a block, named as Ray names them."""
+    """Substitute for Ray as the recipe uses it: rows in blocks through three stages, with one file per block named as by Ray."""
 
     def __init__(self) -> None:
         self.blocks: list[list[dict[str, Any]]] = []
@@ -123,7 +123,7 @@ class RayData:
 
     @staticmethod
     def engine(row: dict[str, Any]) -> dict[str, Any]:
-        """The columns that vLLM's stage adds."""
+        """Add the columns of vLLM's stage."""
         text = decide(0, row).text
         assert row["sampling_params"]["max_tokens"] >= 1
         alternatives = {7: ("YES", 0), 9: ("NO", 1)}
@@ -160,7 +160,7 @@ def test_ray_data_answers_a_run(
 
 
 class Spark:
-    """What the recipe uses of Spark: partitions handed over as pandas frames a few rows at a time, and its names of files."""
+    """Substitute for Spark as the recipe uses it: partitions as small pandas frames, with Spark's file names."""
 
     builder: Any
 
@@ -193,7 +193,7 @@ class Spark:
 
 
 class LLM:
-    """vLLM's class, as far as the recipe goes."""
+    """Substitute for vLLM's class as the recipe uses it."""
 
     def __init__(self, *, model: str) -> None:
         assert model

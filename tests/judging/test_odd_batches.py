@@ -1,4 +1,4 @@
-"""Providers of batches that say odd things: nothing is sent twice, no cap is passed, and what was answered is kept."""
+"""Test providers of batches with faulty replies: nothing is sent twice, no cap is exceeded, and answers are stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_lag_below_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def usd(n: int) -> float:
-    """What the server bills for `n` lines."""
+    """Return the server's bill for `n` lines in USD."""
     return n * (100 + 1) / 1e6
 
 
@@ -47,14 +47,14 @@ async def ask(server: BatchServer, store: Store, *, max_outage: float = 60.0) ->
 
 
 async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
-    """limit: most requests of a batch."""
+    """Judge the plan; `limit` is the maximum number of requests per batch."""
     batching = Batching(poll=0.0, max_requests=limit)
     options = JudgingOptions(max_cost=CAP, batching=batching, account="run")
     return await judged.ask(PLAN, POOL, url, store, options=options, price=1, **changes)
 
 
 async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
-    """The same command as often as it takes; each keeps the cap."""
+    """Repeat the command until it is complete; each invocation respects the cap."""
     for _ in range(9):
         before = len(server.bodies)
         try:
@@ -65,7 +65,7 @@ async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
 
 
 def sent(server: BatchServer) -> set[int]:
-    """How often each request was worked on, and paid."""
+    """Return how often each request was processed and billed."""
     return set(Counter(orjson.dumps(body) for body in server.bodies).values())
 
 

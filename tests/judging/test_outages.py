@@ -1,4 +1,4 @@
-"""A server that is away stops nobody and costs no call a try; a call that goes wrong is that call's failure."""
+"""Test outages: they use up no attempts, and other errors are failures of single calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def ask(url: str, store: Store, **changes: Any) -> Verdicts:
 
 
 def breaks_on_a_text(away: Reply) -> Any:
-    """A server that is away whenever it is asked of a few texts."""
+    """Return a server that goes down whenever it gets one of a few texts."""
 
     def behave(n: int, body: Any) -> Reply:
         return away if is_poison(body) else well_behaved(n, body)

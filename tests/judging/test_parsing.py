@@ -1,4 +1,4 @@
-"""The ways to decide: what each adds to a request, and how its answer is read, or missing rather than guessed."""
+"""Test the decisions of a judge: what each adds to a request, and how its answer is parsed or missing."""
 
 from __future__ import annotations
 

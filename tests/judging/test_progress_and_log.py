@@ -1,4 +1,4 @@
-"""What is seen of a run: the line of progress, the log, and no secret in anything that is written or said."""
+"""Test the progress line and the log of a run, and that no secret is written or printed."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> N
 
 
 def quoting(n: int, body: Any) -> Reply:
-    """A server that quotes what it was sent back in its errors, as some do."""
+    """Return a server that quotes requests in its error messages."""
     said = f"your header was Bearer {KEY} and your password {WORD}"
     if n % 10 == 3:
         return Reply(status=400, error={"message": said, "code": said})
@@ -155,7 +155,7 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
 
 
 def _echo(field: str, secret: str, body: Body) -> Sent:
-    """A good answer in which `field` repeats a secret."""
+    """Return a valid answer with a secret in `field`."""
     reply = reply_to(body, said="YES")
     choice, said = reply["choices"][0], f"YES ({secret})"
     match field:
@@ -206,7 +206,7 @@ SECRETS = (
 
 
 def _tables(folder: Path) -> str:
-    """What is packed in files of columns."""
+    """Return the values in columnar files."""
     return "".join(str(pq.read_table(path).to_pydict()) for path in folder.rglob("*.parquet"))
 
 

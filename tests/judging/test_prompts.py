@@ -1,4 +1,4 @@
-"""What a prompt file may be, how foreign text is kept from posing as instructions, and what is done with texts too long."""
+"""Test prompt files, the separation of texts from instructions, and truncation of long texts."""
 
 from __future__ import annotations
 

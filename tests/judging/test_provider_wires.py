@@ -1,4 +1,4 @@
-"""Every provider that is known: its judge's file against a server of its wire format over HTTP, its batches; a key in a .env."""
+"""Test every known provider: its judge file against a server of its wire format, its batches, and keys in a .env file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def at(judge: JudgeConfig, url: str) -> JudgeConfig:
 
 
 async def asked(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
-    """What came of one question to a judge whose file is taken as it is, but for the address."""
+    """Return the result of one question to a judge of a shipped file at another address."""
     request = judge.questions().request_for_texts("one", "two")
     async with WireServer(lambda *_: reply) as server:
         backend = connect(at(judge, server.url), {judge.key_variable or "": KEY})
@@ -126,7 +126,7 @@ async def test_errors_and_invalid_replies_are_classified(judge: JudgeConfig) -> 
 
 
 def places(of: object, at: Place = ()) -> Iterator[Place]:
-    """Every field that is somewhere in a reply."""
+    """Return the paths of all fields of a reply."""
     inner = of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ()
     for name, value in inner:
         yield (*at, name)
@@ -159,7 +159,7 @@ def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judg
 
 @pytest.fixture(params=["llama3.3-70b-bedrock", "gemini-3.5-flash-lite-vertex"])
 def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JudgeConfig:
-    """A judge at a cloud, with credentials in the environment as its library finds them."""
+    """Configure a judge at a cloud provider with credentials in the environment."""
     _needs("litellm", "boto3" if "bedrock" in request.param else "google.auth")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-PLANTED")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)

@@ -1,6 +1,6 @@
-"""Every backend goes through the proxy that the process environment names, unless NO_PROXY lists the judge's host.
+"""Test that every backend uses the proxy of the process environment unless NO_PROXY lists the host of the judge.
 
-An HTTP proxy gets the whole URL and sees the judge's host in a header, so that a server of the tests can stand in for it.
+An HTTP proxy gets the complete URL, with the host of the judge in a header, so that a test server can replace it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster of this machine: two nodes, of which one is lost; what is refused before anything is asked."""
+"""Test workers on a local Ray cluster with two nodes, of which one is lost, and early refusals."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ NODE = {"num_cpus": 1}
 
 @pytest.fixture(scope="module")
 def library() -> Any:
-    """Ray, or a skip that says so; in CI it has to be there."""
+    """Import Ray or skip with a reason; CI requires it."""
     return pytest.importorskip("ray", reason="Ray is not installed: pip install 'youden[ray]'")
 
 
 @pytest.fixture(scope="module")
 def two_nodes(library: Any) -> Iterator[Any]:
-    """A cluster with room for one worker on each node. A node's processes start in the environment of this one."""
+    """Start a cluster with room for one worker per node, in the environment of this process."""
     from ray.cluster_utils import Cluster as RayCluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -58,14 +58,14 @@ def two_nodes(library: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def cluster(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`two_nodes`, to which RAY_ADDRESS leads: by this machine's address, to which a test's Python may not connect itself."""
+    """Set RAY_ADDRESS to the cluster of `two_nodes`, by the address of this machine."""
     monkeypatch.setattr("youden.engines.ray._check_reachable", lambda _: None)
     monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
     return two_nodes
 
 
 def node_here(folder: Path, ends: Path) -> str:
-    """The node's id, left in `folder` at once, returned once `ends` is there."""
+    """Write the id of the node to `folder` at once, and return it once `ends` exists."""
     import ray
 
     node: str = ray.get_runtime_context().get_node_id()
@@ -83,7 +83,7 @@ def die() -> None:
 
 
 def work_for_ever(folder: Path) -> None:
-    """As a run: SIGTERM ends it after it stored what was under way."""
+    """Work like a run: SIGTERM ends it after answers in flight are stored."""
     (folder / f"began {os.getpid()}").touch()
     try:
         until(lambda: False)
@@ -202,7 +202,7 @@ def test_a_judge_without_calls_needs_no_cluster(youden: Youden, tmp_path: Path) 
 
 
 def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
-    """A run of 400 calls of 80 ms on a judge with 4 in flight, and the command that judges it on Ray."""
+    """Configure a run of 400 calls of 80 ms with 4 in flight, and return the command that judges it on Ray."""
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.08)
     write_pool(make_pool(6, 20), folder / "pool")
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
@@ -212,7 +212,7 @@ def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
 
 
 def same_tables(youden: Youden, folder: Path) -> bool:
-    """Whether the tables of the run are those that one process makes in a store of its own."""
+    """Return whether the tables of the run equal those of a single process with its own store."""
     lines = (folder / "r.yaml").read_text(encoding="utf-8").splitlines()
     alone = "\n".join(line for line in lines if not line.startswith(("store:", "ray:")))
     (folder / "alone.yaml").write_text(alone, encoding="utf-8")
@@ -279,7 +279,7 @@ def test_a_run_on_two_nodes_completes_with_the_same_tables_if_one_node_is_killed
 
 
 def workers_that_answered(connection: Any) -> list[tuple[str, int]]:
-    """The workers with five answered calls or more, where the tables are there already."""
+    """Return the workers with at least five answered calls, once the tables exist."""
     from psycopg.errors import Error
 
     try:

@@ -1,4 +1,4 @@
-"""Replay: the same verdicts from the store alone, and an error where it holds none; what is said of models that change."""
+"""Test replays: equal verdicts from the store alone, errors for missing answers, and warnings of changed models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN = dense_plan(POOL)
 
 
 def some_odd(n: int, body: Any) -> Reply:
-    """Mostly good answers, with a refusal, a cut-off one, one that says nothing, and a rejected request among them."""
+    """Answer mostly validly, with a refusal, a truncated reply, one without a label and a rejected request."""
     odd = {
         3: Reply("", refusal="no"),
         7: Reply("Well, the", finish_reason="length"),
@@ -56,7 +56,7 @@ def same(left: Verdicts, right: Verdicts) -> None:
 
 
 def served(verdicts: Verdicts) -> list[str | None]:
-    """The model that answered each trial, by name: models are numbered in the order in which they first answered."""
+    """Return the model that answered each trial; models are numbered in the order of their first answer."""
     return [None if number < 0 else verdicts.models[number] for number in not_none(verdicts.response_model)]
 
 
@@ -111,7 +111,7 @@ async def test_an_ambiguous_replay_judge_is_refused(store: Store) -> None:
 
 
 async def answered_by(serve: Callable[[int], tuple[str, str | None]], store: Store, *, plan: Plan = PLAN) -> Verdicts:
-    """serve: the model and the build that give answer number n."""
+    """Judge the plan; `serve` returns the model and the build that give answer number n."""
 
     def script(_: Request) -> Completion:
         model, fingerprint = serve(judge.n_calls)

@@ -1,4 +1,4 @@
-"""What a reply says of itself is checked before it is kept: types, odds, usage, an error inside."""
+"""Test the validation of replies before they are stored: types, log-probabilities, usage and embedded errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FIELDS: tuple[Place, ...] = (
 
 
 def reply(path: Place = (), value: object = None) -> Any:
-    """A whole reply, with `value` in the place of one field."""
+    """Return a complete reply with `value` in one field."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "YES"}, "finish_reason": "stop"}
     whole: Any = {"model": "m", "system_fingerprint": "fp", "choices": [choice | {"logprobs": ODDS}]}
     whole = json.loads(json.dumps(whole | {"usage": {"prompt_tokens": 100, "completion_tokens": 1}}))
@@ -87,7 +87,7 @@ def test_arbitrary_stored_values_give_a_valid_completion_or_a_failure(said: Comp
 
 
 def assert_sound(found: Completion) -> None:
-    """It can be written, read back the same, and counted."""
+    """Check that the completion can be written, reads back unchanged, and has valid counts."""
     fields = orjson.loads(orjson.dumps(found))
     fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
     assert Completion(**fields) == found
@@ -316,7 +316,7 @@ def test_content_parts_without_text_are_a_malformed_reply(content: object) -> No
 
 
 def errored(**where: Any) -> Any:
-    """A reply without a text, whose generation failed. where: fields of the reply, its choice or its message."""
+    """Return a reply without text whose generation failed, with fields of the reply, its choice or its message."""
     said = reply((*MESSAGE, "content"), "")
     said["choices"][0] |= {"finish_reason": "error"} | where.get("choice", {})
     said["choices"][0]["message"] |= where.get("message", {})
@@ -442,7 +442,7 @@ def test_result_lines_that_are_not_strict_json_are_read(spoil: Any) -> None:
 
 
 def spelled(*tokens: str) -> dict[str, Any]:
-    """Log-probabilities of these tokens, each with itself as the only alternative."""
+    """Return log-probabilities of these tokens, each with itself as the only alternative."""
     return {"content": [{"token": one, "top_logprobs": [{"token": one, "logprob": -0.1}]} for one in tokens]}
 
 

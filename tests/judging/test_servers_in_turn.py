@@ -1,4 +1,4 @@
-"""A judge at several servers: shared out evenly, one that fails left out and tried again, all of it real HTTP."""
+"""Test a judge at several servers over real HTTP: even distribution, exclusion after failures and probes."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_no_password_of_any_server_is_shown() -> None:
 
 
 class Clocked:
-    """Two servers by script, at a time that the test sets: `answers[name]` is an error or a text."""
+    """Two scripted servers with a simulated clock; `answers[name]` is an error or a text."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -187,7 +187,7 @@ class Clocked:
             return error.reason
 
     async def ask(self, n: int = 1) -> dict[str, int]:
-        """How many calls each got of `n` more."""
+        """Return the number of calls that each server got of `n` more."""
         before = {name: judge.n_calls for name, judge in self.judges.items()}
         for _ in range(n):
             completion: Completion = await self.judge.answer(REQUEST)

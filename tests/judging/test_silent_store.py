@@ -1,4 +1,4 @@
-"""A database that gives no sign: it is said, it is waited for with bounds, and a second signal ends the process at once."""
+"""Test an unresponsive database: it is reported, waited for within limits, and a second signal ends the process at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 @asynccontextmanager
 async def running(folder: Path, url: str, *, at: int) -> AsyncIterator[tuple[Bench, asyncio.subprocess.Process]]:
-    """A run into the store at `url` that has made `at` requests."""
+    """Start a run with the store at `url`, and return once it has sent `at` requests."""
     async with UnrulyServer() as server:
         run = await bench(folder, server, size=SMALL)
         process = await run.start("run", "r.yaml", "--store", url)
@@ -46,7 +46,7 @@ async def told_twice(process: asyncio.subprocess.Process, how: signal.Signals) -
 
 
 async def goes_on(run: Bench, url: str) -> None:
-    """The same command once more pays again for no more than was in flight."""
+    """Repeat the command, and check that at most the requests in flight are paid for again."""
     again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
     assert (again.code, run.server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
 

@@ -1,4 +1,4 @@
-"""The store: what it keeps, what it survives, and what it says when it cannot."""
+"""Test the store: stored answers, recovery and errors."""
 
 from __future__ import annotations
 

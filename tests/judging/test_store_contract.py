@@ -1,4 +1,4 @@
-"""What every place keeps to in which answers are stored: one suite over SQLite and PostgreSQL."""
+"""Test SQLite and PostgreSQL stores with one suite."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def answer(text: str = "YES") -> Completion:
 
 
 def schema_of(place: str) -> str:
-    """What stands before the names of tables."""
+    """Return the prefix of table names."""
     return "youden." if "://" in place else ""
 
 
 @pytest.fixture
 def later(place: str) -> Callable[[float], None]:
-    """Lets those who ask a run end so many seconds earlier."""
+    """Shorten the leases of all workers by this many seconds."""
 
     def pass_by(seconds: float) -> None:
         with open_store(place) as store:
@@ -161,7 +161,7 @@ def test_many_rows_are_written_in_few_statements() -> None:
 
 
 def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
-    """Time in which who lives goes on renewing its claims."""
+    """Advance the time while living workers renew their leases."""
     for _ in range(4):
         clock.now += seconds / 4
         renewing.renew()

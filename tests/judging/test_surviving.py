@@ -1,4 +1,4 @@
-"""What is left on a full disk, and of a damaged file."""
+"""Test a full disk and the recovery of a damaged file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONCURRENCY = 16
 
 
 async def start(url: str, store: Path, *, files_up_to: int) -> asyncio.subprocess.Process:
-    """The plan judged in a process of its own, none of whose files may have more bytes."""
+    """Judge the plan in a separate process with limited file sizes."""
     words = [str(HERE / "judging_script.py"), url, str(store), *map(str, (*SHAPE, CONCURRENCY, files_up_to))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "src")])}
     return await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stdout=asyncio.subprocess.PIPE)
@@ -74,7 +74,7 @@ def kept_in(path: Path, keys: list[str]) -> dict[str, Completion]:
 
 
 def documented_recovery() -> str:
-    """The commands of the reliability page; with `.dump` if this `sqlite3` was built without `.recover`."""
+    """Return the commands of the reliability page, with `.dump` if this `sqlite3` was built without `.recover`."""
     page = (HERE.parent / "docs" / "reference" / "reliability.md").read_text(encoding="utf-8")
     recover, dump = re.findall(r"```console\n(.*?)```", page[page.index("## A damaged store") :], re.DOTALL)[:2]
     has_recover = not subprocess.run(["sqlite3", ":memory:", "SELECT 1 FROM sqlite_dbpage"], check=False).returncode

@@ -1,4 +1,4 @@
-"""What a run paid in all its passes is in its totals: interrupted, killed, or tried before."""
+"""Test that the totals of a run include all its invocations: interrupted, killed or resumed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def paid_folder(tmp_path: Path, server: WireServer) -> Path:
 
 
 def honest(_n: int, body: Mapping[str, Any]) -> Reply:
-    """100 tokens a call; YES where both texts speak of one item, which a template planted by a calibration does of none."""
+    """Answer with 100 tokens per call: YES if both texts are of one item, which never holds for planted templates."""
     items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
     same = len(items) == 2 and items[0] == items[1]
     return Reply("YES" if same else "NO", usage={"prompt_tokens": 99, "completion_tokens": 1})

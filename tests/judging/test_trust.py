@@ -1,4 +1,4 @@
-"""A key goes only where it is known to belong, or where the user allowed it: every backend, every way in, real servers."""
+"""Test that a key is sent only to hosts of its provider or hosts that the user allowed, for every backend and source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = "sk-0123456789abcdef"
 
 @dataclass
 class Clone:
-    """A folder from somebody else, and a user with keys in the environment who allowed nothing."""
+    """A folder from another user, and a user with keys in the environment and no permissions."""
 
     path: Path
     server: WireServer

@@ -1,6 +1,7 @@
-"""No reply, outage or signal breaks a run, overspends it, or makes it pay twice.
+"""Test that no reply, outage or signal breaks a run, exceeds its cap or makes it pay twice.
 
-Fuzzed replies (`twists`, `fuzzing`), stops and outages of a process (`stops`), budgets (`budgets`): a few, and many as `long`.
+Fuzzed replies (`twists`, `fuzzing`), stops and outages of a process (`stops`), budgets (`budgets`): a few, and many
+as `long`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PATIENTLY = ("--grace", str(PATIENT))
 
 
 def courses(backend: str) -> st.SearchStrategy[Course]:
-    """Runs over `backend` in which up to all replies go wrong."""
+    """Generate runs over `backend` with any number of faulty replies."""
     return st.builds(
         Course,
         st.just(backend),
@@ -43,7 +44,7 @@ def courses(backend: str) -> st.SearchStrategy[Course]:
 
 
 def fuzz(backend: str, n_runs: int) -> int:
-    """How many replies were sent in so many runs, each resumed."""
+    """Run and resume many courses; return the number of sent replies."""
     n_sent = 0
 
     @settings(
@@ -92,7 +93,7 @@ ONE_BY_ONE = {
 
 
 def quick(backend: str, name: str, decision: str) -> bool:
-    """Whether it is tried with every change: what stands in a field is read by one function, the rest by each client."""
+    """Return whether the case is in the core tests: fields are read by one function, other faults by each client."""
     ways = {"openai": ("redirect", "absurd zone", "nested deep"), "batch": ("fingerprint", "odds nan", "tokens")}
     return decision == "logprobs" and (backend == "wire" or name in ways.get(backend, ()))
 
@@ -112,7 +113,7 @@ async def test_replies_that_once_broke_a_run_are_handled(
 
 
 async def only(backend: str, script: Script, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
-    """What a run says that meets `script` from the start, and goes on by the same command once the server is well."""
+    """Run with `script` from the start, resume with a repaired server, and return the first output."""
     course = Course(backend, (None,))
     async with UnrulyServer(script) as server:
         first = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=cap)
@@ -193,7 +194,7 @@ async def stop_and_go_on(folder: Path, how: signal.Signals, *, n_stops: int, siz
 
 
 async def like_undisturbed(run: Bench) -> None:
-    """The tables are those of a run of its own; asks everything once more."""
+    """Check that the tables equal those of an undisturbed run, which sends every request again."""
     tables = run.tables()
     run.forget()
     assert (await run.finish()).code == 0
@@ -201,7 +202,7 @@ async def like_undisturbed(run: Bench) -> None:
 
 
 def either(_n: int, _key: str, body: Body) -> Sent:
-    """An answer to any text, after a while."""
+    """Answer any text after a delay."""
     items = re.findall(r"says something of item (\d+)", str(body))
     return replace(sent(reply_to(body, said="YES" if items[:1] == items[1:] else "NO")), delay=0.3)
 
@@ -282,7 +283,7 @@ async def test_a_second_signal_ends_the_command_at_once(tmp_path: Path) -> None:
 
 
 async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int = 0, within: float = 300) -> None:
-    """A run that nobody answers, or that stands still, for so long, ends well by itself."""
+    """Check that a run without a server, or suspended, completes by itself afterwards."""
     async with UnrulyServer() as server:
         run = await bench(folder, server, size=Size(calls=400, slowest=0.3))
         at = random.Random(seed).randint(1, 300)
@@ -340,7 +341,7 @@ async def test_twenty_five_kills_lose_at_most_the_stated_number_of_calls(tmp_pat
 
 
 def check_spent(spent: Spent, *, told: bool) -> None:
-    """told: every reply carries an honest account of its use."""
+    """Check the spent amounts; `told` is whether every reply reports its true usage."""
     assert spent.billed <= spent.cap * (1 + 1e-9), spent
     if spent.reported is not None:
         assert spent.reported >= spent.billed * (1 - 1e-5), spent

@@ -1,4 +1,4 @@
-"""What a server says is held against what can be: use, size, addresses, and a key that it quotes back."""
+"""Test the validation of what a server reports: usage, size, addresses and quoted keys."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_an_impossible_usage_is_booked_at_its_maximum_cost_and_reported(to
 
 
 def long(what: str, n: int, body: Body) -> dict[str, Any]:
-    """A reply of `n` bytes more than a word."""
+    """Return a reply with `n` bytes in addition to a word."""
     reply = reply_to(body)
     choice = reply["choices"][0]
     match what:

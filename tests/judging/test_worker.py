@@ -1,4 +1,4 @@
-"""Whoever asks into one store pays once: keys are claimed before they are asked, and workers ask a run with the others."""
+"""Test that simultaneous processes with one store pay once: requests are leased, and workers join a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking for the best in rounds: deterministic, within budget, fair to whoever was asked less, stopped by bounds that hold."""
+"""Test searches for the best agents in rounds: determinism, budgets, unbiased abilities and stopping rules."""
 
 from __future__ import annotations
 

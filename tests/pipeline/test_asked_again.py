@@ -1,4 +1,4 @@
-"""What a judge would say if it were asked again: in intervals on these items where a jury's votes show it."""
+"""Test intervals on these items for the expected answer of a judge, if votes of a jury show its variance."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ POOL = make_pool(K, J)
 
 
 def chances(seed: int) -> Floats:
-    """Of a yes, by item and ordered pair: float[J, K, K]."""
+    """Return the probability of a yes by item and ordered pair, float (J, K, K)."""
     rng = np.random.default_rng([seed, 1])
     level = 0.5 + np.linspace(-0.2, 0.2, K)[:, None] + np.linspace(-0.2, 0.2, K)
     return np.clip(level + 0.2 * rng.standard_normal((J, K, K)), 0.02, 0.98)
 
 
 def voted(plan: Plan, chance: Floats, n_votes: int, *, seed: int, majority: bool = False) -> Verdicts:
-    """One judge that wavers, asked so often about each comparison."""
+    """Return the votes of a nondeterministic judge on each comparison."""
     said = np.random.default_rng(seed).random((n_votes, len(plan))) < chance[plan.item, plan.first, plan.second]
     votes = np.where(plan.trial_type == PAIRED, said, 0.0).astype(np.float64)
     mean = votes.mean(axis=0)
@@ -39,7 +39,7 @@ def of_these(result: Verdicts) -> pd.DataFrame:
 
 
 def covered(plan: Plan, n_votes: int, *, n_draws: int = 40) -> float:
-    """How often intervals on these items hold the judge's mean answer."""
+    """Return how often intervals on these items contain the mean answer of the judge."""
     inside = []
     for seed in range(n_draws):
         chance = chances(seed)

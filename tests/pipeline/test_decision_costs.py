@@ -1,4 +1,4 @@
-"""What a plan says of the calls that yes or no and probabilities of yes need."""
+"""Test the forecast calls of a plan for yes-or-no answers and for probabilities."""
 
 from __future__ import annotations
 

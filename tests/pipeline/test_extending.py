@@ -1,4 +1,4 @@
-"""A plan that grew keeps its own trials, asks nothing twice, and leaves the first agents' abilities where they were."""
+"""Test that an extended plan keeps its trials, repeats none, and keeps the abilities of the first agents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def first_plan(**options: Unpack[SeededPlanOptions]) -> Plan:
 
 
 def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, level: float = 0.0) -> Verdicts:
-    """A paired answer is .5 + (a_i + a_k)/2 + noise, the same for the same trial whatever the plan."""
+    """Answer paired trials by .5 + (a_i + a_k)/2 + noise, equal for equal trials of any plan."""
     ability = np.linspace(0.3, -0.3, K + 4) if ability is None else ability
     mean = 0.5 + (ability[plan.first] + ability[plan.second]) / 2 + level
     rng = np.random.default_rng(0)
@@ -320,7 +320,7 @@ def test_calls_that_exceed_one_item_set_go_to_the_next() -> None:
 
 
 def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:
-    """A run that three agents joined, and on which the best of all was looked for among the first two and the last."""
+    """Return a run that three agents joined, after a search among the first two agents and the last one."""
     plan, focus = add_agents(first_plan(), MORE_AGENTS, calls=80), (0, 1, K + 2)
     for _ in range(rounds):
         plan = add_calls(plan, calls=calls, focus=focus, top=1, max_regret=max_regret)

@@ -1,4 +1,4 @@
-"""What blocks of items make of a run is what its answers make all at once, to the last digits."""
+"""Test that a fit in chunks of items equals that of all answers at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "
 
 
 def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, replicates: bool) -> Verdicts:
-    """A plan of `pool` answered at random: agents differ, and so do items."""
+    """Return random answers to a plan of `pool`; agents and items differ."""
     try:
         plan = make_plan(pool, seed=seed, **PLAN_OPTIONS[how])
     except PlanError:
@@ -70,7 +70,7 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
 
 
 def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
-    """Whether the tables of a fitted run are those of its answers, taken all at once."""
+    """Return whether the tables of a fitted run equal those computed from all its answers at once."""
     plan, rates = result.plan, verdicts_without_follow_ups(result).rates()
     for kind in ("symmetric", "row"):
         scores = rates.training_scores(kind=kind)
@@ -129,7 +129,7 @@ def test_a_fit_in_chunks_equals_that_of_all_answers_at_once(
 
 
 def extended(seed: int) -> tuple[Pool, Verdicts]:
-    """Agents join, everybody is asked more, items join, and two agents are asked more."""
+    """Extend by agents, calls, items, and focused calls for two agents."""
     whole = make_pool(8, 12)
     pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
     plan = add_agents(make_plan(pools[6, 9], calls="60%", independent="pooled:60", seed=seed), pools[8, 9], calls=90)
@@ -139,7 +139,7 @@ def extended(seed: int) -> tuple[Pool, Verdicts]:
 
 
 def searched(seed: int) -> tuple[Pool, Verdicts]:
-    """The best of eight agents is looked for."""
+    """Search for the best of eight agents."""
     pool = make_pool(8, 20)
     plan = make_plan(pool, design="adaptive", calls="50%", independent="pooled:40", seed=seed, options={"top": 2})
 
@@ -152,7 +152,7 @@ def searched(seed: int) -> tuple[Pool, Verdicts]:
 
 
 def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
-    """Three judges, each of whom misses some trials."""
+    """Judge by three judges, each of whom misses some trials."""
     pool, result = extended(seed)
     rng = np.random.default_rng(seed)
     votes = np.clip(result.answer + rng.normal(0, 0.2, (3, len(result))), 0, 1)
@@ -161,7 +161,7 @@ def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
 
 
 def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
-    """The same where two votes are averaged, none missing."""
+    """Average two judges without missing answers."""
     pool, result = extended(seed)
     votes = np.random.default_rng(seed).random((2, len(result)))
     return pool, replace(answer_with(result.plan, votes.mean(axis=0)), votes=votes)
@@ -299,7 +299,7 @@ def test_a_damaged_file_is_never_read_as_complete(parted: RunFolder, name: str, 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 8 MB."""
+    """Create a disk of 8 MB."""
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(
@@ -312,7 +312,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path, *, leave: int) -> None:
-    """Take the disk but for `leave` bytes."""
+    """Fill the disk except for `leave` bytes."""
     (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
 
 

@@ -1,4 +1,4 @@
-"""The keys of a large run's requests: written once beside its plan, read back when it goes on, and never believed unchecked."""
+"""Test the saved request hashes of a large run: written once next to its plan, and validated when read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pool, plan, verdicts, rates: each holds what it was made from, so that no call can mix two of them."""
+"""Test that pool, plan, verdicts and rates refer to what they were made from, so that calls cannot mix two of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ K, J = 5, 6
 
 
 def named(name: str) -> Pool:
-    """A pool of one size for all names, whose agents are called differently."""
+    """Make a pool of equal size for all names, with different agent ids."""
     pool = make_pool(K, J)
     agents = tuple(Agent(f"{name}-{agent.id}", group=name) for agent in pool.agents)
     return replace(pool, agents=agents, name=name)
@@ -66,7 +66,7 @@ def judge_in_a_loop(plan: Plan, pool: Pool) -> None:
 
 
 def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
-    """Every way to call a public function with a part of one case and a part of the other."""
+    """Return calls of public functions with one part from each of two cases."""
     calls: list[Callable[[], Any]] = []
     for plan, verdicts in ((one.plan, other.verdicts), (other.plan, one.verdicts)):
         calls += [

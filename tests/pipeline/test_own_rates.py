@@ -1,4 +1,4 @@
-"""Ability is TPR minus the agent's own FPR, with every estimator and at every budget."""
+"""Test that ability is TPR minus the FPR of the agent, for every estimator and budget."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIRST = Pool(POOL.agents[:K], POOL.items, POOL.texts[:K])
 
 
 def answers(plan: Plan, *, seed: int = 0) -> Verdicts:
-    """Paired answers are .5 plus the FPR, so that all abilities are .5; independent ones scatter around the FPR."""
+    """Return paired answers of .5 plus the FPR, so that all abilities are .5, and independent ones that vary around the FPR."""
     rng = np.random.default_rng(seed)
     rate = PART[plan.first] + PART[plan.second]
     noise = rng.normal(0, 0.02, len(plan))

@@ -1,4 +1,4 @@
-"""A run's folder keeps its plan: a config that means another one is refused by name, a file of another version stays as it is."""
+"""Test that a run folder keeps its plan: another config or file version is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = {"pool": "pool", "judge": "lexical"}
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pools, a run of all defaults and one that was extended."""
+    """Create pools, a run with all defaults, and an extended run."""
     here = tmp_path_factory.mktemp("ran")
     pool = make_pool(6, 10)
     write_pool(part_of(pool, slice(5)), here / "pool")

@@ -1,4 +1,4 @@
-"""How wide intervals will be: forecasts against what simulated agents show."""
+"""Test forecasts of half-widths against simulated agents."""
 
 from __future__ import annotations
 

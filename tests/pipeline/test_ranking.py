@@ -1,4 +1,4 @@
-"""`youden.rank`: the ranking of a run's folder, from as little work as it takes; and who else ranks, ranks alike."""
+"""Test `youden.rank`, and that other functions rank alike."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def some_missing(result: Verdicts) -> Verdicts:
 
 
 def of_two_groups() -> Verdicts:
-    """Trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19: nobody links the groups."""
+    """Return trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19, which are not linked."""
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="60%")
     plan = whole.plan
     left, low = plan.first < 4, plan.item < 10
@@ -87,7 +87,7 @@ def test_rank_uses_the_named_estimator() -> None:
 
 
 def nearly_always_right(**plan: Unpack[PlanOptions]) -> Verdicts:
-    """Six agents that are the same source on nearly every item, the last two of them on 4 items of 5; never on others' items."""
+    """Return six agents that match on nearly every item, the last two on 4 items of 5, and never across items."""
     options: PlanOptions = {"holdout": 0.0, **plan}
     made = make_plan(make_pool(6, 40), seed=2, **options)
     slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]

@@ -1,4 +1,4 @@
-"""What a run recommends: one of three forms, and none without a judge that separates the agents."""
+"""Test recommendations: one of three forms, and none unless the judge separates the agents."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the
     pool = make_pool(3, 15)
 
     def by_two(plan: Plan) -> Floats:
-        """Agents 0 and 1 agree on nearly everything, agent 2 with them on a third of the items."""
+        """Return answers in which agents 0 and 1 agree on nearly everything, and agent 2 with them on a third of the items."""
         agrees = ((plan.first < 2) & (plan.second < 2)) | (plan.item % 3 == 0)
         return np.where((plan.trial_type == PAIRED) & agrees, 1.0, 0.0)
 
@@ -156,7 +156,7 @@ def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the
 
 
 def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> QualityFacts:
-    """Qualities and probabilities of being the best, as they are estimated from labels."""
+    """Return qualities and probabilities of being best as estimated from labels."""
     rows = tuple(
         QualityRow(
             agent, 5, quality, quality, quality and quality - 0.1, quality and quality + 0.1, 1.0, n, p, quality, 0
@@ -367,7 +367,7 @@ def test_the_report_begins_with_no_recommendation_and_claims_no_passed_check(tmp
 
 
 def imported(folder: Path, D: Floats) -> RunFolder:
-    """A run of which only D is known: float[J, K, K]."""
+    """Return a run of which only D is known, float (J, K, K)."""
     item, first, second = np.nonzero(~np.isnan(D))
     n = np.ones(len(item), dtype=np.int32)
     ids, items = tuple(f"a{k}" for k in range(D.shape[1])), tuple(f"i{j}" for j in range(len(D)))

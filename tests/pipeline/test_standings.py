@@ -1,4 +1,4 @@
-"""A run's rankings beside the plain one: made from its answers, written, remembered, and refused where nobody could score."""
+"""Test alternative rankings of a run: computed from its answers, saved, and refused if nothing could be scored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def planned(design: str, *, calls: str | None = None) -> tuple[Pool, Plan]:
 
 
 def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
-    """Answers a_i + a_k, but yes within a group; the same trial is answered alike whenever it is asked."""
+    """Answer a_i + a_k, but yes within a group; equal trials have equal answers."""
     ability = np.linspace(0.05, 0.45, K)
     chance = ability[plan.first] + ability[plan.second]
     chance[np.isin(plan.first, together) & np.isin(plan.second, together)] = 1.0

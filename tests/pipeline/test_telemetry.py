@@ -1,4 +1,4 @@
-"""What a run tells OpenTelemetry, and that it tells and loads nothing unasked."""
+"""Test which telemetry a run exports, and that nothing is exported or imported by default."""
 
 from __future__ import annotations
 

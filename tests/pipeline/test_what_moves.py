@@ -1,4 +1,4 @@
-"""What moves a ranking is found where it was put, and an agent is not told apart from itself."""
+"""Test variance components against planted ones, and the comparison of halves of an agent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
 
 
 def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, rest: float = 0.0) -> Verdicts:
-    """items, luck, rest: variances."""
+    """Answer with effects of these variances."""
     rng = np.random.default_rng(seed)
     shape = plan.n_agents, plan.n_items
     asked = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()

@@ -1,4 +1,4 @@
-"""Asking until intervals are as narrow as wished: rounds, stops, limits, and how a run says so."""
+"""Test searches for a half-width: rounds, stopping rules, limits and messages."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_forecast_counts_the_calls_of_all_agents_for_a_half_width(config: RunC
 
 
 def blocks_by_case(plan: Plan, factor: float, width: float) -> list[int | None]:
-    """Blocks that each reference data set needs if its half-widths are multiplied by `factor`."""
+    """Return the number of blocks that each reference data set needs if its half-widths are multiplied by `factor`."""
     reference = components_at_quantile(HALF_WIDTH_FRACTION, "yes or no")
     return [
         find_min_blocks(

@@ -1,4 +1,4 @@
-"""A check finds what was planted, names it, and finds nothing among honest agents."""
+"""Test that `check` reports planted problems and nothing among honest agents."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_no_honest_model_of_alpaca_eval_is_flagged_and_two_adversarial_ones_are(
 
 
 def draw_models(shared: Path, *, seed: int) -> Pool:
-    """15 random models of AlpacaEval that game no judge, on all 200 prompts."""
+    """Draw 15 random non-adversarial models of AlpacaEval on all 200 prompts."""
     files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
     if not files:
         pytest.skip("AlpacaEval's answers (../shared/alpaca-eval) are not beside this checkout")

@@ -1,4 +1,4 @@
-"""The bundled pool is what its card says: no model is run on it here."""
+"""Test that the bundled pool agrees with its data card; no model runs here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as data become a pool: by rule offline, by models on the judging engine."""
+"""Test the generation of pools: rule-based agents offline, and models by the judging engine."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_the_agents_of_the_paper_have_the_numbers_of_its_appendix() -> None:
 
 
 def respond(_n: int, body: Mapping[str, Any]) -> Reply:
-    """A model that extracts, and a judge that compares words."""
+    """Answer as a model that extracts, or as a judge that compares words."""
     content = body["messages"][-1]["content"]
     if found := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
         rng = np.random.default_rng(len(content) + int(10 * (body.get("temperature") or 0)))

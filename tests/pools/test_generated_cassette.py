@@ -1,4 +1,4 @@
-"""A generated pool's requests and answers as a cassette: out, in, compared, replayed, and in somebody else's tests."""
+"""Test cassettes of generated pools: export, import, comparison and replay, also in a test suite of a user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEY = "sk-secret-of-a-test"
 
 
 def says(n: int, body: Mapping[str, Any]) -> Reply:
-    """Another text every time; what speaks of `FAILS` is turned down at its first agent."""
+    """Return a new text for each request; requests of the first agent that contain `FAILS` are rejected."""
     content = body["messages"][-1]["content"]
     if FAILS in content and "Notes" in content:
         return Reply(status=400, error={"message": "not this one"})

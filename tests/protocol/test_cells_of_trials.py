@@ -1,4 +1,4 @@
-"""Scores as columns of the cells that have one: the same as matrices, whatever the order of trials and the number of blocks."""
+"""Test that scores as columns of cells equal matrices of scores, for any order of trials and number of chunks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_it
 
 
 def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
-    """Distinct ordered pairs on items in any order; some without an answer in one of the trial types."""
+    """Return rates of distinct ordered pairs in random order; some lack an answer of one trial type."""
     rows = rng.permutation(n_items * n_agents * n_agents)[: rng.integers(1, 40)]
     n = len(rows)
     item, first, second = (part.astype(np.int32) for part in np.unravel_index(rows, (n_items, n_agents, n_agents)))
@@ -46,7 +46,7 @@ def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
 
 
 def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, Floats]:
-    """Mean of D and answers behind it, cell by cell, by a loop over pairs."""
+    """Return the mean of D and the number of answers of each cell, by a loop over pairs."""
     total, n, weight = np.zeros((3, rates.n_agents, rates.n_items))
     for row in range(len(rates)):
         minus = rates.fpr[row] if rates.independent == "matched" else fpr

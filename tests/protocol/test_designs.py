@@ -1,4 +1,4 @@
-"""The paper's cell designs: how many cells, repaired how, at what cost; and what is refused."""
+"""Test the cell designs of the paper: number of cells, repair, cost and refusals."""
 
 from __future__ import annotations
 

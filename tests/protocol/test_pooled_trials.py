@@ -1,4 +1,4 @@
-"""How many pooled independent trials a plan has, and how they are drawn."""
+"""Test the number of pooled independent trials of a plan, and how they are drawn."""
 
 from __future__ import annotations
 

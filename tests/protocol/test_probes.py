@@ -1,4 +1,4 @@
-"""Probes go where unrelated texts look alike; the pooled rate does not hear them."""
+"""Test that probes compare unrelated texts that look similar, and do not affect the pooled rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = [f"w{number}" for number in range(4000)]
 
 
 def pool_with_templates(templates: tuple[int, ...] = (2, 5)) -> Pool:
-    """Ten agents who write 20 random words on 30 items, but for those who write one text on all of them."""
+    """Return ten agents with 20 random words on each of 30 items, of which some repeat one text on all items."""
     rng = np.random.default_rng(0)
     pool = make_pool(10, 30)
     texts = pool.texts.copy()

@@ -1,4 +1,4 @@
-"""The protocol: what is held out is held out, what is counted is what is there."""
+"""Test the protocol: holdout, counts and scores."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def same(one: Scores, other: Scores) -> bool:
 
 
 def touching(plan: Plan, *, own: bool) -> np.ndarray:
-    """Trials that no training score may depend on."""
+    """Return the trials on which no training score may depend."""
     held = plan.split.holdout
     first = held[plan.first, plan.item]
     other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
@@ -166,7 +166,7 @@ def test_a_plan_contains_only_existing_comparisons_and_repeats_none_in_a_replica
 
 
 def _check_coverage(plan: Plan) -> None:
-    """Every count of `compute_coverage`, the slow and obvious way."""
+    """Check every count of `compute_coverage` by a naive computation."""
     train, held = plan.split.train, plan.split.holdout
     scored, ordered, unordered, n_held = set(), set(), set(), 0
     for j, i, k, trial_type, o in zip(

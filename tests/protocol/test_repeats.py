@@ -1,4 +1,4 @@
-"""Pools whose agents responded several times: which repeat a trial shows, from plan to report; and pools that have none."""
+"""Test pools with several responses per agent and item: which repeat a trial shows, from plan to report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS = np.array([f"word{n}" for n in range(300)])
 
 
 def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: bool = False) -> Pool:
-    """Every text is another, of words that its item's texts share."""
+    """Return different texts, which share words with the texts of their item."""
     rng = np.random.default_rng(5)
     one = make_pool(n_agents, n_items)
     blocks = [
@@ -50,7 +50,7 @@ def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: b
 
 
 def shown(plan: Plan, pool: Pool) -> np.ndarray:
-    """int[K, J, R]: how often paired trials show each response."""
+    """Count how often paired trials show each response, int (K, J, R)."""
     n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
     paired = plan.trial_type == 0
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):

@@ -1,4 +1,4 @@
-"""Part of a plan for another judge: its own trials, balanced over agents, never more than asked for."""
+"""Test samples of a plan for another judge: trials of the plan, balanced over agents, at most the requested number."""
 
 from __future__ import annotations
 

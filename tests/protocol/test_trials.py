@@ -1,4 +1,4 @@
-"""Trials are counted as a slow reading of their rows counts them."""
+"""Test that trials are counted like a naive count of their rows."""
 
 from __future__ import annotations
 

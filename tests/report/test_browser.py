@@ -1,4 +1,4 @@
-"""Reports and the viewer in a real browser: the first screen, the walk to a trial, boxes as laid out; nothing hostile runs."""
+"""Test reports and the viewer in a real browser: the first screen, navigation, layout and escaping."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) 
     seen = threading.Event()
 
     def slowly(n: int, body: Mapping[str, Any]) -> Reply:
-        """After half of the calls it takes its time, until the page has been looked at, however slow the browser is."""
+        """Answer slowly after half of the calls until the browser has read the page."""
         return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
 
     write_pool(make_pool(5, 8), tmp_path / "pool")
@@ -281,7 +281,7 @@ SIZES = pytest.mark.parametrize(("width", "dark"), [(1400, False), (800, True), 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's pool by the demo's judge, with its report."""
+    """Create the report of the demo."""
     root = tmp_path_factory.mktemp("demo")
     pool = Path(__file__).parents[2] / "datasets" / "field-notes"
     config = root / "demo.yaml"
@@ -295,7 +295,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs whose judges disagree, and the page of both."""
+    """Create two runs with disagreeing judges, and the page that compares them."""
     root = tmp_path_factory.mktemp("pair")
     pool = make_pool(14, 12)
     one = judged(root / "one", pool=pool)
@@ -318,7 +318,7 @@ def opened(address: str, **how: Any) -> Iterator[Any]:
 
 
 def screen(browser: Any) -> str:
-    """All text whose box lies in the window."""
+    """Return all text in boxes inside the window."""
     said: str = browser.execute_script("""
       const found = [];
       const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -1,4 +1,4 @@
-"""Wherever a run's items are counted, those on which nothing was compared are not passed over."""
+"""Test that outputs with the number of items also state the number of compared ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from small_pools import make_pool
 
 @pytest.fixture
 def part(tmp_path: Path) -> Path:
-    """A run of 12 items, on 9 of which its comparisons were answered."""
+    """Create a run of 12 items with answered comparisons on 9 of them."""
     judged(tmp_path / "part", pool=make_pool(5, 12), missing=lambda plan: plan.item >= 9, holdout=0.0)
     return tmp_path / "part"
 

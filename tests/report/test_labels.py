@@ -1,4 +1,4 @@
-"""A ranking held against labels: what is read, what is said, what is refused, and that no fit ever sees a label."""
+"""Test the comparison of a ranking with labels: formats, messages, refusals, and that no fit uses a label."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KNOWN = [Agent(name) for name in AGENTS]
 
 @pytest.fixture(scope="module")
 def labelled_run_once(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A fitted run of eight agents, a0 best and a7 last."""
+    """Create a fitted run of eight agents, a0 best and a7 last."""
     folder = judged(tmp_path_factory.mktemp("labels") / "run", pool=make_pool(8, 10), holdout=0)
     assert [row.agent for row in folder.read_ranking()] == AGENTS
     return folder
@@ -48,7 +48,7 @@ def labelled_run(labelled_run_once: RunFolder, tmp_path: Path) -> RunFolder:
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """The rows as the file's ending says."""
+    """Write the rows in the format of the file's extension."""
     frame = pd.DataFrame(rows)
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reports of many agents, items or trials: bins, folds and samples that say so, and tables read in blocks."""
+"""Test reports of many agents, items or trials: labelled bins, folds and samples, and tables read in chunks."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_report_allocates_no_matrix_of_scores(large_run: RunFolder, monkeypatc
 
 
 def answers(plan: Plan) -> Floats:
-    """Agents and items differ; one answer in ten of an independent trial is yes."""
+    """Return answers by agent and item, with one yes in ten for independent trials."""
     rng = np.random.default_rng(3)
     ability, difficulty = rng.normal(0.6, 0.2, plan.n_agents), rng.normal(0, 0.1, plan.n_items)
     chance = (ability[plan.first] + ability[plan.second]) / 2 - difficulty[plan.item]
@@ -231,7 +231,7 @@ def test_a_damaged_table_of_pairs_is_reported(fitted: RunFolder) -> None:
 
 
 def timed(plan: Plan, n: int) -> Verdicts:
-    """Every other trial was a call, of a millisecond more each."""
+    """Make every other trial a call, each a millisecond longer than the previous one."""
     seconds = np.where(np.arange(n) % 2, np.arange(n) / 1000, 0.0)
     key = np.array([f"{row:064d}" for row in range(n)], dtype="S64")
     return replace(answer_with(plan, answers(plan)), seconds=seconds, request_hash=key)

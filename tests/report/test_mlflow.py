@@ -1,4 +1,4 @@
-"""A run is logged to MLflow: whole, under names it takes, and not at all where its store is away."""
+"""Test that a run is logged to MLflow completely with valid names, or not at all if its store is unreachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says: golden cases small enough to check by hand."""
+"""Test the data of reports with cases small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from youden.types.pool import Bools, Floats
 
 
 def row(agent: str, ability: float | None, rank_low: int, rank_high: int, **more: Any) -> RankingRow:
-    """low and high: 0.1 off; what nobody looks at here is 0."""
+    """Return a ranking row with bounds at ±0.1; unused fields are 0."""
     cells: dict[str, Any] = dict.fromkeys((column.name for column in columns_of(RankingRow)), 0)
     cells |= {"agent": agent, "group": None, "ability": ability, "rank_low": rank_low, "rank_high": rank_high}
     cells |= {"low": None, "high": None} if ability is None else {"low": ability - 0.1, "high": ability + 0.1}
@@ -155,7 +155,7 @@ def test_intervals_of_differences_are_drawn_on_an_axis_of_differences(tmp_path: 
 
 
 def small_plan(**columns: list[int]) -> Plan:
-    """Two agents on two items: first, second, item, trial type, other_item as given."""
+    """Make a plan of two agents on two items with the given columns."""
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
     n = len(columns["item"])
     filled = {"replicate": [0] * n, "block": [-1] * n} | columns
@@ -343,7 +343,7 @@ def test_a_complete_report_contains_the_contents_of_the_run(tmp_path: Path) -> N
 def apart(
     *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
 ) -> list[bool]:
-    """Of agents with these abilities in two runs; places: one's and the other's, or both."""
+    """Compare agents with these abilities in two runs; `places` are the ranks in one run or in both."""
     one, other = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
     return untyped(_find_different)([(one, other)] * len(lines), np.array(lines).T)
 

@@ -1,4 +1,4 @@
-"""Pages and pictures: what may run in them, what hostile text becomes, every format from the command line."""
+"""Test pages and images: allowed scripts, escaping of hostile text, and every format of the command line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
 
 
 class Elements(HTMLParser):
-    """Every element with its attributes, and the text of scripts and styles."""
+    """Parser that collects elements with their attributes, and the text of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
-    """The specifications of a page's figures by slug. Raises: where one does not fit Vega-Lite's schema."""
+    """Return the specifications of the figures of a page by slug, after validation by the Vega-Lite schema."""
     data = not_none(re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL))
     specs = {slug: figure["spec"] for slug, figure in json.loads(data[1]).items()}
     for spec in specs.values():

@@ -1,4 +1,4 @@
-"""The parts of a report's first screen and of an agent's page, and when not to believe a ranking."""
+"""Test the parts of a report's first screen and of an agent's page, and the conditions of its warnings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOBODY = RankingChecks(None, (), ())
 
 
 def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
-    """A plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
+    """Make a plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
     item, first, second, other, replicate = np.array(rows, dtype=np.int32).T
     trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
     pool = make_pool(4, 3)

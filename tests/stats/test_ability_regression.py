@@ -1,4 +1,4 @@
-"""The regression of quality on ability over three monotone forms: curved truths, order, and agents without data."""
+"""Test the regression of quality on ability over three monotone forms: nonlinear relations, order, and missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The additive solver against numpy's least squares and by hand."""
+"""Test the additive solver against numpy's least squares and manual solutions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Any shape, either side the smaller, any connectivity, repeated cells, weights over two decades."""
+    """Generate problems of any shape and connectivity, with repeated cells and weights over two decades."""
     n_agents, n_items = draw(st.integers(1, 8)), draw(st.integers(1, 8))
     n_cells = draw(st.integers(1, 40))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -64,7 +64,7 @@ def dense(matrix: np.ndarray, **options: Any) -> Solution:
 
 
 def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ridge rows below the weighted design, and the gauge built in: b = N z with N a basis of Σ b = 0 over items seen."""
+    """Solve by ridge rows below the weighted design and b = N z, N a basis of Σ b = 0 over observed items."""
     n_cells, n_agents, n_items = len(problem.score), problem.n_agents, problem.n_items
     design = np.zeros((n_cells, n_agents + n_items))
     design[np.arange(n_cells), problem.agent] = 1

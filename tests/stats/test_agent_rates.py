@@ -1,4 +1,4 @@
-"""Each agent's own false-positive rate: estimates, covariance and degrees of freedom at every number of trials."""
+"""Test the false-positive rate of each agent: estimates, covariance and degrees of freedom."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ K, J = 20, 50
 
 
 class Answers:
-    """Answers to independent trials in whole passes; those of a pair are yes with the mean of both agents' effects."""
+    """Answers to independent trials in complete passes; a pair answers yes with the mean of both agents' effects."""
 
     def __init__(self, effect: Floats, n_passes: int, rng: np.random.Generator, *, soft: float = 0.0) -> None:
         self.n_agents = len(effect)
@@ -57,7 +57,7 @@ def mean_rates(effect: Floats) -> Floats:
 
 
 def centred_half_width(rates: AgentRates) -> Floats:
-    """Return half-widths of intervals for the rates' distances from their mean, without any other error."""
+    """Return half-widths of intervals for the distances of rates from their mean, without any other error."""
     n = len(rates.rate)
     no_error = CentredCovariance(1e-12 * (np.eye(n) - 1 / n), np.full(n, 200.0))
     return rates.add_to(no_error).half_width()

@@ -1,4 +1,4 @@
-"""Arrays that do not fit each other are refused by every public statistic, before a number is made of them."""
+"""Test that every public statistic refuses inconsistent arrays before computing anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every registered baseline through one contract; Rasch models; what the additive part leaves."""
+"""Test every registered baseline against one contract, and Rasch models."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def gappy(seed: int, *, n_agents: int = 5, n_items: int = 8) -> Floats:
 
 
 def quasi_twin(value: Floats, link: str, *, ridge: float) -> Floats:
-    """Predictions at the optimum of the quasi-likelihood, by a general-purpose optimiser (scipy 1.17, BFGS)."""
+    """Return predictions at the optimum of the quasi-likelihood by a general optimizer (scipy 1.17, BFGS)."""
     mean = {"logit": expit, "probit": ndtr}[link]
     seen = ~np.isnan(value)
     p = (value[seen] + 1) / 2

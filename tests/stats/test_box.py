@@ -1,4 +1,4 @@
-"""The box: an outside solver's optimum, a certificate of optimality, and the way out of a circle."""
+"""Test the box-constrained fit: the optimum of another solver, a certificate of optimality, and degenerate steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from youden.stats import solve_additive
 
 
 def saturated(seed: int, *, spread: float = 0.5) -> dict[str, Any]:
-    """Either side the smaller; plain predictions leave the box at spread .5, seldom at .2."""
+    """Generate saturated matrices; plain predictions leave the box at spread .5, rarely at .2."""
     rng = np.random.default_rng(seed)
     n_agents, n_items = (int(size) for size in rng.permutation([rng.integers(2, 12), rng.integers(2, 30)]))
     theta, b = rng.normal(0.3, spread, n_agents), rng.normal(0, spread, n_items)

@@ -1,4 +1,4 @@
-"""Columns of cells: checked without copies, the first bad row named."""
+"""Test columns of cells: checked without copies, with the first invalid row named."""
 
 from __future__ import annotations
 

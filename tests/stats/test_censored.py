@@ -1,4 +1,4 @@
-"""The censored fit: nothing saturated, nothing changed; else the optimum of its convex objective."""
+"""Test the censored fit: equal to the plain fit without saturation, otherwise the optimum of its convex objective."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youden.stats import solve_additive
 
 
 def lattice(seed: int) -> dict[str, Any]:
-    """Few cells of few values, many of them ±1, repeated and disconnected ones among them."""
+    """Generate few cells of few values, many of them ±1, with repeated and disconnected ones."""
     rng = np.random.default_rng(seed)
     n_agents, n_items, n_cells = rng.integers(1, 8), rng.integers(1, 8), rng.integers(1, 40)
     return {

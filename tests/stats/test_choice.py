@@ -1,4 +1,4 @@
-"""Which agent to take: the bound against simulated truths, the interval of the leader, and who cannot be compared."""
+"""Test the selection of the best agent: regret bound against simulations, selection-adjusted interval, incomparable agents."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_agents_that_cannot_be_compared_give_no_selection() -> None:
 
 
 def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
-    """The chance of the agent named, how often it is the best (ties count their share), what is said to be lost, what is."""
+    """Return mean p_best of the selected agent, how often it is best (ties share), mean expected regret and mean regret."""
     rng, rows = np.random.default_rng(5), []
     for _ in range(250):
         truth = draw(rng)

@@ -1,4 +1,4 @@
-"""The clipped-linear estimator: weights, intervals against a slow obvious twin, gaps, errors."""
+"""Test the clipped-linear estimator: weights, intervals against a naive implementation, gaps and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
 
 
 def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Half widths at 95 %: V = (XᵀAX)⁺, centred; what cell c does to θ̂ is V Xᵀ A e_c, summed by item. For connected graphs."""
+    """Compute 95 % half-widths: V = (XᵀAX)⁺, centred; the influence of cell c is V Xᵀ A e_c, summed by item
+    (connected graphs).
+    """
     agent, item = np.nonzero(weight > 0)
     n_agents = len(value)
     X = np.zeros((len(agent), sum(value.shape)))

@@ -1,4 +1,4 @@
-"""Pairs and ranks that abilities, their covariance and their intervals allow."""
+"""Test pairwise comparisons and ranks from abilities, their covariance and their intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youden.types.pool import Floats
 
 
 def centred(K: int, *, variance: float = 1.0) -> CentredCovariance:
-    """Of K independent abilities less their mean, as surely known as the normal distribution has it."""
+    """Return the covariance of K centred independent abilities with normal quantiles."""
     return known_to_be(variance * (np.eye(K) - 1 / K))
 
 

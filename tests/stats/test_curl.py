@@ -1,4 +1,4 @@
-"""Curl, exact and of samples, its bootstrap, its links, and the figures of the paper's real data."""
+"""Test exact and sampled curl, its bootstrap, its links, and its values on real data of the paper."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def by_hand(matrix: Floats) -> list[float]:
 
 @st.composite
 def matrices(draw: st.DrawFn) -> Floats:
-    """Small matrices with gaps, on a lattice (heavy ties) or not."""
+    """Generate small matrices with gaps, on a lattice (many ties) or not."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     shape = draw(st.tuples(st.integers(2, 7), st.integers(2, 7)))
     steps = draw(st.sampled_from([1, 3, 116, 10**9]))
@@ -217,7 +217,7 @@ def curl_of(value: Floats, corners: Corners) -> SampledCurl:
 
 
 def noisy_scores(*, gaps: float, lattice: bool, shape: tuple[int, int] = (14, 60)) -> Floats:
-    """Agents differ in how noisy they are, so that rectangles of one pair of agents are alike."""
+    """Return scores with noise of different size per agent, so that rectangles of one pair of agents are similar."""
     rng = np.random.default_rng(3)
     noise = rng.normal(0, 1, shape) * rng.uniform(0.02, 0.3, shape[0])[:, None]
     value = np.clip(rng.normal(0.3, 0.2, shape[0])[:, None] + noise, -1, 1)

@@ -1,4 +1,4 @@
-"""Youden's J with its interval, the test of equal abilities, and what text length explains."""
+"""Test Youden's J with its interval, the test of equal abilities, and the variance explained by text length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alarms for agents whose texts on different items the judge calls the same source too often."""
+"""Test alarms for agents whose texts on different items the judge calls the same source too often."""
 
 from __future__ import annotations
 

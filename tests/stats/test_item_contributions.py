@@ -1,4 +1,4 @@
-"""What items contribute to abilities, and gates: verdicts, the alpha of each analysis, conditional power."""
+"""Test the influence of items on abilities, and gates: outcomes, the alpha of each analysis, conditional power."""
 
 from __future__ import annotations
 

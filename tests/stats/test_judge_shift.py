@@ -1,4 +1,4 @@
-"""One judge against another: shifts of agents, of labels, and along a curved relation."""
+"""Test shifts between two judges: of agents, of labels, and along a nonlinear relation."""
 
 from __future__ import annotations
 
@@ -193,14 +193,14 @@ def test_a_judge_that_always_answers_yes_has_no_ranking_to_compare() -> None:
 
 
 def plain(value: Floats, covariate: Floats | None = None) -> tuple[Floats, Floats]:
-    """Score and information of least squares on 1 and the covariate."""
+    """Return score and information of least squares on 1 and the covariate."""
     known = np.column_stack([np.ones(len(value)), *([] if covariate is None else [covariate])])
     off = np.eye(len(value)) - known @ np.linalg.pinv(known)
     return off @ value, off
 
 
 def slow_p(value: Floats, member: Bools, covariate: Floats, *, shift: float) -> float:
-    """Two-sided p-value of `shift` over every deal, each fitted by least squares."""
+    """Return the two-sided p-value of `shift` over all permutations, each fitted by least squares."""
     K = len(value)
 
     def statistic(dealt: Floats) -> float:
@@ -279,7 +279,7 @@ FULL, LITTLE = np.array([0.15, 0.75, 0.95]), np.array([0.02, 0.05, 0.95])
 
 
 def threshold_judges(seed: int, *, times: int = 8) -> tuple[Ids, Ids, Floats, Floats]:
-    """Two judges who see the same grades of no, little and full gain and say yes by FULL and by LITTLE."""
+    """Return answers of two judges who see equal grades of no, little and full gain, with yes for FULL and for LITTLE."""
     rng = np.random.default_rng(seed)
     first, second = (np.tile(part, times).astype(np.int32) for part in np.nonzero(~np.eye(N_AGENTS, dtype=bool)))
     strength = np.linspace(-1.2, 1.2, N_AGENTS)
@@ -305,11 +305,11 @@ def test_score_and_shift_equal_dense_generalized_least_squares() -> None:
     fixed = np.column_stack([np.ones(len(one)), agents @ x, agents @ x**2, luck, luck * (agents @ x)])
 
     def off(known: Floats, inverse: Floats) -> Floats:
-        """P = V⁻¹ − V⁻¹X(X'V⁻¹X)⁻¹X'V⁻¹."""
+        """Compute P = V⁻¹ − V⁻¹X(X'V⁻¹X)⁻¹X'V⁻¹."""
         return inverse - inverse @ known @ np.linalg.inv(known.T @ inverse @ known) @ known.T @ inverse
 
     def fit(known: Floats, random: Floats) -> tuple[float, float, Floats]:
-        """Restricted likelihood on a grid of τ²/σ²: the ratio, σ² and V⁻¹, each by dense matrices."""
+        """Maximize the restricted likelihood on a grid of τ²/σ² by dense matrices; return the ratio, σ² and V⁻¹."""
         best: tuple[float, float, float, Floats] | None = None
         for ratio in np.append(0.0, np.geomspace(1e-4, 10, 150)):
             inverse = np.linalg.inv(np.eye(len(one)) + ratio * random @ random.T)

@@ -1,4 +1,4 @@
-"""Judges side by side: matched by id, compared on what they share, refused where they share nothing."""
+"""Test the comparison of judges: trials matched by id, common trials compared, refusals without common trials."""
 
 from __future__ import annotations
 

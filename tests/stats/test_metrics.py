@@ -1,4 +1,4 @@
-"""Rank correlations, AUC and RMSE with intervals; proportions and their differences; agreement of cells."""
+"""Test rank correlations, AUC and RMSE with intervals, proportions and their differences, and agreement of cells."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_paired_difference_coverage_is_95_percent_on_average_at_calibration_size
 
 
 def cells(n_agents: int, n_items: int, *, rho: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Cells that correlate ρ among agents within items, of items whose difficulties the two sides share."""
+    """Return cells with correlation ρ among agents within items, and common item difficulties of both sides."""
     rng = np.random.default_rng(seed)
     items = 3 * rng.normal(size=n_items)
     one = rng.normal(size=(n_agents, n_items))

@@ -1,4 +1,4 @@
-"""Partners: groups that agree beyond their abilities, and what a ranking owes to who else was in the pool."""
+"""Test the robust ranking: groups that agree beyond their abilities, and dependence on the pool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ K, J = 14, 40
 
 
 class Answers(NamedTuple):
-    """Both orders of all pairs on all items."""
+    """Answers to both orders of all pairs on all items."""
 
     first: Ids
     second: Ids
@@ -40,7 +40,7 @@ class Answers(NamedTuple):
 
 
 def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float = 1.0, seed: int = 0) -> Answers:
-    """Yes with a_i + a_k + an item's own ease; agents `together` agree whatever they answered."""
+    """Answer yes with probability a_i + a_k plus an item effect; agents `together` always agree."""
     rng = np.random.default_rng(seed)
     n = len(ability)
     first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
@@ -67,7 +67,7 @@ def fitted(of: Answers, partners: PartnerWeights) -> WeightedAbilities:
 
 
 def blocks(of: Answers) -> list[PairChunk]:
-    """Some items at a time."""
+    """Yield chunks of items."""
     cuts = [np.flatnonzero(of.item // (J // 3) == part) for part in range(4)]
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
@@ -142,7 +142,7 @@ def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
 
 
 def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerSplitHalf:
-    """Of D float[J, K, K]: everything asked."""
+    """Split the partners of D, float (J, K, K), with all pairs compared."""
     asked = ~np.eye(dense.shape[1], dtype=bool)
     centred = dense - dense[:, asked].mean(axis=1)[:, None, None]
     times = np.where(asked, float(len(dense)), 0.0)

@@ -1,8 +1,9 @@
-"""scikit-learn's own checks on the estimators, with every failure pinned and explained.
+"""Run scikit-learn's own checks on the estimators; every failure is pinned and explained.
 
-A score matrix is no (X, y): agents × items with gaps, all of it both input and target, and `predict()` completes it. So each
-estimator is checked through an adapter that brings a check's X into [−1, 1], drops y, and predicts agents' means. The
-estimators themselves never import scikit-learn; the adapter mixes in its `BaseEstimator` for the tags that checks ask for.
+A score matrix is not (X, y): agents × items with gaps are both input and target, and `predict()` completes them.
+Therefore each estimator is checked through an adapter that scales X into [−1, 1], drops y, and predicts the means of
+agents. The estimators never import scikit-learn; the adapter inherits from its `BaseEstimator` for the tags that
+checks need.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ ONLY_ISOTONIC = {
 
 
 def into_range(X: object) -> object:
-    """Numbers squeezed into [−1, 1], NaN left as gaps; what is not such an array goes through, to be refused."""
+    """Scale numbers into [−1, 1] and keep NaN; pass other arrays through, which the estimator refuses."""
     if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and not np.isinf(X.astype(float)).any():
         return X / (1 + np.abs(X.astype(float)))
     return X

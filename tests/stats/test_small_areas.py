@@ -1,4 +1,4 @@
-"""Quality from few labels and ability: the grid against brute force, and what it must do where ability leads or misleads."""
+"""Test quality from few labels and ability: against brute force, and with informative or misleading abilities."""
 
 from __future__ import annotations
 

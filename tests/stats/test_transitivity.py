@@ -1,4 +1,4 @@
-"""Open paths in triples: an equivalence has none, independent answers have as many as no answers, recorded ones in between."""
+"""Test open paths in triples: none in an equivalence relation, many among independent answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Abilities fitted to trials that were not balanced: against least squares written out, dense means, and simulated coverage."""
+"""Test abilities fitted to unbalanced trials against explicit least squares, dense means and simulated coverage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youden.types.pool import Floats
 
 
 def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairChunk, Floats]:
-    """n trials of chosen cells against partners by chance, and the abilities behind their answers."""
+    """Return n trials of selected cells against random partners, and the abilities behind their answers."""
     rng = np.random.default_rng(seed)
     a, b, c = 0.3 * rng.standard_normal(K), rng.standard_normal(J), own * rng.standard_normal((K, J))
     first, item = rng.integers(0, K, n), rng.integers(0, J, n)

@@ -1,4 +1,4 @@
-"""Abilities as means of trials, with intervals over items of the kind and on these items."""
+"""Test abilities as means of trials, with intervals over similar items and on these items."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 
 
 def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator) -> Drawn:
-    """Complete cyclic rounds: one agent order for the run, random orders of items and shifts, no block twice."""
+    """Draw complete cyclic rounds: one agent order per run, random orders of items and shifts, no block twice."""
     K, J = n_agents, n_items
     order, items, shifts = rng.permutation(K), rng.permutation(J), 1 + rng.permutation(K - 1)
     s = np.repeat(np.arange(n_blocks), K)
@@ -47,7 +47,7 @@ def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator)
 
 
 def dense_ability(dense: Floats) -> Floats:
-    """Mean of all trials with the agent on either side; dense: float[J, K, K], the diagonal ignored."""
+    """Return the mean of all trials with the agent on either side; `dense` is float (J, K, K), diagonal ignored."""
     _, K, _ = dense.shape
     off = np.where(np.eye(K, dtype=bool), 0.0, dense)
     return np.asarray((off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense)))
@@ -76,7 +76,7 @@ def coverage(dense: Floats, n_blocks: int, *, seeds: int) -> float:
 
 
 def slow_twin(drawn: Drawn, answer: Floats, *, K: int) -> tuple[list[float], list[float]]:
-    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a block, a block an item."""
+    """Compute means and half-widths for complete rounds by the formula: two trials per agent and block, one item per block."""
     trials = list(zip(drawn.first.tolist(), drawn.second.tolist(), drawn.block.tolist(), answer.tolist(), strict=True))
     S = len({s for _, _, s, _ in trials})
     m = [np.mean([y for i, k, _, y in trials if a in (i, k)]) for a in range(K)]
@@ -173,7 +173,7 @@ def test_inconsistent_columns_and_missing_answers_are_refused() -> None:
 
 
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
-    """The drawn paired trials and independent ones (item, first, second, other item)."""
+    """Return the drawn paired trials and the independent ones (item, first, second, other item)."""
     paired = np.column_stack([*drawn[:3], np.full(len(drawn.item), -1)])
     item, first, second, other = np.vstack([paired, *independent]).astype(np.int32).T
     trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)

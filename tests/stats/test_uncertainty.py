@@ -1,4 +1,4 @@
-"""What intervals, differences and places say of abilities: widths that hold, ties that stay ties, a plan that is balanced."""
+"""Test intervals, differences and ranks of abilities: coverage, ties and balance."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
 
 
 def by_block(plan: Plan, answer: Floats) -> CentredCovariance:
-    """Blocks as clusters, less the share of all trials that was asked: the plain form."""
+    """Compute the plain variance: blocks as clusters, minus the fraction of all trials that was asked."""
     block = PairChunk.from_trials(plan.block, plan.first, plan.second, answer, n_items=int(plan.block.max()) + 1)
     found = trial_means(lambda: [block], n_agents=plan.n_agents, target="items-like-these")
     left = 1 - len(answer) / (plan.n_agents * (plan.n_agents - 1) * plan.n_items + 1)
@@ -43,7 +43,7 @@ def by_block(plan: Plan, answer: Floats) -> CentredCovariance:
 
 
 def dense_answers(K: int, J: int, *, cell: float, pair: float, noise: float, seed: int) -> Floats:
-    """D float[J, K, K] without a main effect of agents."""
+    """Return D, float (J, K, K), without a main effect of agents."""
     rng = np.random.default_rng(seed)
     c = cell * rng.standard_normal((J, K))
     noisy = noise * rng.standard_normal((J, K, K)) + rng.standard_normal((J, 1, 1))

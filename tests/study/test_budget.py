@@ -1,4 +1,4 @@
-"""The budget study: figures are those of the plans it draws, and the words follow the figures."""
+"""Test the budget study: its statistics equal those of the drawn plans, and its summary follows from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every study on every kind of run that `run`, `extend`, `rejudge` or `import` makes: an answer or a named refusal."""
+"""Test every study on every kind of run: a result or a named refusal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def done(*words: object) -> Result:
 
 @pytest.fixture(scope="module")
 def studied_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of runs by the names in RUNS, judged by the lexical judge."""
+    """Create folders of runs by the names in RUNS, judged by the lexical judge."""
     here = tmp_path_factory.mktemp("runs")
     write_pool_table(here / "all.csv", n_agents=8, n_items=12)
     with (here / "all.csv").open(encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""Families and judges: a preference is claimed where it is shown, and every other case is said in words."""
+"""Test self-preference of judges for families: it is claimed only with evidence, and all other cases are explained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan_of(*, calls: int = 1300) -> Plan:
 def judged(
     plan: Plan, name: str, *, seed: int, favour: float = 0.0, family: str | None = None, better: float = 0.0
 ) -> JudgedRun:
-    """Yes with chance .3 and more for better agents, `favour` more for each agent of the family Own, which is `better`."""
+    """Answer yes with probability .3 plus more for better agents and `favour` per agent of the family Own."""
     rng = np.random.default_rng(seed)
     ability = np.linspace(0.2, 0, 12) + better * OWN
     chance = 0.3 + ability[plan.first] + ability[plan.second]

@@ -1,4 +1,4 @@
-"""The sparsity, baselines, links and paper studies: their figures are those of their parts and of the paper."""
+"""Test the sparsity, baselines, links and paper studies against their parts and the paper."""
 
 from __future__ import annotations
 

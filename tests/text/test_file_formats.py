@@ -1,4 +1,4 @@
-"""YAML and JSON as people, servers and tools write them."""
+"""Test YAML and JSON as written by people, servers and tools."""
 
 from __future__ import annotations
 

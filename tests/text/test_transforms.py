@@ -1,4 +1,4 @@
-"""Transforms are pure, named, composable, and leave something to see."""
+"""Test transforms: pure, named, composable, and never empty."""
 
 from __future__ import annotations
 

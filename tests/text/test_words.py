@@ -1,4 +1,4 @@
-"""Words of any script, word matrices, shared mass and copied runs."""
+"""Test words of any script, word matrices, shared mass and copied runs."""
 
 from __future__ import annotations
 

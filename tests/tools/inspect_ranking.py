@@ -1,6 +1,6 @@
-"""Run by an interpreter with inspect-ai and youden: an eval_set of mock models, ranked; the tables as JSON on standard output.
+"""With inspect-ai and youden installed: rank an eval_set of mock models, and print the tables as JSON.
 
-Each model's last output is only 'Done.'; what it said stands in the message before, which the scorer keeps.
+The last output of each model is only 'Done.'; its response is in the previous message, which the scorer keeps.
 """
 
 from __future__ import annotations

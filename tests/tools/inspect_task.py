@@ -1,6 +1,4 @@
-"""Run by an interpreter with inspect-ai: two mock models on three samples, logged in both formats, one run that fails, and two
-agents that call tools.
-"""
+"""With inspect-ai installed: log two mock models on three samples in both formats, a failing run, and two agents with tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The viewer over its socket, and a run that it follows while it is judged."""
+"""Test the viewer over HTTP, and a run that it follows while it is judged."""
 
 from __future__ import annotations
 

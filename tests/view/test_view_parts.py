@@ -1,4 +1,4 @@
-"""The viewer on a run of many row groups: any trial is reached by paging, and a page reads only the groups that it needs."""
+"""Test the viewer on a run of many row groups: paging reaches every trial, and a page reads only the groups it needs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def columns() -> dict[tuple[int, str], Any]:
 
 @pytest.fixture
 def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A column of a part is read from its file once for all tests."""
+    """Cache each column of a part file for all tests."""
     read = VerdictChunk._read
 
     def once(block: VerdictChunk, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Judges tried before the main spend: what the measures say, what the rule refuses, and the command as a user meets it."""
+"""Test the calibration of judges: measures, the acceptance rule, and the command."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_no_calls_are_suggested_if_a_rate_is_at_its_bound(known: CalibrationTria
 
 
 def same_source(_n: int, body: Mapping[str, Any]) -> Reply:
-    """YES where both texts of `make_pool` speak of one item; a planted template speaks of none."""
+    """Answer YES if both texts of `make_pool` are of one item; planted templates are of none."""
     items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
     return Reply("YES" if len(items) == 2 and items[0] == items[1] else "NO")
 
@@ -173,7 +173,7 @@ N_REQUESTS = 149
 
 @pytest.fixture
 def calibration_folder(tmp_path: Path, server: WireServer) -> Path:
-    """A pool, a free judge, a dear one and a config of a run."""
+    """Create a pool, a free judge, an expensive one and the config of a run."""
     write_pool(make_pool(6, 20), tmp_path / "notes")
     server.behave = same_source
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}

@@ -1,4 +1,4 @@
-"""The gate: verdicts and exit codes, looks, the calls that decide, what it refuses, and how it is shown."""
+"""Test the gate: outcomes, exit codes, analyses, required calls, refusals and output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ POOL = make_pool(8, 60)
 
 
 def world(*, gap: float = 0.0, seed: int = 0, own: float = 0.05) -> Floats:
-    """Yes or no to every pair on every item: float[J, K, K]; agents 0 and 1 are `gap` apart, others spread."""
+    """Return answers to every pair on every item, float (J, K, K); agents 0 and 1 differ by `gap`, others vary."""
     rng = np.random.default_rng(seed)
     ability = np.array([gap, 0.0, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3])
     skill = ability + own * rng.standard_normal((60, 8))

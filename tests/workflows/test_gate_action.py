@@ -1,4 +1,4 @@
-"""The examples for GitHub Actions and the action itself do what they say: their own steps, run by a shell."""
+"""Run the steps of the GitHub Actions examples and of the action in a shell."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_workflow_names_no_secret_and_runs_only_youden() -> None:
 
 
 def recorded(youden: Youden, server: WireServer, tmp_path: Path) -> Path:
-    """A checkout with a pool, a config and a cassette in which new-model (agent 0) is worse."""
+    """Create a checkout with a pool, a config and a cassette in which new-model (agent 0) is worse."""
 
     def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         return Reply("NO" if "agent 0 says" in str(body) else same_item(body))
@@ -81,7 +81,7 @@ def recorded(youden: Youden, server: WireServer, tmp_path: Path) -> Path:
 
 
 def tools(tmp_path: Path) -> dict[str, str]:
-    """An environment with youden, and a `gh` that writes down how it is called."""
+    """Create an environment with youden, and a `gh` that records how it is called."""
     folder = tmp_path / "bin"
     folder.mkdir()
     code = f"exec '{sys.executable}' -c 'from youden.cli import main; main()' \"$@\""
@@ -105,7 +105,7 @@ def run(script: str, *, here: Path, environment: dict[str, str]) -> subprocess.C
 
 
 def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str]:
-    """(exit code, standard output) of the action's steps after its installation, run as the runner would with these inputs."""
+    """Return exit code and output of the action's steps after installation, run like the runner with these inputs."""
     said = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | given
     assert not {name for name, one in ACTION["inputs"].items() if one.get("required") and not said[name]}
     out = ""
@@ -151,7 +151,7 @@ GIVEN = {"agent": "new-model", "baseline": "old-model", "config": "release.yaml"
 
 
 def recording(tmp_path: Path) -> dict[str, str]:
-    """The environment of `tools`, with a `youden` that writes its arguments down, one call a line of JSON."""
+    """Return the environment of `tools` with a `youden` that records its arguments, one call per line of JSON."""
     environment = tools(tmp_path)
     note = "import json, sys; print(json.dumps(sys.argv[1:]), file=open(sys.argv.pop(1), 'a'))"
     write = "open('gate.md', 'w').write('## passed 100%0A::set-output name=x::y\\n')"

@@ -1,4 +1,4 @@
-"""The record of looks: the same answers are the same look, others the next one."""
+"""Test the record of analyses: equal answers are the same analysis, others the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trials of a calibration: what is in them, that their truth is known, and that the run finds them again."""
+"""Test the trials of a calibration: their kinds, their known truth, and reuse by the run."""
 
 from __future__ import annotations
 

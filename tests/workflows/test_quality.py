@@ -1,4 +1,4 @@
-"""Quality of a run from a few labels: what is chosen to label, what files say, and that ability stays as it was."""
+"""Test quality from a few labels: selection, files, and that ability does not change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ K, J = 7, 12
 
 @pytest.fixture(scope="module")
 def quality_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fitted run of a pool whose texts are there."""
+    """Create a fitted run of a pool with its texts."""
     place = tmp_path_factory.mktemp("quality")
     write_pool_table(place / "pool.csv", n_agents=K, n_items=J)
     text = (place / "pool.csv").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def run(quality_run_once: Path, tmp_path: Path) -> RunFolder:
 
 
 def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
-    """Labels as a spreadsheet writes them: 1 for the later agents more often; every fifth is left out."""
+    """Fill in labels as a spreadsheet writes them: 1 more often for later agents; every fifth is empty."""
     key = {one["id"]: one for one in json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))["answers"]}
     rng = np.random.default_rng(seed)
     with table.open(encoding="utf-8", newline="") as file:
@@ -307,7 +307,7 @@ def test_a_gate_by_quality_uses_labels_and_other_labels_are_another_analysis(you
     best, *_, worst = (row.agent for row in run.read_ranking())
 
     def gate(agent: str, baseline: str, n: int) -> tuple[int, dict[str, Any]]:
-        """n labels an agent, that of the ranking's last 1 and all others 0."""
+        """Run a gate with n labels per agent: 1 for the last agent of the ranking, 0 for all others."""
         rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(f"a{k}" == worst)} for k in range(K) for j in range(n)]
         pd.DataFrame(rows).to_csv("l.csv", index=False)
         words = ["--agent", agent, "--baseline", baseline, "--by", "quality", "--labels", "l.csv"]

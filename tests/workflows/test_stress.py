@@ -1,4 +1,4 @@
-"""A stress test plants what it says, asks what is new and no more, and says where attackers land and who named them."""
+"""Test stress tests: planted texts, new requests only, ranks of the attackers and their findings."""
 
 from __future__ import annotations
 
