@@ -23,9 +23,9 @@ from wire_server import Reply, Served, claude_message, completion, well_behaved
 Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
 Step = Literal["upload", "create", "look", "list", "fetch"]
 Odd = Mapping[Step, Callable[[Any], Any]]
-"""By step: what is sent instead of what would be; of a file its bytes, else the parsed JSON."""
+"""By step: function that replaces the reply, which is bytes for a file and parsed JSON otherwise."""
 Fault = Literal["500", "401", "400", "reset", "lost", "409 lost", "500 lost", "504 lost"]
-"""lost: it is done, and the reply never arrives, or says otherwise."""
+"""lost: the request is processed, but its reply does not arrive or reports a failure."""
 
 
 def _failure_lines(text: bytes) -> bytes:
@@ -53,7 +53,7 @@ HICCUPS: dict[str, Odd] = {
     "a line that is garbage": {"fetch": lambda text: b"x" + text[1:]},
     "a list of nothing": {"create": lambda _: {}, "list": lambda _: {}},
 }
-"""What a provider does wrong for a while, or for ever; until then nobody can know what became of its requests."""
+"""Faults of a provider that leave the state of its requests unknown."""
 
 QUIRKS: dict[str, Odd] = {
     "plain": {},
@@ -67,7 +67,7 @@ QUIRKS: dict[str, Odd] = {
     "early failures": {"fetch": lambda text: _failure_lines(text) + text},
     "each line twice": {"fetch": lambda text: text + text.replace(b"YES", b"NO")},
 }
-"""What a provider may always do, and all is known nevertheless."""
+"""Permitted irregularities that leave the state of requests known."""
 
 
 @dataclass

@@ -20,13 +20,13 @@ from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.types import PAIRED, Verdicts
 
 ASKED_BY = (*CALLING, "batch")
-"""How replies are fuzzed: through every backend that makes calls, and through a batch."""
+"""Backends whose replies are fuzzed, including a batch."""
 POOL = make_pool(3, 2)
 PLAN = dense_plan(POOL)
 PRICE = 1000.0
-"""USD a million tokens, in and out."""
+"""USD per million input and output tokens."""
 MOST_THROTTLED = 8
-"""So often a request is told 'too many'; then it is answered, for a run would wait five minutes."""
+"""Maximum number of 429 replies per request; a run would tolerate them for five minutes."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from youden.types.pool import Floats
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
 NOWHERE = "http://127.0.0.1:9/v1"
-"""Nobody listens there."""
+"""Address without a server."""
 
 
 def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
@@ -62,7 +62,7 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
 CALLING = tuple(
     name for name, one in BACKENDS.items() if one.makes_calls and (one.package is None or find_spec(one.package))
 )
-"""Every backend that makes calls and whose library is there."""
+"""Every backend with calls whose library is installed."""
 
 
 def each_backend(core: str) -> list[Any]:

@@ -61,12 +61,12 @@ class Cluster:
     def start(self) -> None:
         """Start the cluster, and wait until it answers."""
         options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": self._folder}
-        options |= {"fsync": "off", "max_connections": 60}  # a process that is killed loses nothing that the kernel has
+        options |= {"fsync": "off", "max_connections": 60}  # a kill loses nothing that was passed to the kernel
         words = [str(self._programs / "postgres"), "-D", str(self._folder / "data")]
         words += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         for _ in range(2400):
             if self._server is None or self._server.poll() is not None:
-                # also again: processes that a killed one left may hold its memory for a while, or somebody else its port
+                # repeated: children of a killed process may hold its memory, and another process its port
                 with (self._folder / "log").open("ab") as log:
                     self._server = subprocess.Popen(words, user=self._as, cwd=self._folder, stdout=log, stderr=log)
             try:

@@ -26,7 +26,7 @@ from youden.data.pools.pool_reader import write_pool
 HERE = Path(__file__).parent
 IN_FLIGHT = 64
 PATIENT = 60
-"""Seconds: however busy the machine is, the server's second is over by then."""
+"""Seconds after which the server's delay of a second is over on a busy machine."""
 AT_RISK = IN_FLIGHT + 64
 """Requests whose answers may be lost when a process is killed: those in flight, and a batch not yet written."""
 TABLES = ("ranking.csv", "scores.csv", "items.csv")
@@ -91,7 +91,7 @@ class Bench:
         try:
             said, _ = await asyncio.wait_for(process.communicate(), within)
         except TimeoutError:
-            process.send_signal(signal.SIGABRT)  # it says where it stands
+            process.send_signal(signal.SIGABRT)  # the log states its progress
             said, _ = await process.communicate()
             raise AssertionError(f"the process did not end within {within:g} s: {said.decode()[-9000:]}") from None
         await self.server.quiet()

@@ -81,7 +81,7 @@ ERROR_BODIES: dict[str, bytes] = {
     "bytes": bytes(range(256)),
     "nothing": b"",
 }
-"""What stands where a server says what went wrong."""
+"""Values of the error field of a reply."""
 CODES: tuple[Any, ...] = (
     *("insufficient_quota", "rate_limit_exceeded", "server_error", "odd"),
     *(429, 502, "503", None, ["x"]),

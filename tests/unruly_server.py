@@ -41,7 +41,7 @@ class Sent:
 
 
 Script = Callable[[int, str, Body], Sent]
-"""(number of the request, its key, its body) → what goes back."""
+"""(number of the request, its key, its body) → reply."""
 
 
 def key_of(body: Body) -> str:

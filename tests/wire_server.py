@@ -206,7 +206,7 @@ def vertex_message(reply: Reply, *, model: str) -> dict[str, Any]:
 
 
 FORMS = {"/messages": claude_message, "/converse": bedrock_message, ":generateContent": vertex_message}
-"""How the path that is asked says the form of the reply; else it is a chat completion."""
+"""Formats of replies by the end of the requested path; the default is a chat completion."""
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
 
 
 FITTED: dict[tuple[tuple[str, bytes], ...], dict[str, bytes]] = {}
-"""What a fit made of the files that it found, for the next test that begins with the same."""
+"""Results of fits by their input files, reused by tests with the same input."""
 
 
 def fit_once(folder: RunFolder) -> None:

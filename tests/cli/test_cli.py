@@ -286,7 +286,7 @@ def test_a_removed_holdout_deletes_its_file(youden: Youden, tmp_path: Path) -> N
 
 
 def test_abilities_are_unbiased_if_agents_answer_different_items(youden: Youden, tmp_path: Path) -> None:
-    """One agent that answers only easy items and one that answers only hard ones, both as good as the rest."""
+    """One agent answers only easy items, another only hard ones; both are as good as the rest."""
     rng = np.random.default_rng(1)
     with (tmp_path / "gaps.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -48,7 +48,7 @@ def test_a_run_resumes_without_a_call_and_replays_without_a_server(
 def test_a_run_fails_if_its_folder_is_removed_meanwhile(
     youden: Youden, free_run_folder: Path, server: WireServer, judge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a reply of the judge, or as the ranking is made."""
+    """The folder is removed by a reply of the judge, or while the ranking is made."""
 
     def behave(n: int, body: Any) -> Reply:
         if n == 50:

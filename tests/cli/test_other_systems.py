@@ -31,7 +31,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty"):
 for name in ("SIGHUP", "SIGKILL", "SIGALRM", "SIGCHLD", "SIGQUIT", "SIGSTOP", "SIGCONT"):
     delattr(signal, name)
 """
-"""The start of a program on a Python that lacks what Windows' lacks."""
+"""First lines of a program that simulate a Python without modules missing on Windows."""
 
 
 def without(*words: str, here: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -95,7 +95,7 @@ WRONG = {
 
 
 def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(tmp_path: Path) -> None:
-    """One process reads them all, and says of each what it has loaded by then."""
+    """One process reads all configs, and reports after each which libraries are loaded."""
     commands = []
     for name, config in WRONG.items():
         (tmp_path / f"{name}.yaml").write_text(config, encoding="utf-8")
@@ -134,7 +134,7 @@ LOADED_BY_COMMAND: dict[str, set[str]] = {
     "report demo --format svg": FIT | {"jinja2", "altair", "vl_convert"},
     "export demo out.duckdb": {"pandas", "duckdb"},
 }
-"""Commands, and the libraries that they may load of those which not every command needs."""
+"""Commands, and the optional libraries that each may import."""
 OPTIONAL = {*FIT, "jinja2", "openpyxl", "openai", "aiohttp", *(name for one in EXTRAS.values() for name in one.modules)}
 FORKED = """
 import os, sys
@@ -152,7 +152,7 @@ for command in sys.argv[1].split(";"):
         os._exit(0)
     os.wait()
 """
-"""Run each command in a process that has loaded nothing, without starting Python for each."""
+"""Run each command in a forked process without imported libraries."""
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_an_exception_in_another_package_is_one_line_with_its_location(
 
 @pytest.mark.slow
 def test_demo_runs_without_any_extra(tmp_path: Path) -> None:
-    """Charts, languages, synonyms, DuckDB and litellm are extras: what is not installed is left out and said."""
+    """Charts, languages, synonyms, DuckDB and litellm are extras: missing ones are omitted with a note."""
     absent = (
         "altair",
         "vl_convert",

@@ -74,7 +74,7 @@ from layouts_of_services import (
 
 
 def answers_beside_configuration(at: Path) -> Layout:
-    """One folder per agent, with its configuration, its scores and a description beside the answers."""
+    """One folder per agent, with its configuration, its scores and a description next to the responses."""
     for model, rows in per_model(lambda _m, n, question, text: {"id": n, "question": question, "output": text}).items():
         folder = at / "runs" / file_name(model)
         write_json(folder / "config.json", {"model": model, "temperature": 0.7, "system_prompt": "Be brief and kind."})
@@ -91,7 +91,7 @@ def answers_beside_configuration(at: Path) -> Layout:
 
 
 def records_under_a_key(at: Path) -> Layout:
-    """One file per agent, which names its model beside the list of answers."""
+    """One file per agent, which names its model next to the list of responses."""
     for number, (model, rows) in enumerate(
         per_model(lambda _m, n, question, text: {"qid": n, "prompt": question, "completion": text}).items()
     ):

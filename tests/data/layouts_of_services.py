@@ -103,7 +103,7 @@ def _langfuse(model: str, n: int, question: str, text: str) -> Row:
 
 
 def _langfuse_span(model: str, n: int, question: str, text: str) -> Row:
-    """The span around a generation, as Langfuse exports it beside the generation: without a model."""
+    """The span around a generation, as Langfuse exports it in addition: without a model."""
     none = dict.fromkeys(("modelId", "providedModelName", "modelParameters", "parentObservationId"))
     row = _langfuse(model, n, question, text)
     return {
@@ -395,7 +395,7 @@ def bedrock_batch(at: Path) -> Layout:
 
 
 def vertex_batch(at: Path) -> Layout:
-    """Predictions of Vertex AI, which come without a key; the request is beside each."""
+    """Predictions of Vertex AI, which come without a key; the request is included."""
     write_lines(
         at / "predictions.jsonl",
         [

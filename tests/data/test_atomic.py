@@ -134,7 +134,7 @@ def kill(*_):
 atomic.move_into_place = exporting.move_into_place = kill
 youden.cli.main()
 """
-"""`youden` that is killed when what it wrote is to take its place."""
+"""Program that runs `youden` and is killed before the rename of a written file."""
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_file_does_not_replace_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Windows, if another program holds a file of the new folder open."""
+    """This happens on Windows if another program has a file of the new folder open."""
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "answers").write_text("paid for")

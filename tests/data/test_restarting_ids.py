@@ -309,7 +309,7 @@ def test_numbered_runs_of_models_are_repeats(tmp_path: Path, column: str, run: s
 
 
 def test_rows_of_a_grader_among_rows_of_agents_are_refused(youden: Youden, tmp_path: Path) -> None:
-    """As logs of model-graded evals of OpenAI hold them."""
+    """Logs of model-graded evals of OpenAI contain such rows."""
     for agent in AGENTS[:3]:
         rows: list[Row] = [{"spec": {"completion_fns": [agent], "eval_name": "rules"}}]
         for n in range(5):

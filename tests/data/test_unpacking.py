@@ -54,7 +54,7 @@ ended = subprocess.run([sys.executable, "-m", "youden", *sys.argv[1:]], capture_
 print(ended.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 print(ended.stdout, ended.stderr)
 """
-"""Linux counts what a process was before it became another program, too: a small one stands between the tests and it."""
+"""Linux includes the memory before exec in the peak; therefore a small process starts the measured one."""
 
 
 def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:

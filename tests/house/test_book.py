@@ -22,7 +22,7 @@ ELSEWHERE = {
     "how-to/workers.md": "test_compose.py",
     "providers.md": "test_providers.py",
 }
-"""Pages whose code other tests hold, for it wants keys, servers or clusters."""
+"""Pages whose code is run by other tests because it needs keys, servers or clusters."""
 
 RUNS = [page for page in book.pages()[1:] if any(block.language in ("python", "sh") for block in book.blocks(page))]
 RUNS = [page for page in RUNS if str(page.relative_to(DOCS)) not in ELSEWHERE]

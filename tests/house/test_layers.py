@@ -63,7 +63,7 @@ UPWARD = {
     "types/judging.py": {"youden.protocol.scores"},
     "types/results.py": {"youden.protocol.scores"},
 }
-"""What imports from a higher layer when it is used: the types in plugin contracts, of which `youden.types` is the one public
+"""Modules that import from a higher layer lazily: the types in plugin contracts, of which `youden.types` is the one public
 place; and methods: `Plan.cost`, which takes what `judge=` takes; `Verdicts.rates`,
 `Rates.training_scores` and `Rates.holdout_scores`, whose rules on held-out cells are in one module."""
 FORBIDDEN = {"stats": {"pandas", "pyarrow"}, "types": {"pandas", "pyarrow", "scipy"}, "cli": {"numpy", "scipy"}}
@@ -133,7 +133,7 @@ OF_A_RUN = {"Plan", "Verdicts", "Trials", "Pool", "Split"}
 
 
 def test_statistics_functions_take_arrays() -> None:
-    """Who takes a noun of a run is to be given its arrays."""
+    """Functions that need a record of a run take its arrays."""
     assert [
         f"{path.relative_to(SOURCE)} takes {alias.name}"
         for path in MODULES
@@ -164,7 +164,7 @@ NAMES = {
     ".".join(("youden", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): p for p in MODULES
 }
 LAZY = {"youden.cli", "youden.stats"}
-"""Packages whose __init__ names modules that are loaded when asked for."""
+"""Packages whose __init__ imports modules lazily."""
 
 
 @cache

@@ -34,7 +34,7 @@ TABLED = {
     "llama3.3-70b-bedrock": "us.meta.llama3-3-70b-instruct-v1:0",
     "gemini-3.5-flash-lite-vertex": "vertex_ai/gemini-3.5-flash-lite",
 }
-"""Our judges by litellm's names of their models."""
+"""Shipped judges by litellm's names of their models."""
 
 
 @pytest.mark.slow

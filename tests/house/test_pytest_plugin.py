@@ -35,11 +35,13 @@ for module in (
     "pools.generation.generate",
     "judging.backends.openai",
 ):
-    import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
+    import_module(
+        f"youden.{module}"
+    )  # pytester unloads modules that its tests import, and numpy cannot be imported twice
 import_module("vl_convert")
 
 PLUGIN = ("-p", "youden.pytest_plugin", "-W", "ignore:Module already imported")
-"""By name, for entry points are not looked up here. It is imported already, of which pytest before 9.1 warns."""
+"""Load the plugin by name, because pytester ignores entry points; pytest before 9.1 warns that it is imported already."""
 
 TEST = """
 import pytest
@@ -64,7 +66,7 @@ class Suite:
     def __init__(self, pytester: pytest.Pytester, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.server, self.monkeypatch = pytester, server, monkeypatch
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        # a test written anew in the same second, as long as before, would be taken for the compiled one
+        # a test rewritten in the same second with the same length would be taken for the compiled one
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
         write_pool(make_pool(5, 8), pytester.path / "pool")
         self.file = pytester.path / "cassettes" / "mine.jsonl"

@@ -140,7 +140,7 @@ def test_a_code_is_recognized_anywhere_in_the_error(error: dict[str, Any], statu
 
 
 def test_a_rate_limit_that_mentions_quota_is_retried() -> None:
-    """Gemini words its limits per minute like this."""
+    """Gemini describes its limits per minute in this way."""
     message = "You exceeded your current quota, please check your plan and billing details. Please retry in 41s."
     error = make_status_error(
         429, json.dumps({"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}}), {}

@@ -42,7 +42,7 @@ from youden.cli import main
 main()
 """
 STEPS = (0.0, 1.0, -1.0, 1.0, -1.0)
-"""Hours by which each host's clock is set after 3 s, or once there is no file `clocks-hold` where it runs."""
+"""Hours by which the clock of each host changes after 3 s, or once its folder has no file `clocks-hold`."""
 
 
 def write_cap(run: Bench, usd: float) -> None:
@@ -85,7 +85,7 @@ async def test_hosts_with_different_clocks_pay_once_and_respect_the_cap(tmp_path
         server.goes_on.clear()
         (hold := tmp_path / "clocks-hold").touch()
         hosts = await all_hosts(run, place)
-        # a leader that finds workers who spent it all and ended begins anew, with a cap of its own
+        # a coordinator that finds workers which spent the cap and ended starts a new invocation with its own cap
         await until(lambda: n_members(place) == HOSTS)
         hold.unlink()
         server.goes_on.set()

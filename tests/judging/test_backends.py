@@ -99,7 +99,7 @@ async def test_a_cookie_of_a_reply_is_not_sent_with_the_next_call(backend: str, 
 
 @respx.mock
 async def test_respx_replaces_the_server_with_any_installed_openai() -> None:
-    """Nothing listens at that address: where respx did not see the client's calls, there would be no answer at all."""
+    """No server listens at this address: without respx there would be no answer."""
     url = "http://127.0.0.1:9/v1"
     said = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
     route = respx.post(f"{url}/chat/completions").respond(json=said)
@@ -229,7 +229,7 @@ async def test_every_malformed_reply_is_a_transient_error_and_not_resent_by_the_
 
 
 async def test_a_timeout_of_the_sdk_is_a_transient_error() -> None:
-    """The other backends leave it to the engine to look at the clock."""
+    """Other backends leave deadlines to the engine."""
     got, server = await ask("openai", Reply(fault="stall"), seconds=0.2)
     assert (got.kind, got.status) == ("transient", None)
     assert server.n_requests <= 1
@@ -275,7 +275,7 @@ async def test_every_backend_gives_equal_verdicts_that_replay_without_a_server(
 
 
 async def test_the_wire_backend_reuses_stored_answers_of_the_openai_backend(tmp_path: Path) -> None:
-    """The key is of the request that was sent; who carried it is no part of it."""
+    """The request hash depends on the request, not on the backend."""
     async with WireServer(well_behaved) as server:
         for backend in ("openai", "wire"):
             await judged.ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)

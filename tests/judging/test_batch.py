@@ -215,7 +215,7 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(any_store
 async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The steps are cut off behind the provider's work, before its reply is noted."""
+    """Each step is interrupted after the provider acted, before its reply is recorded."""
     async with BatchServer(looks_needed=2) as server:
         target = {
             "upload": "youden.judging.offline.batch_leases.BatchLeases.note_file",
@@ -313,7 +313,7 @@ async def test_a_batch_unknown_to_the_provider_is_an_error_and_is_not_resent(any
 async def test_a_failure_common_to_all_lines_ends_the_run_with_answers_stored(
     any_store: Store, n_good: int, error: dict[str, Any], says: str
 ) -> None:
-    """So do rejections before the first answer, which are no trial's own."""
+    """Rejections before the first answer end the run as well."""
     odd = Reply(status=error["status"], error={"message": "no quota", "code": error["code"]})
     async with BatchServer(lambda n, body: well_behaved(n, body) if n < n_good else odd) as server:
         with pytest.raises(JudgeError, match=says):
@@ -369,7 +369,7 @@ async def briefly(_: float) -> None:
 
 
 async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_all_answers(place: str) -> None:
-    """The second waits for what the first sent, and neither begins a batch of the other again."""
+    """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as one, open_store(place) as two:
             both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (one, two)))
@@ -381,7 +381,7 @@ async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_a
 async def test_the_batch_of_a_dead_host_is_resumed_by_a_waiting_one(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its claims lapse while the other waits: the batch is fetched, and nothing of it sent again."""
+    """The leases expire while the other host waits: it fetches the batch without sending requests again."""
     waits, never, clock = asyncio.Event(), asyncio.Event(), Clock()
     said: list[str] = []
 
@@ -409,7 +409,7 @@ async def test_the_batch_of_a_dead_host_is_resumed_by_a_waiting_one(
 async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its note may have been taken over meanwhile."""
+    """Another host may have taken over the record meanwhile."""
     plain, clock = OpenAIBatches.upload, Clock()
 
     async def five_seconds(_: float) -> None:
@@ -433,7 +433,7 @@ async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
 
 
 async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_expire(any_store: Store) -> None:
-    """The note was made while the keys were held, so whoever gets them afterwards finds it."""
+    """The batch was recorded while the leases were held, so that the next holder finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
     one, other = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
@@ -446,7 +446,7 @@ async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_exp
 async def test_a_host_suspended_before_its_record_records_no_batch(
     any_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
+    """Others may have sent these requests meanwhile, and would send those of a recorded batch again."""
     stood_still = 0.0
     monkeypatch.setattr(any_store, "leases", lambda: Leases(any_store.backend, now=lambda: time.time() + stood_still))
     leases = BatchLeases(any_store, address="a", model="m")

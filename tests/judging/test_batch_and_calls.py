@@ -52,7 +52,7 @@ def slowly(n: int, body: Any) -> Reply:
 
 
 async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(place: str) -> None:
-    """Each begins while the other is under way: batches wait for calls, and calls leave to a batch what was sent in it."""
+    """Each starts while the other is in progress: batches wait for calls, and calls leave requests in batches to them."""
     async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:
         batch = asyncio.create_task(in_batches(server.url, place, HALF))
         await until(lambda: bool(server.batches))
@@ -73,7 +73,7 @@ async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(pl
 
 @pytest.mark.slow
 async def test_requests_in_the_batch_of_a_killed_run_are_not_sent_as_calls(place: str) -> None:
-    """The rest is; who watches learns at once how many are left, and how to go on."""
+    """Other requests are sent as calls; the number of pending ones and the next command are printed at once."""
     async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:
         path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
         sending = await asyncio.create_subprocess_exec(

@@ -248,7 +248,7 @@ async def test_the_cap_is_never_exceeded_and_the_same_call_resumes(store: Store,
 
 @pytest.mark.parametrize("status", [504, None])
 async def test_calls_that_time_out_at_a_gateway_count_against_the_cap(store: Store, status: int | None) -> None:
-    """The server behind it works on all of them, and bills them; None: the connection was closed after sending."""
+    """The server behind the gateway processes and bills all of them; None: the connection was closed after sending."""
     dice, billed = random.Random(0), list[float]()
 
     def script(request: Request) -> Completion:
@@ -287,7 +287,7 @@ async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(
 
 
 async def test_a_call_of_unknown_cost_counts_at_its_maximum(store: Store) -> None:
-    """A reply without usage, or a connection that broke, may have cost as much as was reserved."""
+    """A reply without usage, or a broken connection, may have cost as much as was reserved."""
     judge = Scripted(lambda request: Completion(say(request), "stop", "m", 0, 0))
     with pytest.raises(BudgetError):
         await ask(judge, store, changes={"price": 10}, max_cost=0.1)
@@ -296,7 +296,7 @@ async def test_a_call_of_unknown_cost_counts_at_its_maximum(store: Store) -> Non
 
 
 def test_one_budget_serves_several_event_loops_in_sequence(tmp_path: Path) -> None:
-    """Each look of an adaptive run has a loop of its own. Eight ask at once under a cap for about three, and wait."""
+    """Each interim analysis of a search has its own loop. Eight calls wait under a cap for about three."""
     pool = make_pool(3, 3)
     plan = dense_plan(pool)
     with running(

@@ -239,7 +239,7 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 def test_hostile_rows_are_stored_as_replies_or_counted_as_no_answer(youden: Youden, exported_folder: Path) -> None:
-    """They are taken as a reply would be, or are no answer; the row beside each is."""
+    """Hostile rows are treated like replies, and valid rows between them are stored."""
     exported(youden, "columns", "c.yaml", "--format", "parquet")
     answer_parquet(exported_folder / "columns/requests-0.parquet", exported_folder / "all.parquet")
     good = pq.read_table(exported_folder / "all.parquet")
@@ -380,7 +380,7 @@ def test_an_extended_run_exports_only_new_requests_and_imports_the_first_answers
 
 
 def test_request_summaries_equal_those_parsed_from_the_requests() -> None:
-    """Against the slow way, with texts that are cut and letters of several bytes."""
+    """Compared with a naive computation, for truncated texts and multi-byte characters."""
     pool = make_pool(4, 10)
     texts = pool.texts.copy()
     texts[1, :] = "agent 1 says žluťoučký kůň 🐎 " * 6
@@ -438,7 +438,7 @@ ODD: list[dict[str, Any]] = [
 
 
 def test_a_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
-    """Answers that say the same are checked once: what only seems the same is not taken for it."""
+    """Equal answers are validated once, and similar ones are not treated as equal."""
     dice = random.Random(0)
     results = [odd_result(dice.choice(ODD)) for _ in range(400)]
     path = tmp_path / "answers.jsonl"

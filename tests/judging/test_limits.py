@@ -135,7 +135,7 @@ def test_requests_are_evenly_spaced_and_within_the_rate_in_every_second(per_seco
 
 
 def test_tokens_are_limited_to_their_rate_for_calls_of_any_size() -> None:
-    """Ten a millisecond, of which a thousand pass at once; what a call did not use, or used beyond, is the next ones'."""
+    """Ten tokens per millisecond, with a burst of a thousand; the difference from the estimated usage is carried over."""
 
     async def waits() -> list[float]:
         pace, loop, took = RateLimiter(tokens_per_minute=600_000), asyncio.get_running_loop(), []
@@ -159,7 +159,7 @@ async def test_a_run_stays_within_its_requests_per_minute(store: Store) -> None:
 
 
 async def test_a_long_retry_after_does_not_delay_other_calls(store: Store) -> None:
-    """inspect_ai #5138: one answer 'come back in a second' froze the whole run."""
+    """inspect_ai #5138: a single reply "retry after a second" paused the whole run."""
     asked: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()
 

@@ -29,7 +29,7 @@ from youden.types import Verdicts
 POOL = make_pool(3, 3)
 PLAN = dense_plan(POOL)
 CAP = 0.0075
-"""USD, for which about half the plan's worst case can be sent at once."""
+"""USD; about half of the maximum cost of the plan can be reserved at once."""
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def sent(server: BatchServer) -> set[int]:
 
 
 STEPS = ("an error with status 200", "half a file", "a list of nothing")
-"""A hiccup of each step. That the others are known for hiccups, those say who never come to their senses."""
+"""One temporary fault of each step; the permanent ones are tested separately."""
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ STEPS = ("an error with status 200", "half a file", "a list of nothing")
 async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
     store: Store, name: str, fate: Any
 ) -> None:
-    """A batch that expires runs half of its requests; the rest is sent again, and paid once."""
+    """An expired batch processes half of its requests; the rest is sent again, and paid for once."""
     is_quirk = name in QUIRKS
     async with BatchServer(
         odd=QUIRKS[name] if is_quirk else HICCUPS[name],
@@ -101,7 +101,7 @@ async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
 
 
 LOOKS = ("an error with status 200", "its files come later", "a list")
-"""What is said for long when a batch is looked at: no end, no files, and no object."""
+"""Permanent faults of a poll: no final state, no files, or no object."""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ LOOKS = ("an error with status 200", "its files come later", "a list")
     ],
 )
 async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_recorded(store: Store, name: str) -> None:
-    """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
+    """The run ends with 1 after its time limit; repeated on a faulty and on a repaired provider, it sends nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:
         for _ in range(2):
             with pytest.raises(IncompleteRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
@@ -172,7 +172,7 @@ async def test_an_upload_reply_that_is_no_json_is_reported_and_retried(store: St
     [pytest.param([*HICCUPS][::2], marks=pytest.mark.slow), pytest.param([*HICCUPS] * 2, marks=pytest.mark.long)],
 )
 async def test_kills_during_faults_lose_no_answer_and_pay_for_none_twice(tmp_path: Path, faults: list[str]) -> None:
-    """Each process is killed so many requests after its first; the next one goes on. The books are the bill."""
+    """Each process is killed after a number of requests, and the next one resumes. The ledger equals the bill."""
     dice, place = random.Random(0), str(tmp_path / "v.db")
     path = os.pathsep.join(sys.path)
     async with BatchServer(looks_needed=2, lag=0.2) as server:

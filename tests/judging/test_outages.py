@@ -162,7 +162,7 @@ async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_
 
 @pytest.mark.slow
 async def test_texts_that_break_the_server_are_not_mistaken_for_an_outage(store: Store) -> None:
-    """Asked again they are all there is to ask: what was answered before is asked once more, and the server is there."""
+    """Only these requests remain: an answered request is sent as a probe, and the server is available."""
     options = JudgingOptions(max_missing=0.5)
     async with WireServer(breaks_on_a_text(Reply(status=502))) as server:
         first = await ask(server.url, store, options=options, concurrency=4)
@@ -185,7 +185,7 @@ async def test_a_server_that_is_down_at_the_start_ends_the_run_with_a_remedy(sto
 
 
 async def test_a_lost_call_is_booked_at_a_typical_cost_and_reserved_at_its_maximum(store: Store) -> None:
-    """Ten of 240 connections are closed after the request."""
+    """Ten of 240 connections are closed after the request is sent."""
     dropped = []
 
     def behave(n: int, body: Any) -> Reply:

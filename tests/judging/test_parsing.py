@@ -184,7 +184,7 @@ WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(WORDS), max_size=8))
 def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_label(words: list[str]) -> None:
-    """Compared with a plain reading of the rule, word by word and line by line."""
+    """Compared with a naive implementation of the rule."""
     text = " ".join(words)
     lines = [[word.strip("*.,").upper() for word in line.split()] for line in text.splitlines() if line.strip()]
     labels = {word for line in lines for word in line} & {"YES", "NO"}

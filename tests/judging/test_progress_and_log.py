@@ -296,7 +296,7 @@ def test_no_secret_of_a_command_url_or_environment_is_printed_or_written(
         ended = youden(*(word.format(**said) for word in COMMANDS[where]))
         assert ended.code in (1, 2), ended.err
         for config in ("judge.yaml", "store.yaml"):
-            (tmp_path / config).unlink()  # where somebody wrote it
+            (tmp_path / config).unlink()  # in the file in which the user wrote it
         found = (ended.out + ended.err + caplog.text).encode() + everything_in(tmp_path)
         for form in (secret, said["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
             assert form.encode() not in found, (form, ended.err)

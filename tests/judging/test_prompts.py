@@ -249,7 +249,7 @@ async def test_judges_with_little_or_no_gain_labels_agree_in_their_hard_answers(
 def test_the_default_threshold_agrees_with_graded_ranking_better_than_one_quarter(
     peer_prediction: Path, folder: str
 ) -> None:
-    """p − q of two grades in {1, ¼, 0} says what p − q of their hard answers is, under either threshold."""
+    """For grades in {1, ¼, 0}, compares the sign of p − q with that of hard answers under either threshold."""
     files = sorted((peer_prediction / "eval_results" / folder).glob("*/tvd_mi_example_*.json"))
     graded = np.array([json.loads(file.read_bytes())["tvd_mi_matrix"] for file in files], dtype=float)
     strict = np.sign(graded) * (np.abs(graded) > 0.5)

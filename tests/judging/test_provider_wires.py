@@ -39,7 +39,7 @@ PLAN = dense_plan(POOL)
 HOSTED = [judge for judge in list_judges() if judge.backend in PROVIDERS]
 ONE_A_CLASS = list({PROVIDERS[judge.backend].class_path: judge for judge in HOSTED}.values())
 OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.backend).__bases__]
-"""Those whose replies are read by code of ours: the fuzzers of `BACKENDS` speak the OpenAI chat format alone."""
+"""Providers whose replies youden parses itself; the fuzzed `BACKENDS` only use the OpenAI chat format."""
 
 
 def at(judge: JudgeConfig, url: str) -> JudgeConfig:
@@ -87,7 +87,7 @@ async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_he
     )
     assert isinstance(got, Completion)
     assert (got.text, got.finish_reason, got.tokens_in, got.tokens_out) == ("YES", "stop", 90, 2)
-    assert got.model in (("m-dated", "") if judge in OWN_FORMAT else ("m-dated",))  # not every format says its model
+    assert got.model in (("m-dated", "") if judge in OWN_FORMAT else ("m-dated",))  # some formats do not name the model
     (body,), (headers,) = server.bodies, server.headers
     assert KEY in (headers.get("x-api-key"), headers.get("Authorization", "").removeprefix("Bearer "))
     assert KEY not in str(body)
@@ -202,7 +202,7 @@ def _account(token_uri: str) -> str:
     return json.dumps(said | {"client_email": "a@p.iam", "client_id": "1", "token_uri": token_uri})
 
 
-@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+@pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
 async def test_the_answer_usage_and_refusal_of_a_cloud_provider_are_read(
     cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -216,7 +216,7 @@ async def test_the_answer_usage_and_refusal_of_a_cloud_provider_are_read(
     assert cloud.questions().read(got).missing_reason == "refused"
 
 
-@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+@pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
 async def test_errors_of_a_cloud_provider_are_classified(
     cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -228,7 +228,7 @@ async def test_errors_of_a_cloud_provider_are_classified(
         assert KEY not in repr(got)
 
 
-@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+@pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
 async def test_missing_credentials_end_the_run_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _needs("litellm", "google.auth")
     monkeypatch.setenv("VERTEXAI_PROJECT", "nobody")  # litellm remembers credentials by their project

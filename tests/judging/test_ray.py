@@ -244,7 +244,7 @@ def test_local_ray_workers_share_a_file_and_write_the_tables_of_one_process(
 def test_a_run_on_two_nodes_completes_with_the_same_tables_if_one_node_is_killed(
     cluster: Any, postgres: Cluster, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
-    """Each node has room for one worker; the rows of the run's members say how many calls each had answered."""
+    """Each node has room for one worker; the rows of the workers count their answered calls."""
     store = postgres.new()
     command = run_of(tmp_path, server, store=store)
     lost = list(cluster.worker_nodes)[-1]

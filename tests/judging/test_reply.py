@@ -412,7 +412,7 @@ def test_reasoning_tokens_outside_of_completion_tokens_are_billed(usage: dict[st
 
 
 def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:
-    """`input_tokens` is only what follows the last cache breakpoint."""
+    """`input_tokens` counts only tokens after the last cache breakpoint."""
     cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
     message = {"content": [{"type": "text", "text": "YES"}], "stop_reason": "end_turn"}
     for usage, tokens_in in ((cached, 200), ({"input_tokens": 5, "cache_read_input_tokens": None}, 5)):

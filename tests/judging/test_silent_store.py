@@ -83,8 +83,8 @@ async def test_a_second_signal_ends_the_run_at_once_and_loses_no_written_answer(
             ended = await run.end(process, within=120)
             assert (
                 time.monotonic() - began < DEADLINE_SECONDS / 2
-            )  # what waits for the database waits for as long as that at least
-            # a shell says the same of both: the second signal may come while the first has ended all but the process
+            )  # the minimum time that the run waits for the database
+            # a shell reports the same code for both: the second signal may arrive while the first ends the process
             assert ended.code in (128 + how, -how), ended.said
             assert "has not answered for 5 s" in ended.said
             assert Cluster.PASSWORD not in ended.said

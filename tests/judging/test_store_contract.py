@@ -32,7 +32,7 @@ from youden.types import Completion
 
 KEYS = ["a", "b", "c"]
 NEVER = 1000.0
-"""Seconds between beats of a leader that does not beat between two lines of a test."""
+"""Heartbeat interval in seconds, longer than any test."""
 
 
 def answer(text: str = "YES") -> Completion:
@@ -148,7 +148,7 @@ def test_judges_and_response_models_are_stored_once(place: str) -> None:
 
 
 def test_many_rows_are_written_in_few_statements() -> None:
-    """Rows sent one by one and cut off in the middle would keep their locks in PostgreSQL without end."""
+    """Rows sent one by one and interrupted would keep their locks in PostgreSQL indefinitely."""
     statements: list[str] = []
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE t (a, b)")
@@ -349,7 +349,7 @@ def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
 
 
 def test_a_flush_does_not_wait_for_readers(place: str) -> None:
-    """Adding never waits: while one writer stands in the way, answers are taken and found."""
+    """Adding never waits: while another writer holds the lock, answers are accepted and found."""
     with open_store(place) as one, open_store(place) as two:
         block = connection_of(two)
         block.execute("BEGIN" if "://" in place else "BEGIN IMMEDIATE")

@@ -434,7 +434,7 @@ def test_usual_litellm_settings_are_accepted(clone: Clone) -> None:
 
 
 def test_litellm_loads_no_dot_env_file_of_the_project(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
-    """litellm looks for one above where it is installed, and an environment is often installed inside its project."""
+    """litellm searches the parent folders of its installation, and environments are often installed in a project."""
     installed = clone.path / ".venv" / "litellm"
     installed.mkdir(parents=True)
     (installed / "__init__.py").write_text(

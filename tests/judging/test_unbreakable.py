@@ -29,7 +29,7 @@ from unruly_server import Body, Script, Sent, UnrulyServer, healthy, reply_to, s
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 STOPS = {how: EXIT_CODES[how.name] for how in signal.Signals if how.name in EXIT_CODES}  # Windows has no SIGHUP
 PATIENTLY = ("--grace", str(PATIENT))
-"""However busy the machine is, all that is in flight is answered within this grace."""
+"""Grace period in seconds that suffices for all calls in flight on a busy machine."""
 
 
 def courses(backend: str) -> st.SearchStrategy[Course]:

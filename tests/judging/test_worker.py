@@ -115,7 +115,7 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
 def test_two_runs_of_equal_name_share_one_store_simultaneously(
     youden: Youden, worker_folder: Path, server: WireServer
 ) -> None:
-    """Each in a folder of its owner's; the same run twice is still refused."""
+    """The runs have different folders; a second process on the same run is still refused."""
     write_pool(make_pool(5, 9), worker_folder / "other")
     store = str(worker_folder / "both.db")
     one = plan_run(load_run_config(worker_folder / "r.yaml", {"store": store}))

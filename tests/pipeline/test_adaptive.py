@@ -120,7 +120,7 @@ def test_each_pair_is_planned_in_one_order_if_configured(recorded_8_by_40: Recor
 
 @pytest.mark.slow
 def test_mutually_preferred_agents_are_not_biased_by_few_trials() -> None:
-    """Agents 0 and 1 favour each other; asked often as partners, they would look better than they are."""
+    """Agents 0 and 1 favour each other; frequent trials of this pair would bias their abilities upwards."""
     world = dense_world(8, 120)
     biased = world.paired.copy()
     biased[:, [0, 1], [1, 0]] = 1.0
@@ -135,8 +135,7 @@ def test_mutually_preferred_agents_are_not_biased_by_few_trials() -> None:
 
 
 def test_a_ceiling_on_pairs_of_good_agents_does_not_bias_agents_with_more_trials() -> None:
-    """Two of the upper half reach the answer of one: pairs of a round answer less than abilities add up to, whatever the
-    block."""
+    """The answer of a pair of good agents is limited to .9, less than the sum of their abilities."""
     world = dense_world(10, 150)
     strength = np.linspace(0.9, 0.0, 10)
     limited = np.broadcast_to(np.minimum(strength[:, None] + strength, 0.9), world.paired.shape).copy()
@@ -167,7 +166,7 @@ def test_stopping_rules_end_a_search_early_and_state_the_reason(recorded_8_by_40
 
 @pytest.mark.slow
 def test_equal_agents_are_rarely_called_significantly_different() -> None:
-    """Agents 2 and 3 of 8 are equal: that the top 3 are told apart is an error whenever it is said."""
+    """Agents 2 and 3 of 8 are equal, so that a significant top 3 is always an error."""
     pool = make_pool(8, 60)
     ability = np.array([0.4, 0.35, 0.0, 0.0, -0.2, -0.25, -0.3, -0.35])
     wrong = 0
@@ -252,7 +251,7 @@ def test_a_search_runs_to_its_end_and_resumes(tmp_path: Path) -> None:
 def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
     recorded_8_by_40: RecordedAnswers,
 ) -> None:
-    """The run's rounds keep them; its files alone have to give the same."""
+    """The rounds of the run store the bounds; its files alone must give the same result."""
     asked: list[Verdicts] = []
 
     def ask(plan: Plan) -> Verdicts:
@@ -278,7 +277,7 @@ def answer_from(plan: Plan, *, says: Bools) -> Verdicts:
 def test_adaptive_sampling_bias_is_corrected_without_changing_the_selection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Agents that are all alike: whoever is asked to the end was lucky in the rounds before."""
+    """All agents are equal: those that remain in the last round had random leads before."""
     pool, lead = make_pool(10, 30), []
     for seed in range(4):
         plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:16", seed=seed, options={"top": 1})

@@ -79,7 +79,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
     if plan.split.n_holdout:
         alike(rates.holdout_scores().value.tolist(), run.read_holdout().value.tolist(), at="holdout")
     table = rank(result, target=target)
-    # who stands first of two with the same ability is left to rounding
+    # rounding decides the order of two equal abilities
     one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
     other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
     pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12, check_dtype=False)

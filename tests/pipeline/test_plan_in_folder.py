@@ -118,7 +118,7 @@ def test_a_line_removed_from_a_config_defines_another_plan(youden: Youden, plann
 def test_a_run_stopped_while_judging_resumes_with_the_plan_in_its_folder(
     youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later youden: other random numbers, another default budget."""
+    """Simulates a later version with other random numbers and another default budget."""
     for number, name in enumerate(streams.KEYS):
         monkeypatch.setitem(streams.KEYS, name, 100 + number)
     monkeypatch.setattr(Cyclic, "default_trials_per_agent", 10)

@@ -178,7 +178,7 @@ def test_a_search_forecasts_its_calls_or_that_its_bound_is_unattainable(max_regr
         assert calls[0] < (calls[1] or 0) < 2 * 12 * 11 * 60
         assert f"$ {calls[0] / 1000:.2f}".replace(" ", "") in said
     else:
-        # as many items as are said allow it, by the average domain
+        # the stated number of items suffices for the average domain
         pool = make_pool(4, expected.search_items)
         more = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"max_regret": max_regret}))
         assert more.lowest_bound.mean <= max_regret * 1.01

@@ -153,7 +153,7 @@ WAYS = {
     "dense": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
     "cells": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
 }
-"""What does not run where a plan is ranked."""
+"""Functions that do not run when a plan is ranked."""
 
 
 @pytest.mark.parametrize("name", WAYS)

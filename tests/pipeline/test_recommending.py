@@ -226,7 +226,7 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
     assert (data.summary.selection, data.summary.p_best_text) == (None, None)
     assert Run(folder.path).recommendation == found
     assert folder.read_facts().recommendation == before
-    fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json belongs to the ranking before
+    fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json refers to the previous ranking
     assert folder.find_quality() is None
     assert read_recommendation(folder).decided_by == "agreement"
 
@@ -421,7 +421,7 @@ def test_a_file_of_an_earlier_version_recommends_nothing_until_refitted(tmp_path
 
 @pytest.mark.parametrize("judge", ["coin", "first agent", "real"])
 def test_a_judge_without_signal_rarely_gives_a_recommendation_over_many_runs(judge: str) -> None:
-    """`benchmarks/no_signal.py` in little: 40 plans of a small pool, answers drawn anew."""
+    """A small version of `benchmarks/no_signal.py`: 40 plans of a small pool with new answers each."""
     pool, stated = make_pool(5, 20), 0
     for seed in range(40):
         plan, rng = make_plan(pool, calls=400, seed=seed), np.random.default_rng(seed)

@@ -338,7 +338,7 @@ def test_missing_repeats_are_generated_and_a_failed_one_keeps_the_others(
     assert several.code == 0, several.err
     assert f"3 agents × 4 items × 3 repeats, {3 * per_repeat} calls" in several.err
     pool, counts = read_pool(generation_folder / "made"), json.loads(several.out)
-    # of one item the reader gave no second response, and nobody was asked to build on it
+    # the reader gave no second response to one item, and no agent was asked to build on it
     assert generating_server.n_requests == 3 * per_repeat - 1
     assert (counts["responses"], counts["missing"], pool.repeats) == (3 * 3 * 4 - 2, 0, 3)
     assert sorted(pool.n_repeats.sum(axis=1).tolist()) == [11, 11, 12]

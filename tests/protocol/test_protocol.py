@@ -32,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "adaptive": {"calls": 400, "options": {"pilot": 0.6}},
     **{name: {"options": {"d_core": 1, "partners": 2}} for name in CELL_DESIGNS},
 }
-"""What makes a design fit a pool of 6 × 8 with gaps; a design that is not named fits as it is."""
+"""Options with which a design fits a pool of 6 × 8 with gaps; other designs need none."""
 CASES = [
     pytest.param(design, trial_type, rule, kind, id=f"{design}-{trial_type}-{rule}-{kind}")
     for design in DESIGN_NAMES
@@ -94,7 +94,7 @@ def test_training_scores_do_not_change_if_every_held_out_verdict_does(
 @pytest.mark.parametrize("design", DESIGN_NAMES)
 @pytest.mark.parametrize(("rule", "kind"), [("strict", "symmetric"), ("paper", "row")])
 def test_the_leakage_test_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
-    """Changing any one training verdict of the paired trials does move a training score."""
+    """A change of any paired training verdict changes a training score."""
     plan = plan_for(design, "pooled", rule=rule)
     answer = np.random.default_rng(1).random(len(plan))
     row = np.flatnonzero(~touching(plan, own=rule == "paper") & (plan.trial_type == PAIRED))[0]
@@ -105,7 +105,7 @@ def test_the_leakage_test_can_fail(design: str, rule: SplitRule, kind: ScoreKind
 
 
 def test_under_the_paper_rule_calls_of_held_out_cells_enter_rows_of_partners() -> None:
-    """What the paper's rule lets through, and `strict` does not."""
+    """The rule of the paper permits this, and `strict` does not."""
     answers = {}
     for rule in ("paper", "strict"):
         plan = plan_for("dense", "matched", rule=rule)

@@ -72,7 +72,7 @@ RECORDED = {
         [0.24893210900490148, 0.19469790907994294, 0.26594201598895184, 0.20651123138997193, 0.16595464662475887],
     ),
 }
-"""Of a pool without repeats, recorded before pools knew repeats: its digest; by design the plan's, that of the answers' keys
+"""Recorded before pools had repeats: the digest of a pool, and by design the digests of plan and request hashes
 (SHA-256, 16 digits), and abilities."""
 
 
@@ -177,7 +177,7 @@ def test_an_ability_is_the_mean_over_the_first_and_later_responses_of_an_agent()
     result = answer_with(grown, np.where(grown.trial_type == 0, 0.5 + mean / 2, 0.0))
     found = trial_abilities_from_verdicts(result)
     assert found is not None
-    # an answer moves by half of what its agents differ, and of that a mean over K − 1 partners tells (K − 2)/(K − 1)
+    # an answer changes by half the difference; a mean over K − 1 partners contains (K − 2)/(K − 1) of it
     effect = (found.ability - found.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
     truth = of.mean(axis=(1, 2))
     assert np.abs(effect - (truth - truth.mean())).max() < 0.01

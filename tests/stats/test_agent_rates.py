@@ -81,7 +81,7 @@ def test_intervals_of_differences_of_rates_cover_at_any_number_of_trials(spread:
 
 
 def test_differences_of_rates_do_not_depend_on_how_many_trials_another_agent_has() -> None:
-    """An agent with many trials and a low rate moves the mean answer, which may not push the other rates to 0."""
+    """An agent with many trials and a low rate lowers the mean answer, which must not push the other rates to 0."""
     n = np.array([4000, 16, 16, 16, 16, 16, 16, 16])
     total = np.array([6, 4, 0, 0, 0, 4, 8, 8])
     totals = IndependentTotals(len(n), 1)
@@ -232,7 +232,7 @@ def test_distances_from_reference_agents_do_not_depend_on_other_agents() -> None
 
 
 def test_answers_about_one_text_are_not_independent_for_items_like_these() -> None:
-    """Each text that matches anything matches everything: a design effect as large as the trials per text."""
+    """A text that matches one text matches every text: the design effect is the number of trials per text."""
     rng = np.random.default_rng(6)
     texts = rng.random((K, J)) < 0.05
     n = 12_000

@@ -68,7 +68,7 @@ def test_unobserved_agents_and_items_are_nan_and_change_no_other_prediction(name
     assert np.isnan(predicted[0]).all()
     assert np.isnan(predicted[:, -1]).all()
     assert np.isnan(model.ability_[0])
-    if name != "uv-paper":  # its start is drawn for the seen items alone; equal, but for the order of sums
+    if name != "uv-paper":  # the start is drawn for observed items only; equal except for the order of sums
         np.testing.assert_allclose(predicted[1:, :-1], alone.predict(), atol=1e-6)
 
 

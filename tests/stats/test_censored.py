@@ -62,7 +62,7 @@ def test_the_censored_fit_equals_the_plain_fit_if_no_score_is_saturated(seed: in
 
 
 def test_a_saturated_score_raises_a_prediction_and_never_lowers_it() -> None:
-    """Agent 0 beats the scale's end on item 1: plain least squares reads the 1 as a prediction, the censored fit as a bound."""
+    """Agent 0 exceeds the scale on item 1: least squares treats the 1 as a prediction, the censored fit as a bound."""
     matrix = np.array([[0.8, 1.0, 0.6], [0.2, 0.6, 0.0], [0.1, 0.5, -0.1]])
     censored, clip = (ClippedLinear(constraint=name).fit(matrix) for name in ("censored", "clip"))
     fitted = censored.ability_[:, None] - censored.difficulty_

@@ -155,7 +155,7 @@ def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float
 
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
 def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
-    """A normal prior says .74 where two are level and .43 where ten are."""
+    """A normal prior gives .74 for two equal agents and .43 for ten."""
     rest = np.where(np.arange(30) < level, 0.0, -0.1)
     told, right, *_ = told_of_pools(
         lambda rng: rest - np.where(rest, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
@@ -174,7 +174,7 @@ def test_selection_bias_is_large_among_equal_agents_and_small_otherwise() -> Non
 
 
 def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_trials() -> None:
-    """A look of a hundredth of the error has three agents further ahead than the goal, one of .7 of it the second alone."""
+    """With .01 of alpha, three agents exceed the maximum regret; with .7 of alpha, only the second one."""
     ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
     K = len(ability)
     centre = np.eye(K) - 1 / K

@@ -94,7 +94,7 @@ def test_bisection_returns_the_order_statistic_if_gaps_are_too_many_to_list(kind
 
 
 def test_a_level_means_the_order_statistic_at_the_ceiling_without_rounding_error() -> None:
-    """.55·100 is 55.00000000000001 in floats: the 55th gap is meant, not the 56th."""
+    """.55·100 is 55.00000000000001 in floating point: the 55th gap is meant, not the 56th."""
     matrix = np.random.default_rng(4).uniform(-1, 1, (5, 5))
     gaps = every_gap(matrix)
     assert len(gaps) == 100
@@ -198,7 +198,7 @@ def test_resamples_without_a_rectangle_are_counted_and_too_many_are_refused() ->
 def test_intervals_on_real_scores_agree_with_those_of_the_paper(
     peer_prediction: Path, coincident: Coincident, mean: float, low: float, high: float
 ) -> None:
-    """Project statistics, PubMed, identity less logit; the paper, which keeps coincident rows: −.298 [−.326, −.256]."""
+    """Project statistics, PubMed, identity minus logit; in the paper, which keeps duplicate rows: −.298 [−.326, −.256]."""
     value = published_scores(peer_prediction, "pubmed_200_config_results")
     result = median_differences(
         value, rng=np.random.default_rng(0), coincident=coincident, n_draws=300, n_rectangles=10_000

@@ -75,9 +75,7 @@ def test_intervals_of_equal_agents_cover_at_the_nominal_level() -> None:
     for seed in range(400):
         rng = np.random.default_rng(seed)
         skill = np.linspace(0.2, -0.2, K) + 0.15 * rng.standard_normal((J, K))
-        skill[:, 1] = 0.2 + 0.15 * rng.standard_normal(
-            J
-        )  # agents 0 and 1 differ on every item, and on none of the kind
+        skill[:, 1] = 0.2 + 0.15 * rng.standard_normal(J)  # agents 0 and 1 differ on each item, but not on average
         p = 0.5 + (skill[plan.item, plan.first] + skill[plan.item, plan.second]) / 2
         found = estimate_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
         missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * found.variance**0.5

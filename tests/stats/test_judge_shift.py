@@ -90,7 +90,7 @@ def test_a_shifted_agent_is_detected_and_a_noisier_judge_shifts_none() -> None:
 
 @pytest.mark.parametrize("discordant", [0.0, 0.03])
 def test_intervals_cover_the_shift_of_an_agent_if_judges_rarely_differ(discordant: float) -> None:
-    """Agent 2 alone is told otherwise, and rarely: no yes of the other is by chance."""
+    """Only answers about agent 2 differ, and rarely; the other judge has no random yes."""
     first, second = all_pairs(4)
     held, of = 0, (first == 2) | (second == 2)
     for seed in range(60):
@@ -103,7 +103,7 @@ def test_intervals_cover_the_shift_of_an_agent_if_judges_rarely_differ(discordan
 
 
 def test_reliability_accounts_for_the_low_variance_of_agents_with_few_yes_answers() -> None:
-    """Four agents seldom meet anybody but each other, and then hardly ever get a yes; four strong ones meet often."""
+    """Four agents are mostly compared with each other and rarely get a yes; four strong ones are compared often."""
     weak = np.arange(K) < 4
     effect = np.where(weak, 0.01, np.linspace(0.1, 0.4, K))
     first, second = all_pairs(4)
@@ -130,7 +130,7 @@ def test_an_agent_that_one_judge_did_not_compare_is_unknown() -> None:
 
 
 def test_rank_correlation_is_corrected_for_few_trials() -> None:
-    """Two judges of the same abilities, the second on few trials: what is seen falls short, what is inferred does not."""
+    """Two judges see the same abilities, the second on few trials: only the naive correlation is too low."""
     first, second = all_pairs(60)
     effect = np.random.default_rng(5).uniform(0.05, 0.45, K)
     seen, inferred, covered = [], [], 0
@@ -147,7 +147,7 @@ def test_rank_correlation_is_corrected_for_few_trials() -> None:
 
 
 def test_equal_judges_correlate_below_one_but_reach_the_attenuation_ceiling() -> None:
-    """Ten agents of two strengths: within each, repetition alone decides their order."""
+    """Ten agents have two abilities: within each group, only random variation decides their order."""
     n, level_with, without_one, below = 10, np.repeat([0.2, 0.3], 5), 0, 0
     first, second = (np.tile(agents, 20).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))
     for seed in range(20):
@@ -162,7 +162,7 @@ def test_equal_judges_correlate_below_one_but_reach_the_attenuation_ceiling() ->
 
 
 def test_a_judge_with_another_threshold_ranks_alike() -> None:
-    """The other says yes to strong agents above all: its order of agents is the one's, along a curve."""
+    """The second judge answers yes mainly to strong agents: its order of agents is the same, by a nonlinear relation."""
     n = 16
     first, second = (np.tile(agents, 30).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))
     place = np.linspace(0, 1, n)
@@ -360,7 +360,7 @@ def test_another_threshold_shifts_no_agent_and_a_preference_does() -> None:
 
 @pytest.mark.slow
 def test_measurement_error_of_abilities_does_not_bias_the_strongest_agent() -> None:
-    """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
+    """Two identical judges estimate abilities with error: ordinary least squares attributes part of them to the label."""
     first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
     ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
     plain: list[bool] = []

@@ -274,7 +274,7 @@ def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ()
 
 
 def test_the_attenuation_ceiling_equals_the_correlation_of_two_runs_of_one_judge() -> None:
-    """Reliability is what the correlation of two estimates with errors of their own comes to."""
+    """Reliability is the correlation of two estimates with independent errors."""
     rng, K = np.random.default_rng(0), 60
     truth = 0.1 * rng.standard_normal(K)
     seen = []

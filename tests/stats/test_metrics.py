@@ -196,7 +196,7 @@ def test_zero_counts_are_unknown_and_impossible_counts_are_refused() -> None:
 
 
 def test_wilson_coverage_is_95_percent_on_average_at_calibration_sizes() -> None:
-    """Exact, over rates from .005 to .5: the figures in the module's docstring."""
+    """Exact, over rates from .005 to .5; the module's docstring has the values."""
     for n in (30, 36, 40):
         yes = np.arange(n + 1)
         found = [proportion(int(k), n) for k in yes]

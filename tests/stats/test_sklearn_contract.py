@@ -72,7 +72,7 @@ def adapted(estimator: Any) -> BaseEstimator:
 
     name = f"{estimator.__name__}Adapted"
     Adapted.__name__ = Adapted.__qualname__ = name
-    globals()[name] = Adapted  # where pickle looks for it
+    globals()[name] = Adapted  # pickle searches the class there
     return Adapted()
 
 
@@ -80,7 +80,7 @@ def adapted(estimator: Any) -> BaseEstimator:
 def test_scikit_learn_checks_pass_except_for_pinned_ones(
     estimator: BaseEstimator, check: partial[Callable[..., None]]
 ) -> None:
-    """A pinned check has to fail: one that passes is to be unpinned."""
+    """A pinned check must fail; remove the pin of one that passes."""
     pinned = EXPECTED | (ONLY_ISOTONIC if isinstance(estimator, IsotonicOnTop) else {})
     if check.func.__name__ in pinned:
         with pytest.raises((Exception, SkipTest)):

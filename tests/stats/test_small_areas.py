@@ -45,7 +45,7 @@ def _drawn(rng: np.random.Generator, n: int, *, relation: float = 1.0, k: int = 
 
 @pytest.mark.slow
 def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
-    """Monte Carlo over the very priors, an importance weight a draw, agrees within its own error."""
+    """Compared with importance sampling from the same priors, within the Monte Carlo error."""
     rng = np.random.default_rng(0)
     ability = np.linspace(-1, 1, 6)
     z = (ability - ability.mean()) / ability.std()
@@ -80,7 +80,7 @@ def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
 
 
 def test_ability_does_not_break_ties_before_labels_show_a_slope() -> None:
-    """Eight agents, a label each, half of them yes whatever their ability: two values of quality, in the labels' order."""
+    """Eight agents with one label each, half of them yes regardless of ability: two values of quality, ordered by label."""
     value = np.array([1.0, 0, 0, 1, 1, 0, 0, 1])
     found = quality_from_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), std_error=np.full(8, 0.01))
     assert not_none(found.regression).slope == 0.0
@@ -166,7 +166,7 @@ def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
 
 
 def test_agents_labelled_on_hard_items_are_not_penalized() -> None:
-    """Half of the agents are labelled on items that everybody fails more often; who shares items shows it."""
+    """Half of the agents are labelled on harder items, as agents that share items show."""
     rng = np.random.default_rng(7)
     bias = []
     for _ in range(8):
@@ -247,7 +247,7 @@ def test_labels_out_of_range_are_refused() -> None:
 
 
 def test_the_regression_accepts_labels_that_are_not_normal() -> None:
-    """One label an agent: means of 0 and 1 only; the line is found and nobody is put at 0 or 1."""
+    """With one label per agent, means are 0 or 1; the regression is found, and no quality is 0 or 1."""
     z = norm.ppf((np.arange(K) + 0.5) / K)
     value = (z > 0).astype(float)
     found = quality_from_labels(np.arange(K), np.arange(K), value, ability=z, std_error=np.full(K, 0.01))

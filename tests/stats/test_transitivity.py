@@ -30,7 +30,7 @@ def test_an_equivalence_relation_has_no_open_path_and_independent_answers_have_m
 
 
 def test_the_interval_covers_the_fraction_at_the_size_of_a_calibration() -> None:
-    """12 triples, whose numbers of yes answers have these probabilities; 2,000 draws."""
+    """Draws 12 triples with these probabilities of the numbers of yes answers, 2,000 times."""
     p = np.array([0.1, 0.3, 0.2, 0.4])
     truth = p[2] / (p[2] + 3 * p[3])
     rng = np.random.default_rng(6)

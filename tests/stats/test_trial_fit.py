@@ -64,7 +64,7 @@ def test_if_every_pair_was_compared_abilities_are_means() -> None:
 
 
 def test_effect_groups_with_few_agents_are_fitted_like_all_others() -> None:
-    # pairs that meet three times on a level of their own: sums by agent and level are nearly all 0, and so kept sparse
+    # each effect group has one pair three times: sums by agent and group are nearly all 0 and stored sparsely
     K, J, n_levels, rng = 120, 12, 400, np.random.default_rng(0)
     level, item = np.repeat(np.arange(n_levels), 3), np.repeat(rng.integers(0, J, n_levels), 3)
     first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
@@ -87,7 +87,7 @@ def test_effect_groups_with_few_agents_are_fitted_like_all_others() -> None:
 
 
 def test_an_item_with_all_pairs_of_one_agent_does_not_shrink_its_ability() -> None:
-    """Its cell's score is the mean of theirs, whoever it is; the trials say nothing of it, and other items do."""
+    """The score of this cell is the mean over the other agents for any agent; only other items inform its ability."""
     K = 5
     star = [(0, k, 0) for k in range(1, K)] + [(0, k, 1) for k in range(1, K)]
     ring = [(i, (i + 1) % K, 2) for i in range(K)] + [(i, (i + 2) % K, 3) for i in range(K)]
@@ -154,7 +154,7 @@ def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() 
 
 
 def test_an_agent_without_repeated_items_gets_the_agent_item_variance_of_the_others() -> None:
-    """What it has of its own on an item is settled on these items once each was asked; noise alone would be left."""
+    """Once each agent was compared on an item, its item effect is known; otherwise only noise would remain."""
     K, J = 6, 40
     of, _ = block(K, J, 1500, seed=4, own=0.6, noise=0.1)
     with_it = (of.first == 0) | (of.second == 0)

@@ -101,7 +101,7 @@ def test_a_preference_for_a_family_at_one_end_is_confounded_with_a_curve() -> No
 
 
 def test_measurement_error_does_not_hide_a_preference_for_a_low_family() -> None:
-    """They flatten the curve: a strong family seems to get more and a weak one less than it does, never the reverse."""
+    """Errors flatten the curve: a strong family seems to be favoured and a weak one disfavoured, never the reverse."""
     plan, claimed = plan_of(calls=900), {}
     for better, favour in ((-0.08, 0.13), (0.08, 0.0)):
         claimed[better] = 0
@@ -118,8 +118,10 @@ def test_measurement_error_does_not_hide_a_preference_for_a_low_family() -> None
 def test_a_judge_that_accepts_all_strong_agents_shows_no_preference(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ICLR's strongest ten, whom the first judge hardly tells from the next; nobody is favoured. 13 of 148 replays claimed it; in
-    these the family stands together by the second judge's answers alone."""
+    """The ten strongest agents of ICLR, which judge A hardly separates; none is favoured.
+
+    Thirteen of 148 replays claimed a preference; in these, the answers of judge B alone group the family.
+    """
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     from recorded import load_recorded_answers
     from rejudge import Case, simulate
@@ -136,8 +138,11 @@ def test_a_judge_that_accepts_all_strong_agents_shows_no_preference(
 def test_a_more_lenient_judge_shows_no_preference_for_weak_agents(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OPUS's weakest five; nobody is favoured. In the first two replays they were claimed by half of the allowance, in the last
-    one by errors that are alike for all agents."""
+    """The five weakest agents of OPUS; none is favoured.
+
+    The first two replays claimed a preference by half of the allowance, the last one by errors common to all
+    agents.
+    """
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     from recorded import load_recorded_answers
     from rejudge import Case, simulate

@@ -95,7 +95,7 @@ def test_textrank_selects_the_sentence_that_shares_most_with_the_others() -> Non
 
 
 def test_textrank_ranks_sentences_as_sumy_does() -> None:
-    """sumy 0.13, TextRankSummarizer on the words of these sentences, puts them in this order."""
+    """The expected order is that of TextRankSummarizer of sumy 0.13 on the words of these sentences."""
     parts = (
         "The river floods the valley every spring.",
         "Farmers in the valley build walls against the river.",

@@ -42,7 +42,7 @@ WORDS = (
     "cedar",
 )
 TOLD = {"faithful": 13, "shorter": 10, "vague": 6, "empty": 0}
-"""Of how many topics a model says what the others say of them too: it says only fillers of the rest."""
+"""Number of topics on which a model gives the common answer; on others it only gives filler."""
 
 
 def says(name: str, topic: str) -> str:

@@ -58,7 +58,7 @@ def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrial
 
 
 def test_order_and_repetition_effects_are_counted_separately(known: CalibrationTrials) -> None:
-    """9 pairs get a yes with the longer text first only; 2 of 10 answers change when asked again."""
+    """In 9 pairs the answer is yes only if the longer text is first; 2 of 10 answers change in replicates."""
     answer, plan = truth(known), known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
     for row in known.rows("reversed")[:9]:
@@ -79,7 +79,7 @@ def test_order_and_repetition_effects_are_counted_separately(known: CalibrationT
 
 
 def test_open_paths_are_counted_in_triples(known: CalibrationTrials) -> None:
-    """Each of 6 triples is a paired trial and two trials with a third agent; a no to one of them opens a path."""
+    """Each of 6 triples is a paired trial and two trials with a third agent; a no in one of them opens a path."""
     answer, plan, rows = truth(known), known.plan, known.rows("triple")
     assert len(rows) == 12
     for one, two in rows.reshape(-1, 2).tolist():
@@ -144,7 +144,7 @@ def test_missing_answers_are_counted_by_trial_type_and_are_not_no_answers(known:
 
 
 def test_the_suggested_calls_decide_in_four_of_five_cases(known: CalibrationTrials) -> None:
-    """A judge that only its FPR, 6 of 30, leaves open: with so many calls at that rate Wilson's upper end is below .3."""
+    """Only the FPR, 6 of 30, is undecided: with the suggested calls at this rate, Wilson's upper bound is below .3."""
     answer = truth(known)
     answer[known.rows("independent")[:6]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
@@ -322,7 +322,7 @@ def test_the_lexical_judge_is_described_as_lexical(youden: Youden) -> None:
 def test_order_effects_and_judge_names_are_escaped(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
-    """A judge that says yes to paired texts only where agent 0, 1 or 2 comes first, with a name that means to paint."""
+    """The judge answers yes to paired texts only if agent 0, 1 or 2 is first, and has a name with control codes."""
 
     def behave(n: int, body: Mapping[str, Any]) -> Reply:
         agents = re.findall(r"agent (\d) says", body["messages"][-1]["content"])

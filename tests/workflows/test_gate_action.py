@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "github-actions"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 VALUES = {"github.action_path": str(ROOT), "github.event.pull_request.number": "7", "github.token": "t"}
-"""What the runner fills in beside the inputs."""
+"""Values that the runner sets in addition to the inputs."""
 
 WORKFLOW = yaml.safe_load((EXAMPLE / "gate.yml").read_text(encoding="utf-8"))
 JOB = WORKFLOW["jobs"]["gate"]
