@@ -10,11 +10,11 @@ from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant
 
 def mosaic(target: AttackContext) -> dict[str, list[str]]:
     """Return the first half of one response and the second half of another."""
-    made = []
+    results = []
     for j in target.items:
-        one, two = (text.split() for text in target.others(j, 2))
-        made.append(" ".join([*one[: len(one) // 2], *two[len(two) // 2 :]]))
-    return {"mosaic": made}
+        first, second = (text.split() for text in target.others(j, 2))
+        results.append(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]))
+    return {"mosaic": results}
 
 
 def shouted_words(target: AttackContext) -> dict[str, list[str]]:
@@ -30,13 +30,13 @@ def shouted_words(target: AttackContext) -> dict[str, list[str]]:
 def half_mirror(target: AttackContext) -> dict[str, list[str]]:
     """Return the words of another response, with its sentences reordered and in capitals."""
     steps = (Step("reorder"), Step("case"))
-    made = []
+    results = []
     for j in target.items:
         text = target.others(j, 1)[0]
         for step in steps:
             text = step(text, target.rng)
-        made.append(text)
-    return {"half-mirror": made}
+        results.append(text)
+    return {"half-mirror": results}
 
 
 SHIPPED = {name: ATTACKS.load(name) for name in ATTACKS}
@@ -52,5 +52,5 @@ UNSEEN = {
 
 def planted(pool: Pool, attack: Attack, *, weak: int, seed: int = 0) -> tuple[Pool, set[str]]:
     """Return the pool with the agents of an attack after its own, and their ids."""
-    made = plant(pool, attack, base_agent=weak, rng=standalone_stream(seed))
-    return made.pool, set(made.ids)
+    created = plant(pool, attack, base_agent=weak, rng=standalone_stream(seed))
+    return created.pool, set(created.ids)

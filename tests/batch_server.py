@@ -152,16 +152,16 @@ class BatchServer(Served):
         return await self._step("create", request, do)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        seen = [batch for batch in self.batches.values() if time.monotonic() - batch.begun >= self.lag]
-        newest_first = seen[::-1]
+        observed = [batch for batch in self.batches.values() if time.monotonic() - batch.begun >= self.lag]
+        newest_first = observed[::-1]
         after = request.query.get("after")
         if after is not None:
             newest_first = newest_first[[batch.id for batch in newest_first].index(after) + 1 :]
         page = newest_first[:2]
 
         def do() -> object:
-            shown = [self._shown(batch) for batch in page]
-            return {"object": "list", "data": shown, "has_more": len(newest_first) > len(page)}
+            displayed = [self._shown(batch) for batch in page]
+            return {"object": "list", "data": displayed, "has_more": len(newest_first) > len(page)}
 
         return await self._step("list", request, do)
 
@@ -193,23 +193,23 @@ class BatchServer(Served):
             return web.Response()
         if fault is not None:
             return web.json_response({"error": {"message": "as told"}}, status=int(fault.split()[0]))
-        said = do()
+        output = do()
         if step in self.odd and self._n_odd[step] < self.odd_times:
             self._n_odd[step] += 1
-            said = self.odd[step](said)
-        if isinstance(said, web.Response):
-            return said
-        return web.Response(body=said) if isinstance(said, bytes) else web.json_response(said)
+            output = self.odd[step](output)
+        if isinstance(output, web.Response):
+            return output
+        return web.Response(body=output) if isinstance(output, bytes) else web.json_response(output)
 
     def _shown(self, batch: Batch) -> dict[str, Any]:
         ended = batch.looks >= self.looks_needed
         refused = batch.fate in ("refused", "lines refused")
         status = ("failed" if refused else batch.fate) if ended else "in_progress"
-        told: list[dict[str, Any]] = []
+        differences: list[dict[str, Any]] = []
         if ended and batch.fate == "refused":
-            told = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
+            differences = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
         if ended and batch.fate == "lines refused":
-            told = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
+            differences = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
         n = len(self.files[batch.file].splitlines())
         return {
             "id": batch.id,
@@ -221,7 +221,7 @@ class BatchServer(Served):
             "status": status,
             "output_file_id": batch.output,
             "error_file_id": batch.errors,
-            "errors": {"object": "list", "data": told} if told else None,
+            "errors": {"object": "list", "data": differences} if differences else None,
             "request_counts": {"total": n, "completed": n if ended and not refused else 0, "failed": 0},
         }
 
@@ -301,8 +301,8 @@ class ClaudeBatchServer(Served):
     async def _create(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         asked = (await request.json())["requests"]
-        assert len({one["custom_id"] for one in asked}) == len(asked)
-        assert all(len(one["custom_id"]) <= 64 for one in asked)
+        assert len({line["custom_id"] for line in asked}) == len(asked)
+        assert all(len(line["custom_id"]) <= 64 for line in asked)
         fault = self.faults.pop(0) if self.faults else None
         if fault in ("500", "400"):
             kind = "api_error" if fault == "500" else "invalid_request_error"
@@ -310,7 +310,7 @@ class ClaudeBatchServer(Served):
                 {"type": "error", "error": {"type": kind, "message": "as told"}}, status=int(fault)
             )
         batch, fate = f"msgbatch_{self.n_begun}", self.fates.pop(0) if self.fates else "completed"
-        self.results[batch] = [self._result(n, one, fate) for n, one in enumerate(asked)][::-1]
+        self.results[batch] = [self._result(n, line, fate) for n, line in enumerate(asked)][::-1]
         if fault == "lost":
             assert request.transport is not None
             request.transport.abort()
@@ -328,20 +328,20 @@ class ClaudeBatchServer(Served):
         return {"custom_id": one["custom_id"], "result": {"type": "succeeded", "message": message}}
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        shown = [self._shown(batch) for batch in self.results][::-1]
-        return web.json_response({"data": shown, "has_more": False})
+        displayed = [self._shown(batch) for batch in self.results][::-1]
+        return web.json_response({"data": displayed, "has_more": False})
 
     async def _look(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(self._shown(request.match_info["id"]))
 
     async def _fetch(self, request: web.Request) -> web.StreamResponse:
         lines = self.results[request.match_info["id"]]
-        return web.Response(body="".join(json.dumps(one) + "\n" for one in lines).encode())
+        return web.Response(body="".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def _shown(self, batch: str) -> dict[str, Any]:
         self.looks[batch] += 1
         ended = self.looks[batch] > self.looks_needed
-        kinds = Counter(one["result"]["type"] for one in self.results[batch])
+        kinds = Counter(line["result"]["type"] for line in self.results[batch])
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
         counts |= kinds if ended else {"processing": len(self.results[batch])}
         return {

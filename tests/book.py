@@ -35,8 +35,8 @@ def blocks(page: Path) -> list[Block]:
     """Return the code blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found[1], found[2], text[: found.start(2)].count("\n") + 1)
-        for found in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        Block(match[1], match[2], text[: match.start(2)].count("\n") + 1)
+        for match in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     ]
 
 

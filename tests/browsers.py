@@ -108,19 +108,19 @@ def axe() -> str:
 def serious(browser: Any) -> list[str]:
     """Return the findings of axe-core that are serious or critical."""
     browser.execute_script(axe())
-    found = browser.execute_async_script(
+    result = browser.execute_async_script(
         "const done = arguments[arguments.length - 1]; axe.run(document, {resultTypes: ['violations']}).then(done);"
     )
     return [
         f"{violation['id']}: {[node['html'][:200] for node in violation['nodes'][:3]]}"
-        for violation in found["violations"]
+        for violation in result["violations"]
         if violation["impact"] in ("serious", "critical")
     ]
 
 
 def badly_laid_out(browser: Any) -> list[str]:
     """Return the texts whose boxes overlap or extend beyond the window, including those of figures."""
-    found: dict[str, list[str]] = browser.execute_script(
+    result: dict[str, list[str]] = browser.execute_script(
         (Path(__file__).parent / "data" / "laid_out.js").read_text("utf-8")
     )
-    return [f"{kind}: {said}" for kind, many in found.items() for said in many]
+    return [f"{kind}: {output}" for kind, many in result.items() for output in many]

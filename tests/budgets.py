@@ -103,8 +103,8 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
                  judge=str(folder / "judge.yaml"), store=str(folder / "r.db"))  # fmt: skip
     bill: Bill = server.bill
     if budget.command in ("extend", "rejudge", "gate"):
-        made = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
-        assert made.exit_code == 0, made.output
+        created = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
+        assert created.exit_code == 0, created.output
     _lie(server, budget)
     before = bill.usd(PRICE)
     cap = budget.cap * TYPICAL
@@ -144,8 +144,8 @@ def _command(*words: str) -> Result:
 
 def _reported(budget: Budget, folder: Path, ended: Result) -> float | None:
     """Return the reported cost in USD: that of the written answers, or that in the message of the cap."""
-    if told := re.search(r"([0-9.e-]+) USD were spent", ended.output):
-        return float(told[1])
+    if match := re.search(r"([0-9.e-]+) USD were spent", ended.output):
+        return float(match[1])
     out = {"run": "run", "rejudge": "again"}.get(budget.command)
     if out is None or not RunFolder(folder / out).has("verdicts.parquet"):
         return None

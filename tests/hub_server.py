@@ -42,9 +42,9 @@ class Hub:
             return 200, {"files": files}
         kept = self.files.setdefault(f"{kind}/{owner}/{repo}", {})
         for line in body.decode().splitlines():
-            said = json.loads(line)
-            if said["key"] == "file":
-                kept[said["value"]["path"]] = base64.b64decode(said["value"]["content"])
+            data = json.loads(line)
+            if data["key"] == "file":
+                kept[data["value"]["path"]] = base64.b64decode(data["value"]["content"])
         return 200, {"commitUrl": f"{self.url}/{kind}/{owner}/{repo}/commit/0", "commitOid": "0" * 40, "success": True}
 
     def get(self, path: str) -> tuple[int, bytes, dict[str, str]]:
@@ -91,8 +91,8 @@ def hub() -> Iterator[Hub]:
         def do_HEAD(self) -> None:
             self.do_GET()
 
-        def _send(self, status: int, said: object) -> None:
-            self._send_bytes(status, json.dumps(said).encode(), {})
+        def _send(self, status: int, output: object) -> None:
+            self._send_bytes(status, json.dumps(output).encode(), {})
 
         def _send_bytes(self, status: int, body: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)

@@ -30,14 +30,14 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
     """Build a plan from trials (item, first, second, other item); the other item of a paired trial is −1."""
-    item, first, second, other = np.array([*trials], dtype=np.int32).reshape(-1, 4).T.copy()
+    item, first, second, other_item = np.array([*trials], dtype=np.int32).reshape(-1, 4).T.copy()
     return Plan(
         trials=Trials(
             item=item,
             first=first,
             second=second,
-            trial_type=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
-            other_item=other,
+            trial_type=np.where(other_item < 0, PAIRED, INDEPENDENT).astype(np.int8),
+            other_item=other_item,
             replicate=np.zeros_like(item),
             block=np.full_like(item, -1),
         ),
@@ -56,7 +56,7 @@ def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
 def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
     """Plan every ordered pair on every item, paired and independent, `repeat` times under the same replicate."""
     J, pairs = pool.n_items, list(permutations(range(pool.n_agents), 2))
-    return plan_of(pool, [(j, i, k, other) for j in range(J) for i, k in pairs for other in (-1, (j + 1) % J)] * repeat)
+    return plan_of(pool, [(j, i, k, case) for j in range(J) for i, k in pairs for case in (-1, (j + 1) % J)] * repeat)
 
 
 CALLING = tuple(

@@ -27,8 +27,8 @@ ABSENT = "PostgreSQL (initdb and postgres, as in Debian's package postgresql) is
 
 def binaries() -> Path | None:
     """Return the folder of initdb and postgres, or None if they are not installed."""
-    found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    result = shutil.which("initdb")
+    folders = [Path(result).parent] if result else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "postgres").exists()), None)
 
 
@@ -130,7 +130,7 @@ class Cluster:
 
         if os.geteuid():
             return None
-        names = {one.pw_name for one in pwd.getpwall()}
+        names = {connection.pw_name for connection in pwd.getpwall()}
         return "postgres" if "postgres" in names else "nobody"
 
 
@@ -156,13 +156,13 @@ class Hole:
 
     def __exit__(self, *_: object) -> None:
         self.shut.clear()
-        for one in self._open:
+        for connection in self._open:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
-        for one in self._open:
-            one.close()
+        for connection in self._open:
+            connection.close()
 
     def _go(self, work: Callable[..., None], *between: socket.socket) -> None:
         self._threads.append(threading.Thread(target=work, args=between, daemon=True))
@@ -180,10 +180,10 @@ class Hole:
 
     def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
-            while said := one.recv(65536):
+            while output := one.recv(65536):
                 while self.shut.is_set():
                     time.sleep(0.05)
-                other.sendall(said)
+                other.sendall(output)
         with suppress(OSError):
             other.shutdown(socket.SHUT_WR)
 

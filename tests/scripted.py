@@ -84,9 +84,9 @@ class Scripted:
 
     async def answer(self, request: Request) -> Completion:
         self.n_calls += 1
-        said = self._script(request)
-        if isinstance(said, Completion):
-            return said
+        output = self._script(request)
+        if isinstance(output, Completion):
+            return output
         return Completion(
-            said, "stop", request.model, tokens_in=count_characters(request) // 4, tokens_out=len(said) // 4 + 1
+            output, "stop", request.model, tokens_in=count_characters(request) // 4, tokens_out=len(output) // 4 + 1
         )

@@ -33,9 +33,9 @@ def part_of(pool: Pool, agents: slice = slice(None), items: slice = slice(None))
 
 def starts_with(trials: Trials, other: Trials) -> bool:
     """Return whether these trials begin with those of `other`."""
-    one, two = trials.columns(), other.columns()
-    names = [name for name in COMPARISON_COLUMNS if name in one]
-    same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
+    first, second = trials.columns(), other.columns()
+    names = [name for name in COMPARISON_COLUMNS if name in first]
+    same = all(name in second and np.array_equal(first[name][: len(other)], second[name]) for name in names)
     return len(other) <= len(trials) and same
 
 
@@ -68,8 +68,8 @@ class HeldBlock(VerdictChunk):
         return self
 
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
-        found: list[bytes] = self["request_hash"][rows].tolist()
-        return found
+        result: list[bytes] = self["request_hash"][rows].tolist()
+        return result
 
 
 def source_of(result: Verdicts) -> TrialSource:

@@ -89,14 +89,14 @@ class Bench:
     async def end(self, process: asyncio.subprocess.Process, *, within: float) -> Ended:
         """Wait for the process, then for replies in progress."""
         try:
-            said, _ = await asyncio.wait_for(process.communicate(), within)
+            output, _ = await asyncio.wait_for(process.communicate(), within)
         except TimeoutError:
             process.send_signal(signal.SIGABRT)  # the log states its progress
-            said, _ = await process.communicate()
-            raise AssertionError(f"the process did not end within {within:g} s: {said.decode()[-9000:]}") from None
+            output, _ = await process.communicate()
+            raise AssertionError(f"the process did not end within {within:g} s: {output.decode()[-9000:]}") from None
         await self.server.quiet()
         assert process.returncode is not None
-        return Ended(process.returncode, said.decode(errors="replace"))
+        return Ended(process.returncode, output.decode(errors="replace"))
 
     @property
     def kept(self) -> int:
@@ -142,8 +142,8 @@ async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **ju
         wrong = int(key[:4], 16) % 7 == 0
         reply = reply_to(body)
         if wrong:
-            said = reply["choices"][0]["message"]["content"]
-            reply = reply_to(body, said={"YES": "NO", "NO": "YES"}[said])
+            content = reply["choices"][0]["message"]["content"]
+            reply = reply_to(body, said={"YES": "NO", "NO": "YES"}[content])
         return replace(sent(reply), delay=dice.uniform(0, size.slowest))
 
     server.script = script

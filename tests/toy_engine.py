@@ -30,8 +30,8 @@ def decide(_n: int, body: Mapping[str, Any]) -> Reply:
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)
     luck = int(hashlib.sha256(content.encode()).hexdigest()[:8], 16) / 2**32
-    known = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
-    return Reply("YES" if luck < (known if items[0] == items[1] else 0.15) else "NO", usage=USED)
+    expected = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
+    return Reply("YES" if luck < (expected if items[0] == items[1] else 0.15) else "NO", usage=USED)
 
 
 def lines_of(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -43,9 +43,9 @@ def lines_of(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
 
 def result_line(key: str, body: Mapping[str, Any], reply: Reply) -> str:
     """Return a result line in the format of a Batch API and of `vllm run-batch`."""
-    said = completion(reply, model=body["model"]) if reply.status < 400 else None
-    error = None if said is not None else {"error": {"message": "as told", "code": reply.status}}
-    response = {"status_code": reply.status, "request_id": "r", "body": said}
+    output = completion(reply, model=body["model"]) if reply.status < 400 else None
+    error = None if output is not None else {"error": {"message": "as told", "code": reply.status}}
+    response = {"status_code": reply.status, "request_id": "r", "body": output}
     return json.dumps({"id": f"vllm-{key[:8]}", "custom_id": key, "response": response, "error": error}) + "\n"
 
 
@@ -65,7 +65,7 @@ def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def answer_parquet(requests: Path, results: Path, **changes: Any) -> None:
     """Write answers with the columns that `youden judge --import` reads."""
-    said = json.loads(pq.read_schema(requests).metadata[b"youden"])
+    data = json.loads(pq.read_schema(requests).metadata[b"youden"])
     rows = []
     for row in parquet_rows(requests):
         reply = decide(0, row)
@@ -74,7 +74,7 @@ def answer_parquet(requests: Path, results: Path, **changes: Any) -> None:
                 "request_hash": row["request_hash"],
                 "text": reply.text,
                 "finish_reason": "stop",
-                "model": said["model"],
+                "model": data["model"],
                 "tokens_in": 100,
                 "tokens_out": 1,
                 **changes,

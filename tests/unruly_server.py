@@ -58,8 +58,8 @@ def tokens_of(body: Body) -> tuple[int, int]:
 def reply_to(body: Body, *, said: str | None = None) -> dict[str, Any]:
     """Return a valid reply that is correct for `small_pools.make_pool`, with consistent log-probabilities and usage."""
     said = said or same_item(body)
-    other = {"YES": "NO", "NO": "YES"}.get(said, "NO")
-    top = [{"token": token, "logprob": odds} for token, odds in zip((said, other), ODDS, strict=True)]
+    opposite = {"YES": "NO", "NO": "YES"}.get(said, "NO")
+    top = [{"token": token, "logprob": odds} for token, odds in zip((said, opposite), ODDS, strict=True)]
     tokens_in, tokens_out = tokens_of(body)
     choice = {
         "index": 0,

@@ -193,9 +193,9 @@ def vertex_message(reply: Reply, *, model: str) -> dict[str, Any]:
     """Return the JSON of Vertex AI's generateContent."""
     usage = reply.usage or {}
     n_in, n_out = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-    said = {"role": "model", "parts": [{"text": reply.text}]}
+    output = {"role": "model", "parts": [{"text": reply.text}]}
     return {
-        "candidates": [{"content": said, "finishReason": "SAFETY" if reply.refusal else "STOP", "index": 0}],
+        "candidates": [{"content": output, "finishReason": "SAFETY" if reply.refusal else "STOP", "index": 0}],
         "usageMetadata": {
             "promptTokenCount": n_in,
             "candidatesTokenCount": n_out,

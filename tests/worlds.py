@@ -25,13 +25,13 @@ from youden.types.pool import Floats
 def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: Unpack[PlanOptions]) -> Verdicts:
     """Return verdicts with yes probabilities .5 + (a_i + a_k)/2 − b_j (paired) or .05; answers are graded by `noise`."""
     options: PlanOptions = {"design": "dense", "holdout": 0.0, **plan}
-    made = make_plan(pool, seed=seed, **options)
+    created = make_plan(pool, seed=seed, **options)
     rng = np.random.default_rng(seed)
     ability = np.linspace(0.4, -0.4, pool.n_agents)
     difficulty = np.linspace(-0.1, 0.1, pool.n_items)
-    mean = 0.5 + (ability[made.first] + ability[made.second]) / 2 - difficulty[made.item]
-    mean = np.where(made.trial_type == PAIRED, mean, 0.05)
-    return answer_with(made, np.clip(mean + noise * rng.standard_normal(len(made)), 0, 1))
+    mean = 0.5 + (ability[created.first] + ability[created.second]) / 2 - difficulty[created.item]
+    mean = np.where(created.trial_type == PAIRED, mean, 0.05)
+    return answer_with(created, np.clip(mean + noise * rng.standard_normal(len(created)), 0, 1))
 
 
 def published_scores(peer_prediction: Path, folder: str) -> Floats:

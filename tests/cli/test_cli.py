@@ -112,15 +112,15 @@ def test_run_of_a_csv_file_writes_a_report(youden: Youden, tmp_path: Path) -> No
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--json")
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert said["ranking"][0]["agent"] == "a4"
+    data = json.loads(ended.out)
+    assert data["ranking"][0]["agent"] == "a4"
     assert "plan: cyclic" in ended.err
     folder = tmp_path / "runs" / "mine"
     assert {path.name for path in folder.iterdir()} == RUN_FILES
     rows = list(csv.reader((folder / "ranking.csv").read_text(encoding="utf-8").splitlines()))
     assert rows[0] == RANKING_COLUMNS
-    assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in said["ranking"]]
-    assert said["signature"] in (folder / "report.html").read_text(encoding="utf-8")
+    assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in data["ranking"]]
+    assert data["signature"] in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def beside_the_table(ended: Ended) -> list[str]:
@@ -144,8 +144,8 @@ def test_run_prints_its_table_and_six_lines_ending_with_next_step_and_report(you
     assert lines[-1].startswith("next: ") == ended.out.startswith("Candidates: ")
     assert f"report: {Path('runs/mine/report.html')} (youden:" in lines[-1]
     assert len(lines) < len(beside_the_table(youden("run", "mine.yaml", "--calls", "200", "--seed", "4", "--verbose")))
-    other = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
-    assert "seed was 4 and is 5" in other.err
+    other_run = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
+    assert "seed was 4 and is 5" in other_run.err
     quiet = youden("run", "mine.yaml", "--seed", "4", "--calls", "200", "--quiet")
     assert (quiet.err, beside_the_table(quiet)) == ("", [])
     assert youden("run", "mine.yaml", "--quiet", "--verbose").code == 2
@@ -179,8 +179,8 @@ def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None
         write_config(
             tmp_path / "mine.yaml", pool="mine.csv", design="dense", **({} if holdout is None else {"holdout": holdout})
         )
-        said = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
-        assert ("design 'dense' holds out 20% of the cells by default" in said) == (holdout is None)
+        stderr = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
+        assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -191,9 +191,9 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="20/agent")
     ended = youden("run", "mine.yaml")
-    found = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
-    assert found, ended.err
-    grown = youden(*shlex.split(found[2]))
+    match = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
+    assert match, ended.err
+    grown = youden(*shlex.split(match[2]))
     assert grown.code == 0, grown.err
 
 
@@ -299,9 +299,9 @@ def test_abilities_are_unbiased_if_agents_answer_different_items(youden: Youden,
                 words = rng.choice(60 if hard else 16, size=10, replace=False)
                 writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
     write_config(tmp_path / "gaps.yaml", pool="gaps.csv", calls="60%")
-    said = json.loads(youden("run", "gaps.yaml", "--json").out)
-    assert said["fit"]["ranking"] == "additive fit of trials"
-    ability = {row["agent"]: row["ability"] for row in said["ranking"]}
+    data = json.loads(youden("run", "gaps.yaml", "--json").out)
+    assert data["fit"]["ranking"] == "additive fit of trials"
+    ability = {row["agent"]: row["ability"] for row in data["ranking"]}
     assert abs(ability["lucky"] - ability["brave"]) < 0.15
 
 
@@ -315,9 +315,9 @@ def test_agents_of_unlinked_components_have_wide_rank_intervals(youden: Youden, 
                     writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in range(4 + 3 * i + j % 3))])
     write_config(tmp_path / "apart.yaml", pool="apart.csv", design="dense", holdout=0)
     ended = youden("run", "apart.yaml", "--json")
-    said = json.loads(ended.out)
+    data = json.loads(ended.out)
     assert "Compare agents only within a component" in ended.err
-    assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in said["ranking"])
+    assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in data["ranking"])
 
 
 def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(youden: Youden, tmp_path: Path) -> None:
@@ -327,9 +327,9 @@ def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(y
     def said(*command: str) -> dict[str, Any]:
         ended = youden(*command, "--json")
         assert ended.code == 0, ended.err
-        found: dict[str, Any] = json.loads(ended.out)
-        assert all(row["high"] > row["low"] and row["std_error"] > 0 for row in found["ranking"])
-        return found
+        data: dict[str, Any] = json.loads(ended.out)
+        assert all(row["high"] > row["low"] and row["std_error"] > 0 for row in data["ranking"])
+        return data
 
     kind = said("run", "mine.yaml")
     these = said("fit", "runs/mine", "--target", "these-items")
@@ -415,8 +415,8 @@ def test_links_of_a_run_without_a_rectangle_are_a_clear_error(
 
 def test_links_of_equal_scores_have_zero_curl_and_no_scaled_curl(youden: Youden, tmp_path: Path) -> None:
     write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
-    said = json.loads(youden("study", "links", "equal", "--json", "--n-resamples", "20").out)
-    for row in said["links"].values():
+    data = json.loads(youden("study", "links", "equal", "--json", "--n-resamples", "20").out)
+    for row in data["links"].values():
         assert row["median"] == row["p95"] == row["sd"] == 0
         assert row["median_scaled"] is None
         assert row["r2"] is None
@@ -440,9 +440,9 @@ def test_a_run_with_few_cells_gets_no_link_comparison(youden: Youden, tmp_path: 
 def test_curl_ignores_two_agents_without_a_common_item(youden: Youden, tmp_path: Path) -> None:
     value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
     write_scores(tmp_path / "gaps", value)
-    said = json.loads(youden("study", "links", "gaps", "--json", "--n-resamples", "20").out)
-    assert said["links"]["identity"]["n_rectangles"] == 2
-    assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
+    data = json.loads(youden("study", "links", "gaps", "--json", "--n-resamples", "20").out)
+    assert data["links"]["identity"]["n_rectangles"] == 2
+    assert data["links"]["identity"]["p95"] == pytest.approx(0.3)
 
 
 @pytest.mark.slow
@@ -450,10 +450,10 @@ def test_study_reproduces_the_first_table_of_the_paper(youden: Youden, peer_pred
     figures = [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]
     source = str(peer_prediction / "eval_results" / "peer_review_results_100")
     assert youden("import", "peer-prediction", source, "--out", "X").code == 0
-    said = json.loads(youden("study", "links", "X", "--json", "--n-resamples", "0").out)
-    assert said["scores"] == "row"
+    data = json.loads(youden("study", "links", "X", "--json", "--n-resamples", "0").out)
+    assert data["scores"] == "row"
     for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
-        row = said["links"][link]
+        row = data["links"][link]
         assert row["median"] == pytest.approx(median, abs=0.002)
         assert row["p95"] == pytest.approx(p95, abs=0.002)
         assert row["median_scaled"] == pytest.approx(scaled, abs=0.01)
@@ -481,10 +481,10 @@ def test_samsum_is_judged_lexically_and_ranked(youden: Youden, peer_prediction: 
     write_config(tmp_path / "run.yaml", pool="samsum", judge="lexical", design="cyclic", calls="2%")
     ended = youden("run", "run.yaml", "--json")
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert len(said["ranking"]) == 30
-    assert said["fit"]["calls"]["n_paired"] == 30 * (6960 // 30)
-    assert all(agent["length_place"] is not None for agent in said["ranking"])
+    data = json.loads(ended.out)
+    assert len(data["ranking"]) == 30
+    assert data["fit"]["calls"]["n_paired"] == 30 * (6960 // 30)
+    assert all(agent["length_place"] is not None for agent in data["ranking"])
 
 
 @pytest.mark.parametrize("command", list(cli.COMMANDS))
@@ -529,8 +529,8 @@ def test_hostile_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youde
     assert "<script>1" not in page
     assert "&lt;script&gt;1" in page
     assert "{{7*7}}" in page
-    for shown in (ended.out, ended.err, page):
-        assert "\u202e" not in shown
+    for case in (ended.out, ended.err, page):
+        assert "\u202e" not in case
     assert "[bold]" in ended.out
 
 
@@ -555,8 +555,8 @@ def test_agents_with_identical_texts_count_once_in_the_robust_ranking(youden: Yo
 
 @pytest.mark.parametrize("words", [[], ["run"], ["fit"]])
 def test_help_states_what_ability_measures(youden: Youden, words: list[str]) -> None:
-    said = " ".join(youden(*words, "--help").out.split())
-    assert "Ability measures how reliably the judge recognizes" in said
-    assert "depends on pool, judge and items" in said
-    assert "obscure or bureaucratic styles rank high, terse references low" in said
-    assert "does not prove correctness" in said
+    output = " ".join(youden(*words, "--help").out.split())
+    assert "Ability measures how reliably the judge recognizes" in output
+    assert "depends on pool, judge and items" in output
+    assert "obscure or bureaucratic styles rank high, terse references low" in output
+    assert "does not prove correctness" in output

@@ -175,17 +175,17 @@ def test_a_jury_judges_a_run(youden: Youden, free_run_folder: Path, server: Wire
     assert youden("run", "jury.yaml").code == 0
     assert server.n_requests == 3 * 110
     write_small_run(free_run_folder, "jury", judge=jury | {"vote": "mean"})
-    other = youden("run", "jury.yaml")
-    assert other.code == 2
-    assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other.err
-    assert other.err.rstrip().endswith("[run-mismatch]")
+    other_run = youden("run", "jury.yaml")
+    assert other_run.code == 2
+    assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other_run.err
+    assert other_run.err.rstrip().endswith("[run-mismatch]")
 
 
 def test_agents_that_no_number_of_items_separates_are_reported_as_possibly_equal(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
-    said = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
-    server.behave = lambda _n, body: Reply(next(said, same_item(body)) if same_item(body) == "YES" else "NO")
+    output = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
+    server.behave = lambda _n, body: Reply(next(output, same_item(body)) if same_item(body) == "YES" else "NO")
     ended = youden("run", "free.yaml")
     assert ended.code == 0, ended.err
     last = ended.err.splitlines()[-1]

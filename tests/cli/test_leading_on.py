@@ -128,7 +128,7 @@ def test_settings_that_comments_of_init_suggest_are_valid(youden: Youden, tmp_pa
     assert len(offered) == 4
     for line in offered:
         key = line[2:].split(":")[0]
-        kept = [one for one in lines if not one.startswith(f"{key}:")]
+        kept = [entry for entry in lines if not entry.startswith(f"{key}:")]
         (tmp_path / "one.yaml").write_text("\n".join([*kept, line[2:]]), encoding="utf-8")
         assert getattr(load_run_config(tmp_path / "one.yaml"), key) is not None
 
@@ -139,9 +139,9 @@ def test_init_selects_the_judge_with_an_available_key_and_sets_a_cap(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     write_pool_table(tmp_path / "mine.csv")
-    said = json.loads(youden("init", "mine.csv", "--out", "sub/c.yaml", "--json").out)
+    data = json.loads(youden("init", "mine.csv", "--out", "sub/c.yaml", "--json").out)
     config = load_run_config(tmp_path / "sub" / "c.yaml")
-    assert config.judge == said["judge"] == ("gpt-4o-mini" if key else "lexical")
+    assert config.judge == data["judge"] == ("gpt-4o-mini" if key else "lexical")
     assert (config.max_cost is not None) == bool(key)
     assert Path(config.pool).samefile(tmp_path / "mine.csv")
     assert youden("plan", "sub/c.yaml").code == 0
@@ -165,9 +165,9 @@ def test_a_table_with_empty_responses_states_them_in_a_column(youden: Youden, tm
         for item in range(3)
     ]
     (tmp_path / "raw.csv").write_text("\n".join(["model,question_id,response,empty", *rows]), encoding="utf-8")
-    said = json.loads(youden("init", "raw.csv", "--json").out)
-    assert said["left_out"] == {"an empty cell in place of a text": 2}
-    assert (said["pool"], said["missing"]) == ("pools/raw", 2)
+    data = json.loads(youden("init", "raw.csv", "--json").out)
+    assert data["left_out"] == {"an empty cell in place of a text": 2}
+    assert (data["pool"], data["missing"]) == ("pools/raw", 2)
     assert (tmp_path / ".youden" / "config.schema.json").is_file()
     first = (tmp_path / "raw.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert first == "# yaml-language-server: $schema=.youden/config.schema.json"
@@ -193,8 +193,8 @@ def test_doctor_lists_every_extra_and_the_commands_that_need_missing_ones(
     assert format_install("duckdb") in ended.out
     assert "gpt-4o-mini: OPENAI_API_KEY is set" in ended.out
     assert "sk-secret" not in ended.out
-    said = json.loads(youden("doctor", "--json").out)
-    assert [name for name, extra in said["extras"].items() if extra["missing"]] == ["duckdb"]
+    data = json.loads(youden("doctor", "--json").out)
+    assert [name for name, extra in data["extras"].items() if extra["missing"]] == ["duckdb"]
 
 
 def test_the_table_of_extras_equals_pyproject() -> None:

@@ -23,30 +23,30 @@ N_ITEMS = 30
 
 def texts() -> dict[tuple[str, str], str]:
     """Return texts with some words of their item, except for `garbage`, which repeats the same text everywhere."""
-    rng, said = np.random.default_rng(0), {}
+    rng, output = np.random.default_rng(0), {}
     for item in range(N_ITEMS):
         words = [f"fact{item}x{k}" for k in range(10)]
         for n, agent in enumerate(AGENTS[:-1]):
             own = [words[k] for k in rng.choice(10, size=9 - n, replace=False)]
-            said[agent, f"i{item}"] = " ".join(own + ["filler"] * int(rng.integers(0, 12)))
-        said["garbage", f"i{item}"] = "lorem ipsum dolor sit amet"
-    return said
+            output[agent, f"i{item}"] = " ".join(own + ["filler"] * int(rng.integers(0, 12)))
+        output["garbage", f"i{item}"] = "lorem ipsum dolor sit amet"
+    return output
 
 
 def two_texts(body: Mapping[str, Any]) -> tuple[str, str]:
     """Return both texts of a question, which name facts or are garbage."""
-    found = re.findall(r"(?:fact\d+x\d+|lorem)[\w ]*", body["messages"][-1]["content"])
-    return found[0], found[-1]
+    matches = re.findall(r"(?:fact\d+x\d+|lorem)[\w ]*", body["messages"][-1]["content"])
+    return matches[0], matches[-1]
 
 
 def by_facts(_n: int, body: Mapping[str, Any]) -> Reply:
-    one, other = ({word for word in text.split() if word.startswith("fact")} for text in two_texts(body))
-    return Reply("YES" if len(one & other) >= 5 else "NO")
+    warning, b = ({word for word in text.split() if word.startswith("fact")} for text in two_texts(body))
+    return Reply("YES" if len(warning & b) >= 5 else "NO")
 
 
 def by_length(_n: int, body: Mapping[str, Any]) -> Reply:
-    one, other = map(len, two_texts(body))
-    return Reply("YES" if abs(np.log(one / other)) < 0.3 else "NO")
+    warning, b = map(len, two_texts(body))
+    return Reply("YES" if abs(np.log(warning / b)) < 0.3 else "NO")
 
 
 def coin(_n: int, body: Mapping[str, Any]) -> Reply:
@@ -90,10 +90,10 @@ def test_a_judge_without_signal_gives_no_recommendation_and_an_inconclusive_gate
         r"^undecided: garbage against prod: this judge does not separate these agents", gate.err, re.MULTILINE
     )
     assert "Recommended" not in gate.err
-    said = json.loads(youden(*GATE, "--json").out)
-    assert (said["outcome"], said["agents"][0]["low"], said["agents"][0]["analysis"]) == ("undecided", None, 1)
-    assert said["agents"][0]["reason"].startswith("this judge does not separate these agents")
-    assert said["recommendation"]["form"] == "none"
+    data = json.loads(youden(*GATE, "--json").out)
+    assert (data["outcome"], data["agents"][0]["low"], data["agents"][0]["analysis"]) == ("undecided", None, 1)
+    assert data["agents"][0]["reason"].startswith("this judge does not separate these agents")
+    assert data["recommendation"]["form"] == "none"
     written = youden(*GATE, "--markdown", "-", "--junit", "gate.xml")
     assert (written.code, "this judge does not separate" in written.out.replace("\\", "")) == (3, True)
     assert 'errors="1"' in (facts_folder / "gate.xml").read_text(encoding="utf-8")
@@ -168,11 +168,11 @@ def test_compare_states_what_each_run_recommends(youden: Youden, facts_folder: P
     server.behave = USELESS["no"]
     write_config(facts_folder / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
     assert youden("run", "s.yaml").code == 0
-    said = youden("compare", "runs/r", "runs/s").well().out
-    assert said.startswith("No common recommendation: s recommends no agent.\nBy r: ")
-    assert re.search(r"^By r: (Recommended|Candidates): prod", said, re.MULTILINE), said
-    assert re.search(r"^By s: No recommendation: this judge does not separate", said, re.MULTILINE)
-    assert "The runs agree" not in said
+    stdout = youden("compare", "runs/r", "runs/s").well().out
+    assert stdout.startswith("No common recommendation: s recommends no agent.\nBy r: ")
+    assert re.search(r"^By r: (Recommended|Candidates): prod", stdout, re.MULTILINE), stdout
+    assert re.search(r"^By s: No recommendation: this judge does not separate", stdout, re.MULTILINE)
+    assert "The runs agree" not in stdout
 
 
 def test_a_judge_that_compares_lengths_is_reported(youden: Youden, facts_folder: Path, server: WireServer) -> None:
@@ -184,7 +184,7 @@ def test_a_judge_that_compares_lengths_is_reported(youden: Youden, facts_folder:
     page = (facts_folder / "runs/r/report.html").read_text(encoding="utf-8")
     assert "it seems to compare lengths, not contents" in page
     assert "length" in [
-        one["slug"] for one in json.loads((facts_folder / "runs/r/fit.json").read_text("utf-8"))["warnings"]
+        warning["slug"] for warning in json.loads((facts_folder / "runs/r/fit.json").read_text("utf-8"))["warnings"]
     ]
     server.behave = by_facts
     write_config(facts_folder / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
@@ -206,8 +206,8 @@ def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
     assert (gate.code, len(line.findall(gate.err))) == (3, 1)
     assert "calibrate: NO-GO on " in (facts_folder / "runs/elsewhere/report.html").read_text(encoding="utf-8")
     assert "calibrate: NO-GO on" in youden("report", "runs/elsewhere", "--format", "md").out.replace("\\", "")
-    other = youden("fit", "runs/r").well()
-    assert "calibrate: " not in other.err, "another judge"
+    other_run = youden("fit", "runs/r").well()
+    assert "calibrate: " not in other_run.err, "another judge"
 
 
 def test_a_later_calibration_replaces_the_earlier_one_of_the_same_judge_and_pool(

@@ -172,21 +172,21 @@ def test_a_function_is_accepted_as_a_judge() -> None:
     assert repr(result).startswith(f"Verdicts({len(plan)} of {len(plan)} answered by same_words, ")
     assert len(youden.rank(result)) == 4
     with pytest.raises(TooManyMissingError, match=rf"None of the {len(plan)} trials was answered"):
-        youden.judge(plan, judge=lambda one, other: None, max_missing=1.0)
+        youden.judge(plan, judge=lambda a, b: None, max_missing=1.0)
 
 
 @pytest.mark.parametrize(
     ("judge", "said"),
     [
         (
-            lambda one, other: "yes",
+            lambda a, b: "yes",
             r"must return True, False, a number from 0 to 1, or None: got 'yes' for trial 0\. Return True",
         ),
         (
-            lambda one, other: 1 / 0,
+            lambda a, b: 1 / 0,
             r"failed on trial 0: ZeroDivisionError: division by zero \(.*test_notebook\.py, line \d+\)",
         ),
-        (lambda one: True, r"failed on trial 0: TypeError"),
+        (lambda a: True, r"failed on trial 0: TypeError"),
     ],
 )
 def test_a_function_with_a_wrong_signature_is_a_clear_error(judge: object, said: str) -> None:

@@ -54,8 +54,8 @@ def test_a_pool_is_ranked_without_posix_modules_on_a_cp1252_console(
         (tmp_path / "pool.csv.yaml").write_text("pool: pool.csv\nname: mine\n")
         ended = without(*words, here=tmp_path, **console)
         assert ended.returncode in (0, 1), ended.stderr
-        for said in (ended.stdout, ended.stderr):
-            text = said.decode("cp1252")
+        for case in (ended.stdout, ended.stderr):
+            text = case.decode("cp1252")
             assert "\\u" not in text
             assert "Traceback" not in text
 
@@ -63,13 +63,13 @@ def test_a_pool_is_ranked_without_posix_modules_on_a_cp1252_console(
 def test_atomic_write_replaces_an_open_file_once_its_reader_closes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace, held = os.replace, [True, True, True]
+    replace, failures = os.replace, [True, True, True]
 
-    def held_open(one: Path, other: Path) -> None:
-        if held:
-            held.pop()
-            raise PermissionError(13, "The process cannot access the file", str(other))
-        replace(one, other)
+    def held_open(source: Path, target: Path) -> None:
+        if failures:
+            failures.pop()
+            raise PermissionError(13, "The process cannot access the file", str(target))
+        replace(source, target)
 
     monkeypatch.setattr(atomic, "LOCKS_OPEN_FILES", True)
     monkeypatch.setattr(atomic, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
@@ -78,11 +78,11 @@ def test_atomic_write_replaces_an_open_file_once_its_reader_closes_it(
     path.write_text("old")
     with atomic_write(path) as fresh:
         fresh.write_text("new")
-    assert (path.read_text(), held) == ("new", [])
-    held += [True] * 9
+    assert (path.read_text(), failures) == ("new", [])
+    failures += [True] * 9
     with pytest.raises(PermissionError, match=r"fit\.json"), atomic_write(path) as fresh:
         fresh.write_text("newer")
-    assert [one.name for one in tmp_path.iterdir()] == ["fit.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["fit.json"]
     assert path.read_text() == "new"
 
 
@@ -108,8 +108,8 @@ def test_a_run_name_that_windows_forbids_is_refused(name: str, tmp_path: Path) -
 
 def test_ids_with_colons_or_reserved_names_become_portable_file_names() -> None:
     ids = ["CON", "nul.txt", "a:b", "a/b", "a\\b", 'a"b', "a?b", "x" * 300, "ends.", "..", "läuft", "a|b", "us.meta:0"]
-    parts = [to_file_name(one) for one in ids]
-    assert len({one.casefold() for one in parts}) == len(ids)
+    parts = [to_file_name(entry) for entry in ids]
+    assert len({entry.casefold() for entry in parts}) == len(ids)
     for part in parts:
         assert not set(part) & set('<>:"/\\|?*')
         assert not is_device(part)

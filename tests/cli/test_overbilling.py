@@ -87,7 +87,7 @@ def test_pool_generation_reports_them(youden: Youden, overbilled_folder: Path, s
     del model["price"]
     (overbilled_folder / "agents.yaml").write_text(
         json.dumps(
-            {"models": {"m": model}, "agents": [{"id": one, "model": "m", "instruction": "i.md"} for one in "ab"]}
+            {"models": {"m": model}, "agents": [{"id": name, "model": "m", "instruction": "i.md"} for name in "ab"]}
         )
     )
     (overbilled_folder / "i.md").write_text("Rewrite {{text}}")

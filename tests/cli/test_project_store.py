@@ -285,10 +285,10 @@ def test_two_hard_links_are_one_store_even_after_a_kill(tmp_path: Path) -> None:
         store.add("a" * 64, answer)
         store.flush()
         os.link(first, second)
-        with open_store(second) as other, open_store(second, read_only=True) as read:
+        with open_store(second) as alternative, open_store(second, read_only=True) as read:
             assert set(read.answers(["a" * 64])) == {"a" * 64}
-            other.add("b" * 64, answer)
-            other.flush()
+            alternative.add("b" * 64, answer)
+            alternative.flush()
             assert set(store.answers(["b" * 64])) == {"b" * 64}
     assert not list(second.parent.glob("b.db-*"))
     first.unlink()
@@ -309,12 +309,12 @@ async def test_two_simultaneous_processes_pay_for_no_request_twice(tmp_path: Pat
         else:
             os.link(tmp_path / "a.db", tmp_path / "b.db")
             words = [("run", "r.yaml", "--store", name, "--out", f"runs/{name}") for name in ("a.db", "b.db")]
-        both = await asyncio.gather(*(run.start(*one) for one in words))
+        both = await asyncio.gather(*(run.start(*word) for word in words))
         ended = await asyncio.gather(*(run.end(process, within=300) for process in both))
         assert server.bill.n_paid_twice == 0
-        assert 0 in [one.code for one in ended], [one.said for one in ended]
+        assert 0 in [word.code for word in ended], [word.said for word in ended]
         if together == "one folder, two stores":
-            assert sorted(one.code for one in ended) == [0, 2]
-            assert any("[run-busy]" in one.said or "[run-store]" in one.said for one in ended)
+            assert sorted(word.code for word in ended) == [0, 2]
+            assert any("[run-busy]" in word.said or "[run-store]" in word.said for word in ended)
         else:
-            assert [one.code for one in ended] == [0, 0]
+            assert [word.code for word in ended] == [0, 0]

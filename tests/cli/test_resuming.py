@@ -157,26 +157,26 @@ def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(
     fitted = youden("fit", "runs/capped").well()
     assert fitted.out.startswith(mark)
     assert "next: finish the run: youden run runs/capped/config.yaml" in fitted.err
-    said = youden("fit", "runs/capped", "--json").said
-    assert said["partial"] == said["fit"]["partial"] == {"n_done": n_done, "n_calls": 596}
-    assert said["fit"]["warnings"][0]["slug"] == "partial"
-    usd = said["fit"]["calls"]["usd"]
+    output = youden("fit", "runs/capped", "--json").said
+    assert output["partial"] == output["fit"]["partial"] == {"n_done": n_done, "n_calls": 596}
+    assert output["fit"]["warnings"][0]["slug"] == "partial"
+    usd = output["fit"]["calls"]["usd"]
     assert 4.5 < usd <= 5
-    assert said["fit"]["calls"]["n_pending"] == 596 - n_done
-    assert said["fit"]["calls"]["missing_paired"] == {}
+    assert output["fit"]["calls"]["n_pending"] == 596 - n_done
+    assert output["fit"]["calls"]["missing_paired"] == {}
     run = read_run("runs/capped")
-    assert asdict(run.ranking.attrs["partial"]) == said["partial"]
-    assert asdict(rank(run.verdicts).attrs["partial"]) == said["partial"]
-    assert json.loads((capped / "runs/capped/ranking.json").read_text())["partial"] == said["partial"]
+    assert asdict(run.ranking.attrs["partial"]) == output["partial"]
+    assert asdict(rank(run.verdicts).attrs["partial"]) == output["partial"]
+    assert json.loads((capped / "runs/capped/ranking.json").read_text())["partial"] == output["partial"]
     assert mark in run.report().read_text(encoding="utf-8")
     assert "<h1>capped (partial)" in run.path.joinpath("report.html").read_text(encoding="utf-8").replace("\n", "")
     assert mark in run.report(format="md").read_text(encoding="utf-8").replace("\\", "")
-    assert f"|done:{n_done}|" in said["signature"]
+    assert f"|done:{n_done}|" in output["signature"]
     assert server.n_requests == n_done
 
     # the ranking has the judge's false-positive rate, because both trial types are sent in proportion
-    assert said["fit"]["signal"]["j"] is not None
-    assert [agent["agent"] for agent in said["ranking"]] == sorted(agent["agent"] for agent in said["ranking"])
+    assert output["fit"]["signal"]["j"] is not None
+    assert [agent["agent"] for agent in output["ranking"]] == sorted(agent["agent"] for agent in output["ranking"])
 
     youden("run", "capped.yaml", "--max-cost", "100").well()
     assert server.n_requests == 596
@@ -335,8 +335,8 @@ def test_a_search_stopped_at_its_cap_is_ranked_after_each_round(
         write_config(capped / f"{name}.yaml", pool="pool", judge=judge, design="adaptive", calls=500)
     assert youden("run", "search.yaml", "--max-cost", "5").code == 1
     n_done = server.n_requests
-    said = youden("fit", "runs/search", "--json").said
-    assert said["partial"]["n_done"] == n_done
+    output = youden("fit", "runs/search", "--json").said
+    assert output["partial"]["n_done"] == n_done
     finished = youden("run", "search.yaml", "--max-cost", "100", "--json").said
     assert finished["partial"] is None
 
@@ -368,8 +368,8 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     n_calls = len(read_run_plan(capped / "runs/jury"))
     n_done = server.n_requests - 2 * n_calls
     assert n_done > 50
-    said = youden("fit", "runs/jury", "--json").said
-    assert said["partial"] == {"n_done": n_done, "n_calls": n_calls}
+    output = youden("fit", "runs/jury", "--json").said
+    assert output["partial"] == {"n_done": n_done, "n_calls": n_calls}
     youden("run", "jury.yaml", "--max-cost", "100").well()
     assert server.n_requests == 3 * n_calls
 

@@ -111,17 +111,17 @@ def test_an_invalid_option_value_is_a_clear_error(youden: Youden, tmp_path: Path
 def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "all.csv", n_agents=5, n_items=20)
     whole = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "mine.csv").write_text("".join(one for one in whole if not one.startswith("a3")), encoding="utf-8")
+    (tmp_path / "mine.csv").write_text("".join(line for line in whole if not line.startswith("a3")), encoding="utf-8")
     (tmp_path / "mine.yaml").write_text("pool: mine.csv\ncalls: 30/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
     refused = youden("run", "mine.yaml")
     assert refused.code == 2
-    found = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
-    assert found, refused.err
+    match = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
+    assert match, refused.err
     assert "[run-mismatch]" in refused.err
-    assert found[1].startswith("extend ")
-    grown = youden(*found[1].split())
+    assert match[1].startswith("extend ")
+    grown = youden(*match[1].split())
     assert grown.code == 0, grown.err
     assert "a3" in grown.out
     assert youden("fit", "runs/mine").code == 0

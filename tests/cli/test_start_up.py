@@ -161,9 +161,9 @@ for command in sys.argv[1].split(";"):
 def test_a_command_imports_no_library_that_only_others_need(tmp_path: Path) -> None:
     words = [sys.executable, "-c", FORKED, ";".join(LOADED_BY_COMMAND)]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    found = [line.split(";") for line in ended.stdout.splitlines()]
-    assert [(command, code) for command, code, _ in found if code != "0"] == []
-    assert {command: OPTIONAL & set(loaded.split()) for command, _, loaded in found} == LOADED_BY_COMMAND
+    result = [line.split(";") for line in ended.stdout.splitlines()]
+    assert [(command, code) for command, code, _ in result if code != "0"] == []
+    assert {command: OPTIONAL & set(loaded.split()) for command, _, loaded in result} == LOADED_BY_COMMAND
 
 
 @pytest.fixture

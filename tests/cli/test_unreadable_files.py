@@ -86,10 +86,10 @@ def pipe(path: Path) -> None:
 
 
 def bound(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
+    with socket.socket(socket.AF_UNIX) as bound_socket:
         before = Path.cwd()
         os.chdir(path.parent)  # the address of a socket is short
-        one.bind(path.name)
+        bound_socket.bind(path.name)
         os.chdir(before)
 
 
@@ -206,7 +206,7 @@ def test_a_stopped_viewer_does_not_state_that_it_resumes(run_folder: Path) -> No
         assert process.stdout is not None
         assert "http" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
+        output = process.communicate(timeout=60)[1]
     assert process.returncode == 143
-    assert "Stopped (SIGTERM)." in said.splitlines()  # asyncio may add a line if its loop was not complete yet
-    assert "same command" not in said
+    assert "Stopped (SIGTERM)." in output.splitlines()  # asyncio may add a line if its loop was not complete yet
+    assert "same command" not in output

@@ -241,11 +241,11 @@ def rows_of(table: Table) -> list[Row]:
     def before_and_after(item: int, agent: int, texts: Row) -> Row:
         left, _, right = " / ".join(table.beside).partition("|")
         sides = [[name.strip() for name in side.split(" / ") if name.strip()] for side in (left, right)]
-        found = [{name: BESIDE[name](item, agent) for name in side} for side in sides]
+        result = [{name: BESIDE[name](item, agent) for name in side} for side in sides]
         asked: Row = {table.ask: prompt(table.language, item, asks=table.asks)} if table.ask else {}
         if table.asked_last:
-            return {**found[0], **texts, **asked, **found[1]}
-        return {**found[0], **asked, **texts, **found[1]}
+            return {**result[0], **texts, **asked, **result[1]}
+        return {**result[0], **asked, **texts, **result[1]}
 
     if not table.by:
         return [

@@ -37,17 +37,17 @@ def _lm_eval(rows: list[Row]) -> bytes:
 
 
 def _fastchat(rows: list[Row]) -> bytes:
-    said = [{"question_id": item, "model_id": agent, "choices": [{"turns": [text]}]} for agent, item, text in rows]
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in said)
+    output = [{"question_id": item, "model_id": agent, "choices": [{"turns": [text]}]} for agent, item, text in rows]
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in output)
 
 
 def _alpaca(rows: list[Row]) -> bytes:
-    said = [{"instruction": item, "output": text, "generator": agent} for agent, item, text in rows]
-    return json.dumps(said, ensure_ascii=False).encode()
+    output = [{"instruction": item, "output": text, "generator": agent} for agent, item, text in rows]
+    return json.dumps(output, ensure_ascii=False).encode()
 
 
 def _promptfoo(rows: list[Row]) -> bytes:
-    said = [
+    output = [
         {
             "provider": agent,
             "testIdx": ITEMS.index(item),
@@ -56,7 +56,7 @@ def _promptfoo(rows: list[Row]) -> bytes:
         }
         for agent, item, text in rows
     ]
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in said)
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in output)
 
 
 WRITTEN = {

@@ -69,9 +69,9 @@ def test_the_every_eval_ever_schema_rejects_a_faulty_export(exportable_run: RunF
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
     EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", options=ExportOptions())
     file = next((tmp_path / "eee").rglob("*.json"))
-    said = json.loads(file.read_text(encoding="utf-8"))
-    del said["evaluation_results"][0]["metric_config"]["lower_is_better"]
-    file.write_text(json.dumps(said), encoding="utf-8")
+    data = json.loads(file.read_text(encoding="utf-8"))
+    del data["evaluation_results"][0]["metric_config"]["lower_is_better"]
+    file.write_text(json.dumps(data), encoding="utf-8")
     relative = file.relative_to(tmp_path / "eee")
     ended = in_tools(python, "-m", "every_eval_ever.validate", relative, cwd=tmp_path / "eee")
     assert ended.returncode == 1

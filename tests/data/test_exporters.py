@@ -102,9 +102,9 @@ def test_a_pool_exported_as_a_dataset_reads_back_with_escaped_names(tmp_path: Pa
     assert again.digest == make_pool_with_hostile_ids().digest
     assert [agent.meta for agent in again.agents] == [agent.meta for agent in make_pool_with_hostile_ids().agents]
     assert written.rows == {"responses": 96, "items": 12, "agents": 8}
-    said = front(tmp_path / "out" / "README.md")
-    assert said.keys() == {"pretty_name", "tags", "configs", "dataset_info"}
-    assert said["pretty_name"] == "pool: *pwned*"
+    output = front(tmp_path / "out" / "README.md")
+    assert output.keys() == {"pretty_name", "tags", "configs", "dataset_info"}
+    assert output["pretty_name"] == "pool: *pwned*"
     body = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     for acting in ("<script>", "<b>", "](javascript", "*pwned*\n", "# pwned"):
         assert acting not in body.split("\n---\n", 1)[1]
@@ -148,10 +148,10 @@ def test_an_exported_config_contains_no_local_path(tmp_path: Path) -> None:
         }
     )
     RunFolder(tmp_path).write_config(_strip_folders(config, tmp_path))
-    said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
-    assert "private" not in str(said)
-    assert said["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
-    assert [step.get("agents") or step.get("repeats") for step in said["extensions"]] == ["more", None, "again"]
+    output = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    assert "private" not in str(output)
+    assert output["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
+    assert [step.get("agents") or step.get("repeats") for step in output["extensions"]] == ["more", None, "again"]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
     assert _strip_folders(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 

@@ -61,19 +61,23 @@ def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
     if copies:
         pool = pool.with_agents(copies, [np.repeat(block[:1], len(copies), axis=0) for block in pool.texts_by_repeat])
     plan = make_plan(pool, design="dense", holdout=0.0)
-    (one, two), paired = plan.text_rows, plan.trial_type == 0
-    shown = pool.all_texts[np.append(one[paired], two[paired]), np.tile(plan.item[paired], 2)]
-    assert {str(text) for text in shown} == texts
+    (first, second), paired = plan.text_rows, plan.trial_type == 0
+    displayed = pool.all_texts[np.append(first[paired], second[paired]), np.tile(plan.item[paired], 2)]
+    assert {str(text) for text in displayed} == texts
 
 
 def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, youden: Youden, tmp_path: Path) -> None:
     ended = youden("import", "inspect", str(inspect_logs / "logs-epochs"), "--out", "pool").well()
     assert "27 responses are repeats, all kept: 3 of one agent to one item" in ended.err
-    said = {f"{name}, answer {n}." for name in ("one", "two", "three") for n in range(9)}
+    output = {f"{name}, answer {n}." for name in ("one", "two", "three") for n in range(9)}
     pool = read_pool(tmp_path / "pool")
-    refuse_lost_repeats(pool, said, n=3)
-    one = [agent.id for agent in pool.agents].index("mockllm/one")  # logs of one second lie in any order
-    assert [block[one, 1] for block in pool.texts_by_repeat] == ["one, answer 1.", "one, answer 4.", "one, answer 7."]
+    refuse_lost_repeats(pool, output, n=3)
+    agent_index = [agent.id for agent in pool.agents].index("mockllm/one")  # logs of one second lie in any order
+    assert [block[agent_index, 1] for block in pool.texts_by_repeat] == [
+        "one, answer 1.",
+        "one, answer 4.",
+        "one, answer 7.",
+    ]
 
 
 @pytest.mark.slow
@@ -148,14 +152,14 @@ def test_alpaca_eval_is_joined_by_instruction(tmp_path: Path) -> None:
     def rows(who: str, *asked: str) -> list[dict[str, str]]:
         return [{"dataset": "d", "instruction": ask, "output": f"{who}: {ask}", "generator": who} for ask in asked]
 
-    one = write(tmp_path / "one" / "model_outputs.json", whole=rows("one", "Sing.", "Dance.", "Sing."))
-    two = write(tmp_path / "two" / "model_outputs.json", whole=rows("two", "Dance.", "Sing."))
+    agent_index = write(tmp_path / "one" / "model_outputs.json", whole=rows("one", "Sing.", "Dance.", "Sing."))
+    second = write(tmp_path / "two" / "model_outputs.json", whole=rows("two", "Dance.", "Sing."))
     imported = load("alpaca-eval", tmp_path)
     assert [item.prompt for item in imported.pool.items] == ["Sing.", "Dance.", "Sing."]
     assert cells(imported)["two", "item-0001"] == "two: Dance."
     assert imported.unaligned == ("item-0002",)
     assert any("'item-0002' lacks 'two'" in note for note in imported.notes)
-    assert cells(load("alpaca-eval", one, two)) == cells(imported)
+    assert cells(load("alpaca-eval", agent_index, second)) == cells(imported)
 
 
 def test_fastchat_and_arena_hard_answers_are_joined_with_their_questions(tmp_path: Path) -> None:
@@ -316,8 +320,8 @@ def test_import_writes_a_pool_that_reads_back(youden: Youden, tmp_path: Path) ->
     assert "note: 1 record left out: no text (null) (first: one.jsonl, line 2)" in ended.err
     assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
     write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
-    other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
-    assert "[out-not-empty]" in other.err
+    other_run = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
+    assert "[out-not-empty]" in other_run.err
     for foreign in ("two.jsonl", "."):
         ended = youden("import", "table", "two.jsonl", "--out", foreign, "--column", "item=key", "--column", "text=out")
         assert "[out-not-empty]" in ended.err
@@ -347,9 +351,9 @@ def test_real_inspect_logs_of_agents_with_tools_give_answers_or_transcripts(
 def otlp(value: object) -> dict[str, object]:
     """Return the value of an attribute in the JSON of OTLP."""
     if isinstance(value, list | tuple):
-        return {"arrayValue": {"values": [otlp(one) for one in value]}}
+        return {"arrayValue": {"values": [otlp(element) for element in value]}}
     if isinstance(value, dict):
-        return {"kvlistValue": {"values": [{"key": key, "value": otlp(one)} for key, one in value.items()]}}
+        return {"kvlistValue": {"values": [{"key": key, "value": otlp(element)} for key, element in value.items()]}}
     return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
 
 
@@ -360,7 +364,7 @@ def traced(agent: str, asked: str, *, spans_of_tools: bool, as_json: bool) -> li
     provider = trace.TracerProvider()
     provider.add_span_processor(importlib.import_module("opentelemetry.sdk.trace.export").SimpleSpanProcessor(memory))
     tracer = provider.get_tracer("agent")
-    said = [{"role": "user", "parts": [{"type": "text", "content": asked}]}]
+    output = [{"role": "user", "parts": [{"type": "text", "content": asked}]}]
     with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
         for number, tool_of in enumerate(("find", "book", None)):
             parts: list[dict[str, object]] = [{"type": "reasoning", "content": "hm"}]
@@ -372,12 +376,12 @@ def traced(agent: str, asked: str, *, spans_of_tools: bool, as_json: bool) -> li
             reply = {"role": "assistant", "parts": parts, "finish_reason": "stop"}
             about = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.agent.name": agent}
             with tracer.start_as_current_span("chat m", attributes=about) as span:
-                span.set_attribute("gen_ai.input.messages", json.dumps(said))
+                span.set_attribute("gen_ai.input.messages", json.dumps(output))
                 span.set_attribute("gen_ai.output.messages", json.dumps([reply]))
-            said.append(reply)
+            output.append(reply)
             if tool_of is not None:
                 back = {"type": "tool_call_response", "id": f"c{number}", "response": "ok"}
-                said.append({"role": "tool", "parts": [back]})
+                output.append({"role": "tool", "parts": [back]})
                 if spans_of_tools:
                     result = {"gen_ai.tool.call.id": f"c{number}", "gen_ai.tool.call.result": "ok"}
                     with tracer.start_as_current_span(f"execute_tool {tool_of}", attributes=result):

@@ -75,8 +75,8 @@ def test_a_repeat_column_of_a_table_keeps_every_response(tmp_path: Path, youden:
     write(tmp_path / "t.jsonl", *rows)
     imported = load("table", tmp_path / "t.jsonl")
     assert repeats(imported)[:3] == [("a", "x", 1, "ax2"), ("a", "x", 2, "ax9"), ("a", "x", 3, "ax10")]
-    said = youden("import", "table", "t.jsonl", "--out", "pool")
-    assert "12 responses are repeats, all kept: 3 of one agent to one item" in said.out + said.err
+    output = youden("import", "table", "t.jsonl", "--out", "pool")
+    assert "12 responses are repeats, all kept: 3 of one agent to one item" in output.out + output.err
     assert read_pool(tmp_path / "pool").digest == imported.pool.digest
 
 
@@ -212,8 +212,8 @@ def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path)
 
 def test_inspect_epochs_are_kept_in_their_order(tmp_path: Path) -> None:
     def sample(epoch: int) -> dict[str, object]:
-        said = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
-        return {"id": "s", "epoch": epoch, "input": "Say.", "output": said}
+        output = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
+        return {"id": "s", "epoch": epoch, "input": "Say.", "output": output}
 
     log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(3), sample(2)]}
     imported = load("inspect", write(tmp_path / "log.json", whole=log))

@@ -108,7 +108,7 @@ def opentelemetry(folder: Path, texts: dict[str, str], score: float) -> Path:
         }
         attributes = [{"key": "gen_ai.request.model", "value": {"stringValue": agent}}]
         attributes += [
-            {"key": f"gen_ai.{side}.messages", "value": {"stringValue": said}} for side, said in messages.items()
+            {"key": f"gen_ai.{side}.messages", "value": {"stringValue": output}} for side, output in messages.items()
         ]
         spans.append({"traceId": agent, "startTimeUnixNano": "1", "attributes": attributes})
     return write(folder / "traces.json", whole={"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
@@ -189,10 +189,10 @@ def test_a_nan_value_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_p
     rows[0]["text"] = float("nan")
     rows[1]["item"] = float("inf")
     imported = load("table", write(tmp_path / "rows.jsonl", *rows))
-    found = cells(imported)
-    assert found["a", "0"] is None
-    assert found["a", "1"] is None
-    assert [found["b", str(n)] for n in range(len(words))] == words
+    result = cells(imported)
+    assert result["a", "0"] is None
+    assert result["a", "1"] is None
+    assert [result["b", str(n)] for n in range(len(words))] == words
     assert imported.left_out == {"no text (null)": 1, "no item id": 1}
 
 

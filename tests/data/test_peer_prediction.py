@@ -61,9 +61,9 @@ def test_the_real_results_import_with_exact_differences_counts_and_groups(
     difference[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
     for number in (0, n_items - 1):
         file = place / "tvd_mi_individual_examples" / f"tvd_mi_example_{number}.json"
-        said = json.loads(file.read_text(encoding="utf-8"))
-        assert difference[number].tolist() == said["tvd_mi_matrix"]
-        assert list(rates.agent_ids) == said["condition_keys"]
+        data = json.loads(file.read_text(encoding="utf-8"))
+        assert difference[number].tolist() == data["tvd_mi_matrix"]
+        assert list(rates.agent_ids) == data["condition_keys"]
     assert results.notes[0] == DIFFERENCE_ONLY
     assert f"{n_failed} of" in results.notes[1]
 
@@ -71,14 +71,14 @@ def test_the_real_results_import_with_exact_differences_counts_and_groups(
 def test_the_real_agents_file_becomes_a_pool_that_reads_back(peer_prediction: Path, tmp_path: Path) -> None:
     file = peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json"
     pool = import_agents(file)
-    said = json.loads(file.read_text(encoding="utf-8"))
+    data = json.loads(file.read_text(encoding="utf-8"))
     assert (pool.n_agents, pool.n_items, pool.n_missing) == (30, 200, 0)
-    assert pool.texts[7, 123] == said["tasks"][123]["responses"][7]
+    assert pool.texts[7, 123] == data["tasks"][123]["responses"][7]
     assert pool.items[123].id == "task-123"
-    assert pool.items[123].prompt == said["tasks"][123]["context"]
+    assert pool.items[123].prompt == data["tasks"][123]["context"]
     assert pool.agents[0].group is None
     assert pool.agents[1].group == "faithful"
-    assert pool.agents[1].meta == {"strategy": said["agent_perspectives"][1]["strategy"]}
+    assert pool.agents[1].meta == {"strategy": data["agent_perspectives"][1]["strategy"]}
     write_pool(pool, tmp_path)
     assert read_pool(tmp_path).digest == pool.digest
 

@@ -120,8 +120,8 @@ def test_csv_and_parquet_equal_a_naive_reading_of_their_rows(
         read = read_pool(folder / name)
         assert [agent.id for agent in read.agents] == agents
         assert [item.id for item in read.items] == items
-        found = {(a, i): read.texts[n, m] for n, a in enumerate(agents) for m, i in enumerate(items)}
-        assert {cell: text for cell, text in found.items() if text is not None} == expected
+        result = {(a, i): read.texts[n, m] for n, a in enumerate(agents) for m, i in enumerate(items)}
+        assert {cell: text for cell, text in result.items() if text is not None} == expected
         groups = {agent.id: agent.group for agent in pool.agents}
         prompts = {item.id: item.prompt or None for item in pool.items}
         assert all(agent.group == groups[agent.id] for agent in read.agents)

@@ -59,8 +59,8 @@ def test_promptfoo_json_jsonl_and_csv_give_the_same_pool(tmp_path: Path) -> None
     }
     assert whole.left_out == {"the call failed": 1}
     for ending in ("jsonl", "csv"):
-        other = load("promptfoo", tmp_path / f"out.{ending}")
-        assert (cells(other), other.left_out) == (cells(whole), whole.left_out)
+        other_format = load("promptfoo", tmp_path / f"out.{ending}")
+        assert (cells(other_format), other_format.left_out) == (cells(whole), whole.left_out)
 
 
 def test_promptfoo_2_rows_without_test_numbers_and_json_answers_are_read(tmp_path: Path) -> None:
@@ -145,7 +145,9 @@ def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def outputs(results: list[dict[str, Any]]) -> list[str]:
-    return [said["output"] for one in results if (said := one.get("response") or {}).get("output") is not None]
+    return [
+        output["output"] for result in results if (output := result.get("response") or {}).get("output") is not None
+    ]
 
 
 @pytest.mark.long
@@ -161,12 +163,12 @@ def test_real_promptfoo_files_of_three_kinds_give_the_same_pool(tmp_path: Path) 
 
 @pytest.mark.long
 def test_a_real_promptfoo_eval_with_three_repeats_gives_every_response(tmp_path: Path) -> None:
-    said = outputs(promptfoo_results(tmp_path, "--repeat", "3"))
+    output = outputs(promptfoo_results(tmp_path, "--repeat", "3"))
     imported = load("promptfoo", tmp_path / "out.json")
     pool = imported.pool
-    found = [text for texts in pool.texts_by_repeat for text in texts.ravel() if text is not None]
-    assert sorted(found) == sorted(said)
-    assert (count(imported)[:2], pool.n_responses, len(said)) == ((6, 3), 48, 48)
+    result = [text for texts in pool.texts_by_repeat for text in texts.ravel() if text is not None]
+    assert sorted(result) == sorted(output)
+    assert (count(imported)[:2], pool.n_responses, len(output)) == ((6, 3), 48, 48)
     assert any("48 responses are repeats, all kept: 3 of one agent to one item" in note for note in imported.notes)
 
 

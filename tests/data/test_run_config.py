@@ -89,13 +89,13 @@ def test_a_judge_in_the_folder_of_a_config_is_found_from_any_folder(
     monkeypatch.chdir(tmp_path / "elsewhere")
     write(tmp_path / judge, "backend: wire\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nprice: 0\n")
     file = write(tmp_path / config, "pool: p\njudge: local2\n")
-    found = load_run_config(file)
-    assert load_judge_config(found.judge).name == "local2"
-    assert found.judge == str(tmp_path / judge)
-    assert load_run_config(file, {"judge": "local2"}).judge == found.judge
+    run_config = load_run_config(file)
+    assert load_judge_config(run_config.judge).name == "local2"
+    assert run_config.judge == str(tmp_path / judge)
+    assert load_run_config(file, {"judge": "local2"}).judge == run_config.judge
     assert load_run_config(write(file, "pool: p\njudge: lexical\n")).judge == "lexical"
-    again = write(tmp_path / "runs" / "mine" / "config.yaml", dump_run_config(found, tmp_path / "runs" / "mine"))
-    assert load_run_config(again).judge == found.judge
+    again = write(tmp_path / "runs" / "mine" / "config.yaml", dump_run_config(run_config, tmp_path / "runs" / "mine"))
+    assert load_run_config(again).judge == run_config.judge
 
 
 def test_a_shipped_judge_stays_a_name_and_its_file_is_found_by_path(

@@ -55,11 +55,11 @@ def test_scores_read_back_exactly(scores: Scores, tmp_path_factory: pytest.TempP
 def test_scores_have_the_format_of_the_csv_module(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.write_scores("row", scores)
-    said = io.StringIO(newline="")
-    lines = [["" if np.isnan(one) else repr(one) for one in row] for row in scores.value.tolist()]
+    output = io.StringIO(newline="")
+    lines = [["" if np.isnan(number) else repr(number) for number in row] for row in scores.value.tolist()]
     names = [["agent", *scores.item_ids], *([agent, *row] for agent, row in zip(scores.agent_ids, lines, strict=True))]
-    csv.writer(said).writerows(names)
-    assert folder.file("scores_row.csv").read_bytes() == said.getvalue().encode()
+    csv.writer(output).writerows(names)
+    assert folder.file("scores_row.csv").read_bytes() == output.getvalue().encode()
 
 
 @settings(max_examples=15, deadline=None)

@@ -158,8 +158,8 @@ def test_empty_rates_read_back(folder: RunFolder) -> None:
     assert equal(rates, folder.read_rates())
 
 
-def rewrite(path: Path, columns: pa.Table, **said: object) -> None:
-    metadata = json.loads(columns.schema.metadata[b"youden"]) | said
+def rewrite(path: Path, columns: pa.Table, **output: object) -> None:
+    metadata = json.loads(columns.schema.metadata[b"youden"]) | output
     pq.write_table(columns.replace_schema_metadata({b"youden": json.dumps(metadata).encode()}), path)
 
 
@@ -206,9 +206,9 @@ def test_a_plan_without_its_digest_is_refused(folder: RunFolder, judged_verdicts
 
 
 def test_verdicts_for_another_plan_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
-    other = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=2)
+    other_plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=2)
     with pytest.raises(RunFolderError, match="run-other-plan"):
-        folder.read_verdicts(other)
+        folder.read_verdicts(other_plan)
 
 
 def test_tables_of_another_version_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:

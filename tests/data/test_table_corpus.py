@@ -23,12 +23,12 @@ def is_right(pool: Pool, table: Table) -> bool:
         for k, agent in enumerate(table.agents)
         for item in range(N_ITEMS)
     }
-    found = {
+    result = {
         (agent.id, item.prompt, text)
         for agent, texts in zip(pool.agents, pool.texts, strict=True)
         for item, text in zip(pool.items, texts, strict=True)
     }
-    return found == expected and pool.n_items == N_ITEMS
+    return result == expected and pool.n_items == N_ITEMS
 
 
 def made_pool(folder: Path) -> Pool:
@@ -52,8 +52,8 @@ def test_init_reads_a_table_correctly_or_names_the_option_that_does(youden: Youd
         assert ended.refuses("import-columns"), ended.out
         assert not (tmp_path / "pools").exists()
         command = shlex.split(not_none(re.search(r"`(youden init [^`]*)`", ended.err))[1])
-        said = dict(word.split("=", 1) for word in command if "=" in word)
-        assert said == table.resolve
+        output = dict(word.split("=", 1) for word in command if "=" in word)
+        assert output == table.resolve
         ended = youden(*command[1:], "--judge", "lexical").well()
     assert is_right(made_pool(tmp_path), table), ended.out
 

@@ -68,21 +68,21 @@ def test_a_pool_in_a_file_equals_the_pool_in_memory(
         pq.write_table(pa.table(rows_of(pool_of(grid))), place)
     else:
         write_pool(pool_of(grid), place)
-    held = read_pool(place)
+    pool = read_pool(place)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(spool, "MAX_BYTES_IN_MEMORY", 0)
         kept = read_pool(place)
     texts = np.asarray(kept.texts)
     assert find_file_texts(kept.texts) is not None or not any(text for row in grid for text in row)
-    assert texts.tolist() == held.texts.tolist()
+    assert texts.tolist() == pool.texts.tolist()
     assert (kept.digest, kept.agents, kept.items, kept.n_missing) == (
-        held.digest,
-        held.agents,
-        held.items,
-        held.n_missing,
+        pool.digest,
+        pool.agents,
+        pool.items,
+        pool.n_missing,
     )
-    assert kept.lengths.tolist() == held.lengths.tolist()
-    np.testing.assert_array_equal(mean_lengths(kept.texts), mean_lengths(held.texts))
+    assert kept.lengths.tolist() == pool.lengths.tolist()
+    np.testing.assert_array_equal(mean_lengths(kept.texts), mean_lengths(pool.texts))
 
 
 @pytest.mark.usefixtures("small")
@@ -154,16 +154,16 @@ def test_a_run_with_texts_in_a_file_writes_the_same_files_as_one_in_memory(
 )
 def test_mean_lengths_count_words(texts: list[str | None]) -> None:
     counts = [len(split_words(text)) for text in texts if text is not None]
-    found = mean_lengths(np.array([texts], dtype=object).reshape(1, -1))
-    assert found.tolist() == ([np.mean(counts)] if counts else pytest.approx([np.nan], nan_ok=True))
+    result = mean_lengths(np.array([texts], dtype=object).reshape(1, -1))
+    assert result.tolist() == ([np.mean(counts)] if counts else pytest.approx([np.nan], nan_ok=True))
 
 
 @given(texts=st.lists(st.one_of(st.none(), st.text(max_size=9), st.text(st.characters(max_codepoint=127))), min_size=1))
 def test_a_digest_is_that_of_ascii_json(texts: list[str | None]) -> None:
     pool = Pool((Agent("a"),), tuple(Item(f"i{j}", "é") for j in range(len(texts))), np.array([texts], dtype=object))
     parts = [["a"], [[item.id, item.prompt] for item in pool.items], texts]
-    said = "".join(json.dumps(part, ensure_ascii=True, separators=(",", ":")) + "\n" for part in parts)
-    assert pool.digest == hashlib.sha256(said.encode()).hexdigest()
+    output = "".join(json.dumps(part, ensure_ascii=True, separators=(",", ":")) + "\n" for part in parts)
+    assert pool.digest == hashlib.sha256(output.encode()).hexdigest()
 
 
 def test_a_damaged_row_among_valid_ones_is_an_error_with_its_location(tmp_path: Path) -> None:

@@ -269,8 +269,8 @@ def brought(at: Path, config: str) -> Pool:
 
 def _item_of(texts: dict[str, str | None]) -> int:
     """Return the question of these responses, by the first that is no number."""
-    said = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
-    return next((j for i, text in said for j in range(N) if text == response(i, j)), 3)
+    output = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
+    return next((j for i, text in output for j in range(N) if text == response(i, j)), 3)
 
 
 @pytest.mark.parametrize(
@@ -280,16 +280,18 @@ def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Pat
     ugly = UGLY[name]
     path = ugly.make(tmp_path)
     begun = youden("init", path.name, "--out", "mine.yaml").well()
-    for said in ugly.said:
-        assert said in begun.out, begun.out
+    for output in ugly.said:
+        assert output in begun.out, begun.out
     pool = brought(tmp_path, "mine.yaml")
     assert (pool.n_agents, pool.n_items, int(pool.present.sum())) == (len(AGENTS), N, ugly.n_present)
-    by_place = {" ".join(one.id.split()).casefold(): k for k, one in enumerate(pool.agents)}
+    by_place = {" ".join(entry.id.split()).casefold(): k for k, entry in enumerate(pool.agents)}
     if set(by_place) == set(AGENTS):
         for row in range(N):
             texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
             own = [{response(i, j), None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
-            assert all(texts[agent] in (*known, "7", "42") for agent, known in zip(AGENTS, own, strict=True)), texts
+            assert all(texts[agent] in (*expected, "7", "42") for agent, expected in zip(AGENTS, own, strict=True)), (
+                texts
+            )
     assert youden("check", "mine.yaml").code == 0
     ran = youden("run", "mine.yaml").well()
     assert f"{len(AGENTS)} agents on {N} items" in ran.out
@@ -316,8 +318,8 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Yo
     assert "missing in the new file, and kept: v5 polite" in again.out
     assert again.out.endswith("next: youden run sheet.yaml\n")
     pool = brought(tmp_path, "sheet.yaml")
-    assert [one.id for one in pool.agents] == [*(one.id for one in before.agents), AGENTS[0]]
-    assert [one.id for one in pool.items][:12] == [one.id for one in before.items]
+    assert [agent.id for agent in pool.agents] == [*(agent.id for agent in before.agents), AGENTS[0]]
+    assert [agent.id for agent in pool.items][:12] == [agent.id for agent in before.items]
     same = pool.texts[:4, :12] == before.texts
     assert [tuple(cell) for cell in np.argwhere(~same)] == [(0, 3)]
     assert pool.texts[0, 3] == "Said anew."
@@ -374,10 +376,10 @@ def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Pa
     rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
     head = ["Model", "Version", "Question", "Response", "Second draft"]
     (tmp_path / "drafts.csv").write_text(separated([head, *rows]), encoding="utf-8")
-    told = youden(
+    differences = youden(
         "import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json"
     ).well()
-    assert "texts in 'Second draft'" in json.loads(told.out)["taken"]
+    assert "texts in 'Second draft'" in json.loads(differences.out)["taken"]
     pool = read_pool(tmp_path / "pools/drafts")
     assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)
     assert all(str(text).endswith("Revised.") for text in pool.texts.flat)
@@ -392,6 +394,6 @@ def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Pa
 def test_the_agent_column_of_a_table_with_item_and_text_columns_is_inferred(tmp_path: Path) -> None:
     rows = [[agent, ask, text] for agent, ask, text in cells()]
     (tmp_path / "one.csv").write_text(separated([["system", "item", "text"], *rows]), encoding="utf-8")
-    found = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
-    assert {agent.id for agent in found.pool.agents} == set(AGENTS)
-    assert found.taken == "agents by 'system'"
+    result = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
+    assert {agent.id for agent in result.pool.agents} == set(AGENTS)
+    assert result.taken == "agents by 'system'"

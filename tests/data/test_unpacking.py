@@ -27,9 +27,9 @@ FLAT = 0.65
 
 def bomb(path: Path, *, n: int, length: int, **keys: list[str]) -> Path:
     """Write Parquet with one text, `n` times."""
-    said = {name: pa.array(values) for name, values in keys.items()}
-    said |= {"text": pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array(["x" * length]))}
-    pq.write_table(pa.table(said), path)
+    output = {name: pa.array(values) for name, values in keys.items()}
+    output |= {"text": pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array(["x" * length]))}
+    pq.write_table(pa.table(output), path)
     return path
 
 
@@ -67,9 +67,9 @@ def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:
         text=True,
         check=True,
     )
-    numbers, _, said = ended.stdout.partition("\n")
+    numbers, _, output = ended.stdout.partition("\n")
     code, kilobytes = map(int, numbers.split())
-    return code, kilobytes / 2**20, said
+    return code, kilobytes / 2**20, output
 
 
 @pytest.mark.slow
@@ -97,10 +97,10 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_with_constant_memory(what: 
             words = ["judge", str(tmp_path / "c.yaml"), "--import", str(file)]
     assert file.stat().st_size < 4_000_000
     bound = {} if what != "table" else {VARIABLE: "0.3"}  # texts that are imported are held until they are joined
-    code, gb, said = peak(*words, cwd=tmp_path, **bound)
-    assert (code, f"environment variable {VARIABLE}" in said, "Traceback" in said) == (2, True, False), said
-    assert "[unpacked-too-large]" in said
-    assert gb < FLAT + float(bound.get(VARIABLE, 0)), said
+    code, gb, output = peak(*words, cwd=tmp_path, **bound)
+    assert (code, f"environment variable {VARIABLE}" in output, "Traceback" in output) == (2, True, False), output
+    assert "[unpacked-too-large]" in output
+    assert gb < FLAT + float(bound.get(VARIABLE, 0)), output
     assert not (tmp_path / "made").exists()
 
 

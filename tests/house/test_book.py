@@ -36,8 +36,8 @@ def test_code_included_from_another_file_is_found(page: str, test: str) -> None:
 
 @pytest.fixture(scope="session")
 def port() -> Iterator[int]:
-    with book.judging() as found:
-        yield found
+    with book.judging() as result:
+        yield result
 
 
 @pytest.fixture(scope="session")
@@ -75,11 +75,13 @@ def test_the_code_of_a_page_runs(page: Path, youden: Youden, furnished: Path, tm
 
     book.run_page(page, tmp_path, command)
     for drawn in tmp_path.glob("*.svg"):
-        shown = DOCS / "pictures" / drawn.name
-        if shown.exists():
-            pictures = [rounded(path.read_text(encoding="utf-8")) for path in (drawn, shown)]
+        displayed = DOCS / "pictures" / drawn.name
+        if displayed.exists():
+            pictures = [rounded(path.read_text(encoding="utf-8")) for path in (drawn, displayed)]
             marks = [re.findall(r"youden [0-9a-f]{64}", picture) or picture for picture in pictures]
-            assert marks[0] == marks[1], f"{shown} is not what this page draws; copy {drawn.name} of its commands there"
+            assert marks[0] == marks[1], (
+                f"{displayed} is not what this page draws; copy {drawn.name} of its commands there"
+            )
 
 
 def test_every_link_between_pages_has_a_target() -> None:
@@ -102,9 +104,9 @@ def test_every_message_of_the_source_is_listed_once_on_its_page() -> None:
     page = made_page("errors.md")
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     slugs = set(re.findall(r'slug="([a-z0-9-]+)"', source)) | set(re.findall(r"\[([a-z]+-[a-z-]+)\]\"", source))
-    shown = set(re.findall(r'^\| (?:<span id="[^"]*"></span>)?`([^`]+)` \|', page, re.MULTILINE))
-    assert slugs - shown == set()
-    assert len(shown) > 250
+    matches = set(re.findall(r'^\| (?:<span id="[^"]*"></span>)?`([^`]+)` \|', page, re.MULTILINE))
+    assert slugs - matches == set()
+    assert len(matches) > 250
     ids = re.findall(r'<span id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 

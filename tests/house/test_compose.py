@@ -36,8 +36,8 @@ def test_compose_services_judge_a_run_together(tmp_path: Path, postgres: Cluster
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     url = postgres.new()
-    said = services["leader"]["environment"]["YOUDEN_STORE"]
-    assert re.fullmatch(r"postgresql://(\w+):([\w-]+)@db:5432/(\w+)", said)
+    output = services["leader"]["environment"]["YOUDEN_STORE"]
+    assert re.fullmatch(r"postgresql://(\w+):([\w-]+)@db:5432/(\w+)", output)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "YOUDEN_STORE": url}
     config = tmp_path / "run.yaml"
     text = (ROOT / "examples/hosts/run.yaml").read_text()
@@ -82,7 +82,7 @@ def test_recipes_name_existing_commands() -> None:
             check=True,
         )
         assert shlex.split(done.stdout) == words
-    found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert found
-    container = yaml.safe_load(found[1])["spec"]["template"]["spec"]["containers"][0]
+    match = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert match
+    container = yaml.safe_load(match[1])["spec"]["template"]["spec"]["containers"][0]
     assert container["args"] == ["judge", "/run/run.yaml", "--worker"]

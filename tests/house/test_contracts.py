@@ -25,17 +25,17 @@ NOT_INSTALLED = set() if find_spec("litellm") else {"litellm"}
 def test_a_design_draws_eligible_pairs_deterministically_for_a_seed(name: str, share: float) -> None:
     make = DESIGNS.load(name)
     eligible = np.random.default_rng(3).random((7, 11)) < share
-    one, again = (
+    trials, again = (
         make(n_paired=None if name == "dense" else 120).draw(eligible, np.random.default_rng(5)).trials for _ in "ab"
     )
     assert make.name == name
     assert 0 <= make.default_holdout < 1
     assert isinstance(make.plans_holdout, bool)
     assert make.default_trials_per_agent is None or make.default_trials_per_agent > 0
-    assert (one.first != one.second).all()
-    assert eligible[one.first, one.item].all()
-    assert eligible[one.second, one.item].all()
-    for column, same in zip(one.columns().values(), again.columns().values(), strict=True):
+    assert (trials.first != trials.second).all()
+    assert eligible[trials.first, trials.item].all()
+    assert eligible[trials.second, trials.item].all()
+    for column, same in zip(trials.columns().values(), again.columns().values(), strict=True):
         assert column.dtype in (np.int32, np.int8, np.float64)
         assert np.array_equal(column, same)
 
@@ -82,9 +82,9 @@ def test_makes_calls_is_correct_and_determined_without_importing_the_judge(name:
 def test_an_attack_plants_one_text_per_item_deterministically_for_a_seed(name: str) -> None:
     attack = ATTACKS.load(name)
     pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
-    one, again = (plant(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
-    assert one.n_agents > 6
-    assert one.digest == again.digest
-    assert all(isinstance(text, str) for text in one.texts[6:].ravel())
-    assert len({agent.id for agent in one.agents}) == one.n_agents
+    entry, again = (plant(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
+    assert entry.n_agents > 6
+    assert entry.digest == again.digest
+    assert all(isinstance(text, str) for text in entry.texts[6:].ravel())
+    assert len({agent.id for agent in entry.agents}) == entry.n_agents
     assert 0 < len(attack.description) < 100

@@ -42,19 +42,19 @@ def logs(tmp_path: Path) -> list[Path]:
             }
             for item, text in zip(pool.items, row, strict=True)
         ]
-        said = {"version": 2, "status": "success", "eval": {"model": agent.id, "task": "t"}, "samples": samples}
+        output = {"version": 2, "status": "success", "eval": {"model": agent.id, "task": "t"}, "samples": samples}
         files.append(tmp_path / f"{agent.id}.json")
-        files[-1].write_text(json.dumps(said), encoding="utf-8")
+        files[-1].write_text(json.dumps(output), encoding="utf-8")
     return files
 
 
 def test_the_response_is_that_of_the_scorer_or_else_the_output(logs: list[Path]) -> None:
     pool = read_inspect(logs, columns={}).pool
     np.testing.assert_array_equal(pool.texts, make_pool(4, 12).texts)
-    said = json.loads(logs[0].read_text(encoding="utf-8"))
-    for sample in said["samples"]:
+    data = json.loads(logs[0].read_text(encoding="utf-8"))
+    for sample in data["samples"]:
         del sample["scores"]["keep_response"]
-    logs[0].write_text(json.dumps(said), encoding="utf-8")
+    logs[0].write_text(json.dumps(data), encoding="utf-8")
     assert set(read_inspect(logs, columns={}).pool.texts[0]) == {"Done."}
 
 
@@ -101,12 +101,12 @@ def test_a_real_eval_set_is_ranked_in_three_lines(tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    said = json.loads(ended.stdout.splitlines()[-1])
-    assert said["success"] is True
-    by_agent = said["abilities"]["logs"]
+    data = json.loads(ended.stdout.splitlines()[-1])
+    assert data["success"] is True
+    by_agent = data["abilities"]["logs"]
     order = [name.removeprefix("mockllm/") for name in sorted(by_agent, key=by_agent.get, reverse=True)]
     assert (set(order[:2]), order[2:]) == ({"faithful", "shorter"}, ["vague", "empty"])
-    assert said["abilities"]["folder"] == said["abilities"]["awaited"] == by_agent
+    assert data["abilities"]["folder"] == data["abilities"]["awaited"] == by_agent
     pool = read_inspect([tmp_path / "logs"], columns={}).pool
     assert "Done." not in set(pool.texts.ravel())
     assert pool.texts.shape == (4, 13)

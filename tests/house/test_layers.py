@@ -82,20 +82,20 @@ def exists(module: str) -> bool:
 @cache
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: set[str] = set()
+    result: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide the layer"
-            found |= {
+            result |= {
                 f"{node.module}.{alias.name}" if node.module == "youden" else str(node.module) for alias in node.names
             }
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             named = re.fullmatch(r"(youden(?:\.\w+)+)(?::\w+)?", node.value)
             if named and exists(named[1]):
-                found.add(named[1])
-    return found - UPWARD.get(path.relative_to(SOURCE).as_posix(), set())
+                result.add(named[1])
+    return result - UPWARD.get(path.relative_to(SOURCE).as_posix(), set())
 
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")

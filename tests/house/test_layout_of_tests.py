@@ -68,6 +68,6 @@ def test_tests_have_short_names_and_unique_fixtures_and_import_no_other_tests() 
     ],
 )
 def test_a_broken_rule_is_reported(source: str, fault: str) -> None:
-    (found,) = find_faults({"a.py": "@pytest.fixture\ndef store(): ...", "b.py": source})
-    assert found.startswith("b.py: ")
-    assert fault in found
+    (result,) = find_faults({"a.py": "@pytest.fixture\ndef store(): ...", "b.py": source})
+    assert result.startswith("b.py: ")
+    assert fault in result

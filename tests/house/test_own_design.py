@@ -49,7 +49,7 @@ class InRounds(Neighbours):
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register both designs like an installed package."""
-    points = [EntryPoint(made.name, f"{__name__}:{made.__name__}", "youden.designs") for made in (Neighbours, InRounds)]
+    points = [EntryPoint(case.name, f"{__name__}:{case.__name__}", "youden.designs") for case in (Neighbours, InRounds)]
     monkeypatch.setattr(
         registry, "entry_points", lambda *, group, name=None: [p for p in points if name in (None, p.name)]
     )

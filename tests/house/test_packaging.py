@@ -66,6 +66,6 @@ def test_relative_links_are_made_absolute_and_anchors_unchanged() -> None:
     hatch_build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hatch_build)
     text = "[![badge](docs/a.svg)](docs/a.md) [here](#here) [out](https://a.example)"
-    made = hatch_build.make_links_absolute(text, "https://b.example/r", "v1")
-    assert "](https://b.example/r/blob/v1/docs/a.md)" in made
-    assert made.endswith("[here](#here) [out](https://a.example)")
+    created = hatch_build.make_links_absolute(text, "https://b.example/r", "v1")
+    assert "](https://b.example/r/blob/v1/docs/a.md)" in created
+    assert created.endswith("[here](#here) [out](https://a.example)")

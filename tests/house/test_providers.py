@@ -65,8 +65,8 @@ def test_shipped_prices_equal_the_table_of_litellm(name: str) -> None:
     if find_spec("litellm") is None:
         pytest.skip(f"{NO_LITELLM}; .ci/run runs this file again where it is")
     config = load_judge_config(name)
-    found = find_table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
-    assert (config.price_in, config.price_out) == found
+    result = find_table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
+    assert (config.price_in, config.price_out) == result
 
 
 def test_prices_are_shipped_for_every_provider_except_openrouter() -> None:
@@ -101,7 +101,7 @@ def test_shipped_prices_are_rewritten_from_the_table_of_litellm(tmp_path: Path) 
         [sys.executable, DOCS / "making" / "prices.py", *words], check=True, capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.endswith("2 models of litellm 9.9, 1 added, 1 removed\n")
-    made = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
-    assert made.pop("source")["description"].startswith("the table of litellm 9.9, seen on ")
+    data = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
+    assert data.pop("source")["description"].startswith("the table of litellm 9.9, seen on ")
     entry = {key: value for key, value in kept.items() if key != "mode"}
-    assert made == {"kept": entry, "new": entry}
+    assert data == {"kept": entry, "new": entry}

@@ -85,7 +85,7 @@ def suite(pytester: pytest.Pytester, server: WireServer, monkeypatch: pytest.Mon
 
 
 def line(said: str, word: str) -> str:
-    return next(one[one.index(word) :] for one in said.splitlines() if word in one)
+    return next(entry[entry.index(word) :] for entry in said.splitlines() if word in entry)
 
 
 def test_a_test_is_recorded_once_and_replayed_offline_at_the_same_cost(suite: Suite) -> None:
@@ -113,34 +113,34 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest_recorded_
         pool.texts
     ).astype(object)
     write_pool(type(pool)(pool.agents, pool.items, texts), suite.pytester.path / "pool")
-    outcome, said = suite.run(mode=", mode='once'")
+    outcome, output = suite.run(mode=", mode='once'")
     assert outcome == {"failed": 1}
-    assert "ReplayMissError" in said
-    assert re.search(r"-agent \d says something of item \d", said)
-    assert re.search(r"\+agent \d said, of all things, a word about item \d", said)
-    assert "[cassette-miss]" in said
+    assert "ReplayMissError" in output
+    assert re.search(r"-agent \d says something of item \d", output)
+    assert re.search(r"\+agent \d said, of all things, a word about item \d", output)
+    assert "[cassette-miss]" in output
     assert suite.server.n_requests == 60
 
 
 def test_mode_new_sends_only_unrecorded_requests_and_all_sends_every_request(suite: Suite) -> None:
     suite.run(mode=", mode='all'")
     before = set(suite.file.read_text(encoding="utf-8").splitlines())
-    outcome, said = suite.run(mode=", mode='new'", calls=80)
+    outcome, output = suite.run(mode=", mode='new'", calls=80)
     assert outcome == {"passed": 1}
     n_new = suite.server.n_requests - 60
     assert 20 <= n_new < 80
-    assert line(said, "played ") == f"played {80 - n_new} recorded {n_new}"
+    assert line(output, "played ") == f"played {80 - n_new} recorded {n_new}"
     assert before < set(suite.file.read_text(encoding="utf-8").splitlines())
-    _, said = suite.run(mode=", mode='all'")
-    assert line(said, "played ") == "played 0 recorded 60"
+    _, output = suite.run(mode=", mode='all'")
+    assert line(output, "played ") == "played 0 recorded 60"
     assert set(suite.file.read_text(encoding="utf-8").splitlines()) == before
 
 
 def test_a_missing_cassette_and_an_unknown_mode_are_errors(suite: Suite) -> None:
-    outcome, said = suite.run()
+    outcome, output = suite.run()
     assert outcome == {"errors": 1}
-    assert "There is no cassette at" in said
-    assert "[cassette-missing]" in said
+    assert "There is no cassette at" in output
+    assert "[cassette-missing]" in output
     assert suite.run(mode=", mode='some'")[0] == {"errors": 1}
     assert suite.run(mode=", node='none'")[0] == {"errors": 1}
     assert suite.server.n_requests == 0

@@ -103,7 +103,7 @@ ABOUT_A_REQUEST = [
 ]
 
 
-@pytest.mark.parametrize(("status", "message"), [(n, one) for n, some in WORDINGS.items() for one in some])
+@pytest.mark.parametrize(("status", "message"), [(n, entry) for n, some in WORDINGS.items() for entry in some])
 def test_known_wording_of_an_account_error_ends_the_run_in_any_error_format(status: int, message: str) -> None:
     for body in (
         {"error": {"message": message, "type": "invalid_request_error"}},
@@ -135,8 +135,8 @@ def test_other_wording_is_a_failure_of_its_request_only(message: str) -> None:
 )
 def test_a_code_is_recognized_anywhere_in_the_error(error: dict[str, Any], status: int) -> None:
     for body in ({"error": error}, [{"error": error}], {"error": [error]}):
-        found = make_status_error(400, json.dumps(body), {})
-        assert (found.kind, found.status in (status, 400)) == ("fatal", True), body
+        status_error = make_status_error(400, json.dumps(body), {})
+        assert (status_error.kind, status_error.status in (status, 400)) == ("fatal", True), body
 
 
 def test_a_rate_limit_that_mentions_quota_is_retried() -> None:
@@ -189,13 +189,13 @@ async def test_a_hostile_text_that_a_server_repeats_does_not_end_the_run(tmp_pat
         return Sent(json.dumps(error).encode(), status=400, billed=False)
 
     async with UnrulyServer(repeats) as server:
-        found = await ask(
+        result = await ask(
             plan, pool, server.url, tmp_path / "v.db", options=JudgingOptions(max_missing=1.0), backend=backend
         )
-    one, two = plan.text_rows
+    first, second = plan.text_rows
     second_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
-    n = int((((plan.item == 5) & (one == 0)) | ((second_item == 5) & (two == 0))).sum())
-    assert missing(found) == {"answered": len(plan) - n, "failed": n}
+    n = int((((plan.item == 5) & (first == 0)) | ((second_item == 5) & (second == 0))).sum())
+    assert missing(result) == {"answered": len(plan) - n, "failed": n}
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -101,8 +101,8 @@ async def test_a_cookie_of_a_reply_is_not_sent_with_the_next_call(backend: str, 
 async def test_respx_replaces_the_server_with_any_installed_openai() -> None:
     """No server listens at this address: without respx there would be no answer."""
     url = "http://127.0.0.1:9/v1"
-    said = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
-    route = respx.post(f"{url}/chat/completions").respond(json=said)
+    output = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
+    route = respx.post(f"{url}/chat/completions").respond(json=output)
     async with httpx.AsyncClient() as http:
         client: Any = http
         client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=client)
@@ -167,9 +167,9 @@ async def test_retry_after_is_read_in_all_its_formats(plain: str) -> None:
         in_half_a_minute: 30,
         "Wed, 21 Oct 2026 07:28:30 +9999999999999999": None,
     }
-    for said, seconds in forms.items():
-        got, _ = await ask(plain, Reply(status=429, headers={"Retry-After": said, "Date": now}))
-        assert got.retry_after == seconds, said
+    for output, seconds in forms.items():
+        got, _ = await ask(plain, Reply(status=429, headers={"Retry-After": output, "Date": now}))
+        assert got.retry_after == seconds, output
     others: tuple[tuple[dict[str, str], float | None], ...] = (({}, None), ({"retry-after-ms": "250"}, 0.25))
     for headers, seconds in others:
         got, _ = await ask(plain, Reply(status=429, headers=headers))
@@ -197,9 +197,9 @@ ODDITIES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("oddity", ODDITIES)
 async def test_a_reply_that_is_not_strict_json_is_read(backend: str, oddity: str) -> None:
     top = [{"token": "YES", "logprob": -0.1, "bytes": None}, {"token": "x", "logprob": -9.5, "bytes": None}]
-    said = completion(Reply("YES", logprobs={"content": [{**top[0], "top_logprobs": top}]}), model="m")
-    said["choices"][0]["message"]["reasoning_content"] = "hm"
-    body = ODDITIES[oddity](json.dumps(said).encode())
+    reply = completion(Reply("YES", logprobs={"content": [{**top[0], "top_logprobs": top}]}), model="m")
+    reply["choices"][0]["message"]["reasoning_content"] = "hm"
+    body = ODDITIES[oddity](json.dumps(reply).encode())
     if backend == "anthropic":
         body = ODDITIES[oddity](json.dumps(claude_message(Reply("YES"), model="m") | {"id": "hm", "index": 0}).encode())
     got, _ = await ask(backend, Sent(body))
@@ -211,12 +211,12 @@ async def test_a_reply_that_is_not_strict_json_is_read(backend: str, oddity: str
 @pytest.mark.parametrize("backend", [*INSTALLED, "anthropic"])
 async def test_text_parts_of_a_content_are_joined(backend: str) -> None:
     parts: list[dict[str, Any]] = [{"type": "thinking", "thinking": [{"type": "text", "text": "NO"}]}]
-    said = completion(Reply("YES"), model="m")
-    said["choices"][0]["message"]["content"] = [*parts, {"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}]
+    reply = completion(Reply("YES"), model="m")
+    reply["choices"][0]["message"]["content"] = [*parts, {"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}]
     if backend == "anthropic":
-        said = claude_message(Reply("Y"), model="m")
-        said["content"] = [*parts, *said["content"], {"type": "text", "text": "ES"}]
-    got, _ = await ask(backend, Sent(json.dumps(said).encode()), model=judged.model_at(backend))
+        reply = claude_message(Reply("Y"), model="m")
+        reply["content"] = [*parts, *reply["content"], {"type": "text", "text": "ES"}]
+    got, _ = await ask(backend, Sent(json.dumps(reply).encode()), model=judged.model_at(backend))
     assert getattr(got, "text", got) == "YES"
 
 
@@ -269,8 +269,8 @@ async def test_every_backend_gives_equal_verdicts_that_replay_without_a_server(
         config = load_judge_config({"backend": "replay", "replay_of": configs[backend].public()})
         again = await judged.ask(PLAN, POOL, config, tmp_path / f"{backend}.db")
         for column in ("answer", "hard_answer", "missing_reason"):
-            for other in (results[0], again):
-                np.testing.assert_array_equal(getattr(result, column), getattr(other, column))
+            for case in (results[0], again):
+                np.testing.assert_array_equal(getattr(result, column), getattr(case, column))
         assert result.judge == again.judge
 
 

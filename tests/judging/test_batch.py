@@ -87,17 +87,21 @@ async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) 
 
 
 async def test_a_plan_is_uploaded_as_one_file_and_results_are_matched_by_key(any_store: Store) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     async with BatchServer(looks_needed=3) as server:
         verdicts = await ask(
-            server, any_store, plan=dense_plan(POOL, repeat=2), changes={"price": 2, "batch_discount": 0.5}, said=said
+            server,
+            any_store,
+            plan=dense_plan(POOL, repeat=2),
+            changes={"price": 2, "batch_discount": 0.5},
+            said=messages,
         )
     np.testing.assert_array_equal(verdicts.answer, np.tile(truth(PLAN), 2))
     assert len(server.batches) == 1
     assert len(server.bodies) == len(PLAN)
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 * 2 / 1e6 / 2)
     assert verdicts.models == ("m",)
-    assert said == [
+    assert messages == [
         "batch batch_0: 240 requests sent",
         "batch batch_0: in_progress, 0 of 240 done",
         "batch batch_0: completed, 240 of 240 done",
@@ -134,11 +138,11 @@ def test_batch_files_preserve_order_and_limits_and_are_as_few_as_possible(
     sizes: list[int], most: int, most_bytes: int
 ) -> None:
     lines = [RequestLine(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
-    made = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
-    assert [line for part in made for line in part] == lines
-    totals = [sum(len(line.text) for line in part) for part in made]
-    assert all(len(part) <= most and total <= most_bytes for part, total in zip(made, totals, strict=True))
-    for part, total, after in zip(made, totals, made[1:], strict=False):
+    created = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
+    assert [line for part in created for line in part] == lines
+    totals = [sum(len(line.text) for line in part) for part in created]
+    assert all(len(part) <= most and total <= most_bytes for part, total in zip(created, totals, strict=True))
+    for part, total, after in zip(created, totals, created[1:], strict=False):
         assert len(part) == most or total + len(after[0].text) > most_bytes
 
 
@@ -180,8 +184,8 @@ async def test_batch_results_without_usage_are_booked_at_their_maximum_cost_and_
 
     async with BatchServer(behave) as server:
         verdicts = await ask(server, any_store, changes={"price": 1}, max_cost=1.0)
-    (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
-    assert said.message.startswith("5 answers of 'm' reported no credible token usage")
+    (output,) = [warning for warning in verdicts.warnings if warning.slug == "bill"]
+    assert output.message.startswith("5 answers of 'm' reported no credible token usage")
     assert verdicts.total_usd > 235 * 101 / 1e6
 
 
@@ -242,10 +246,10 @@ async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
 async def test_a_pending_batch_is_awaited_while_new_requests_of_the_plan_are_sent(any_store: Store) -> None:
     async with BatchServer(looks_needed=3) as server:
         await killed_while_it_waits(server, any_store)
-        said: list[str] = []
-        verdicts = await ask(server, any_store, said=said)
+        messages: list[str] = []
+        verdicts = await ask(server, any_store, said=messages)
         assert [len(lines) for lines in server.inputs] == [120, 120]
-    assert said[0] == "batch batch_0: 120 requests were sent earlier"
+    assert messages[0] == "batch batch_0: 120 requests were sent earlier"
     assert verdicts.answered.all()
 
 
@@ -371,9 +375,9 @@ async def briefly(_: float) -> None:
 async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_all_answers(place: str) -> None:
     """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:
-        with open_store(place) as one, open_store(place) as two:
-            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (one, two)))
-            assert list_jobs(one.backend) == []
+        with open_store(place) as first, open_store(place) as second:
+            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
+            assert list_jobs(first.backend) == []
     assert all(verdicts.answered.all() for verdicts in both)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
@@ -383,23 +387,23 @@ async def test_the_batch_of_a_dead_host_is_resumed_by_a_waiting_one(
 ) -> None:
     """The leases expire while the other host waits: it fetches the batch without sending requests again."""
     waits, never, clock = asyncio.Event(), asyncio.Event(), Clock()
-    said: list[str] = []
+    messages: list[str] = []
 
     async def forever(_: float) -> None:
         waits.set()
         await never.wait()
 
     async def five_seconds(_: float) -> None:
-        assert clock.now > LEASE_SECONDS or said == []
+        assert clock.now > LEASE_SECONDS or messages == []
         clock.now += 5
 
     async with BatchServer(looks_needed=3) as server:
-        with open_store(place) as one, open_store(place) as two:
-            monkeypatch.setattr(two, "leases", lambda: Leases(two.backend, now=clock))
-            dead = asyncio.create_task(ask(server, one, sleep=forever))
+        with open_store(place) as first, open_store(place) as second:
+            monkeypatch.setattr(second, "leases", lambda: Leases(second.backend, now=clock))
+            dead = asyncio.create_task(ask(server, first, sleep=forever))
             await waits.wait()
-            verdicts = await ask(server, two, sleep=five_seconds, said=said)
-            assert said[0] == "batch batch_0: 240 requests were sent earlier"
+            verdicts = await ask(server, second, sleep=five_seconds, said=messages)
+            assert messages[0] == "batch batch_0: 240 requests were sent earlier"
             dead.cancel()
             await asyncio.gather(dead, return_exceptions=True)
     assert verdicts.answered.all()
@@ -416,19 +420,19 @@ async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
         clock.now += 5
 
     async with BatchServer() as server:
-        with open_store(place) as one, open_store(place) as two, monkeypatch.context() as patch:
+        with open_store(place) as first, open_store(place) as second, monkeypatch.context() as patch:
 
             async def stands_still(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
-                patch.setattr(two, "leases", lambda: Leases(two.backend, now=clock))
-                assert (await ask(server, two, sleep=five_seconds)).answered.all()
+                patch.setattr(second, "leases", lambda: Leases(second.backend, now=clock))
+                assert (await ask(server, second, sleep=five_seconds)).answered.all()
                 return file
 
             patch.setattr(OpenAIBatches, "upload", stands_still)
             with pytest.raises(JudgeError, match="lease-lost"):
-                await ask(server, one)
-            assert (await ask(server, one)).answered.all()
+                await ask(server, first)
+            assert (await ask(server, first)).answered.all()
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
@@ -436,11 +440,11 @@ async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_exp
     """The batch was recorded while the leases were held, so that the next holder finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
-    one, other = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
+    a, b = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
-    other.note(0.0, keys[:4])
-    assert one.exclude_sent(keys) == set(keys[4:])
-    assert one.elsewhere
+    b.note(0.0, keys[:4])
+    assert a.exclude_sent(keys) == set(keys[4:])
+    assert a.elsewhere
 
 
 async def test_a_host_suspended_before_its_record_records_no_batch(
@@ -454,7 +458,7 @@ async def test_a_host_suspended_before_its_record_records_no_batch(
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
         leases.note(0.0, ["b"])
-    assert [len(one.keys) for one in list_jobs(any_store.backend)] == [1]
+    assert [len(entry.keys) for entry in list_jobs(any_store.backend)] == [1]
 
 
 async def test_a_judge_without_batches_or_prices_is_refused_before_any_request(place: str, any_store: Store) -> None:
@@ -488,9 +492,9 @@ def test_result_lines_are_read_in_all_formats() -> None:
             b"torn {",
         )
     )
-    came = dict(iter_results(text))
-    assert isinstance(came["a"], Completion)
-    kinds = {key: one.kind for key, one in came.items() if isinstance(one, CallError)}
+    results = dict(iter_results(text))
+    assert isinstance(results["a"], Completion)
+    kinds = {key: entry.kind for key, entry in results.items() if isinstance(entry, CallError)}
     assert kinds == {"b": "transient", "c": "transient", "d": "rejected", "e": "fatal"}
 
 

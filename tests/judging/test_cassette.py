@@ -67,8 +67,8 @@ def recorded_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireSe
 def test_an_exported_run_imported_into_an_empty_store_replays_alike(
     youden: Youden, recorded_run: Path, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
-    said = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
-    assert said == {"file": "c.jsonl", "n_answers": 109, "n_failures": 1, "n_unanswered": 0}
+    data = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
+    assert data == {"file": "c.jsonl", "n_answers": 109, "n_failures": 1, "n_unanswered": 0}
     assert youden("cassette", "verify", "c.jsonl", "runs/mine").code == 0
     for n_added in (110, 0):
         done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
@@ -127,7 +127,7 @@ def test_a_changed_pool_is_refused(youden: Youden, recorded_run: Path, tmp_path:
 
 
 def test_a_cassette_reads_back_unchanged_except_for_seconds(tmp_path: Path) -> None:
-    entries = {one.request_hash: one for one in map(an_entry, range(5))}
+    entries = {entry.request_hash: entry for entry in map(an_entry, range(5))}
     failed = replace(an_entry(6), outcome=Failure("rejected", 400, "too long"))
     cassette = Cassette((JUDGE.public(),), entries | {failed.request_hash: failed})
     write_cassette(tmp_path / "c.jsonl", cassette)
@@ -153,7 +153,7 @@ def test_a_cassette_reads_back_unchanged_except_for_seconds(tmp_path: Path) -> N
 )
 def test_a_damaged_cassette_is_an_error_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
     path = tmp_path / "c.jsonl"
-    write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
+    write_cassette(path, Cassette((), {case.request_hash: case for case in (an_entry(0), an_entry(1))}))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join([lines[0], damage(lines[1]), lines[2]]), encoding="utf-8")
     cassette, (problem, *_) = check_cassette(path)
@@ -166,10 +166,12 @@ def test_a_damaged_cassette_is_an_error_with_its_line(tmp_path: Path, damage: Ca
 
 def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
-    write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
+    write_cassette(path, Cassette((), {entry.request_hash: entry for entry in (an_entry(0), an_entry(1))}))
     head, line, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(BOM_UTF8 + head + line.replace(b'"text":"', b'"text":"\\uD83D', 1) + last)
-    text, _ = (one.outcome.text for one in read_cassette(path).entries.values() if isinstance(one.outcome, Completion))
+    text, _ = (
+        entry.outcome.text for entry in read_cassette(path).entries.values() if isinstance(entry.outcome, Completion)
+    )
     assert text.startswith("\ufffd")
 
 
@@ -205,8 +207,8 @@ def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: 
 def test_a_redacted_answer_parses_as_the_original(
     said: str, finish: str, refusal: str | None, odds: tuple[tuple[str, float], ...], decision: Decision
 ) -> None:
-    def read(one: Completion) -> Reading:
-        return read_answer(one, PROMPT, decision=decision)
+    def read(completion: Completion) -> Reading:
+        return read_answer(completion, PROMPT, decision=decision)
 
     outcome = Completion(said, finish, "m", 1, 1, refusal=refusal, top_logprobs=odds)
     hidden = redact(replace(an_entry(), outcome=outcome), read=read, labels=PROMPT.labels)
@@ -218,11 +220,11 @@ def test_a_redacted_answer_parses_as_the_original(
 
 
 def test_an_answer_in_the_store_is_not_replaced(tmp_path: Path) -> None:
-    said, known, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
-    write_cassette(tmp_path / "c.jsonl", Cassette((), {said.request_hash: said, new.request_hash: new}))
+    output, expected, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
+    write_cassette(tmp_path / "c.jsonl", Cassette((), {output.request_hash: output, new.request_hash: new}))
     with open_store(tmp_path / "v.db") as store:
-        store.add(known.request_hash, known.outcome)
+        store.add(expected.request_hash, expected.outcome)
     done = import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
     assert (done.n_added, done.n_kept) == (1, 1)
     with open_store(tmp_path / "v.db") as store:
-        assert store.answers([known.request_hash])[known.request_hash].text == "YES"
+        assert store.answers([expected.request_hash])[expected.request_hash].text == "YES"

@@ -63,10 +63,10 @@ async def test_every_trial_is_sent_once_with_texts_in_planned_order(store: Store
     assert server.most_open <= 8
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 102 / 1e6) == pytest.approx(progress.usd)
     assert (verdicts.models, progress.failed, progress.stopped) == (("m",), 0, True)
-    said = r"(agent \d+ says something of item \d+)"
-    sent = [re.search(f"<first-.*?{said}.*<second-.*?{said}", str(body["messages"][1])) for body in server.bodies]
-    other = np.where(PLAN.trial_type == PAIRED, PLAN.item, PLAN.other_item)
-    wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other], strict=True)
+    output = r"(agent \d+ says something of item \d+)"
+    sent = [re.search(f"<first-.*?{output}.*<second-.*?{output}", str(body["messages"][1])) for body in server.bodies]
+    other_item = np.where(PLAN.trial_type == PAIRED, PLAN.item, PLAN.other_item)
+    wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other_item], strict=True)
     assert sorted(match.groups() for match in sent if match) == sorted(wanted)
     again = await ask(server, store)
     np.testing.assert_array_equal(again.answer, truth(PLAN))
@@ -273,11 +273,11 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     judge = Scripted(script)
     verdicts = await ask(judge, store, changes={"price_in": 3, "price_out": 10, "max_tries": 50})
     assert verdicts.answered.all()
-    (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
-    assert said.facts["n"] == 3
-    facts: Mapping[str, Any] = said.facts
+    (output,) = [warning for warning in verdicts.warnings if warning.slug == "bill"]
+    assert output.facts["n"] == 3
+    facts: Mapping[str, Any] = output.facts
     assert 0 < facts["usd"] <= facts["most"]
-    assert "3 calls were sent and got no reply" in str(said)
+    assert "3 calls were sent and got no reply" in str(output)
 
 
 async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(store: Store) -> None:

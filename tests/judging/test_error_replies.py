@@ -75,9 +75,9 @@ def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
         failures.append(error)
     lines = [{"custom_id": "k", "error": said}, {"custom_id": "k", "response": {"status_code": status, "body": said}}]
     outcomes = [parse_outcome(line) for line in lines] + [outcome for _, outcome in iter_results(body)]
-    failures += [one for one in outcomes if isinstance(one, CallError)]
-    assert all(one is None or isinstance(one, CallError | Completion) for one in outcomes)
-    assert all(len(one.reason) <= 300 for one in failures)
+    failures += [failure for failure in outcomes if isinstance(failure, CallError)]
+    assert all(failure is None or isinstance(failure, CallError | Completion) for failure in outcomes)
+    assert all(len(failure.reason) <= 300 for failure in failures)
 
 
 def fuzz(n: int) -> None:

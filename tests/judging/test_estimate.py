@@ -31,8 +31,12 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "litellm"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('imported')", encoding="utf-8")
-    known = {"input_cost_per_token": 2e-6, "output_cost_per_token": 3e-6}
-    models = {"gpt-x": known, "host/llama": known, "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}}
+    expected = {"input_cost_per_token": 2e-6, "output_cost_per_token": 3e-6}
+    models = {
+        "gpt-x": expected,
+        "host/llama": expected,
+        "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
+    }
     (package / "model_prices_and_context_window_backup.json").write_text(json.dumps(models), encoding="utf-8")
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -135,12 +139,12 @@ def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None
 
 def test_the_minutes_of_a_jury_are_the_sum_over_its_judges() -> None:
     members = [API | {"name": name, "seconds_per_call": 2} for name in "ab"]
-    one = estimate(PLAN, load_judge_config(members[0]), environment={})
+    estimated = estimate(PLAN, load_judge_config(members[0]), environment={})
     jury = {"backend": "jury", "judges": [*members, {"backend": "lexical"}]}
     both = estimate(PLAN, load_judge_config(jury), environment={})
-    assert one.minutes is not None
-    assert both.minutes == pytest.approx(2 * one.minutes)
-    assert both.pace == f"{one.pace}; then {one.pace}"
+    assert estimated.minutes is not None
+    assert both.minutes == pytest.approx(2 * estimated.minutes)
+    assert both.pace == f"{estimated.pace}; then {estimated.pace}"
 
 
 def test_the_remaining_cost_is_proportional_to_the_remaining_characters(store: Store) -> None:

@@ -58,15 +58,15 @@ def exported_folder(exported_once: Path, tmp_path: Path) -> Path:
 
 def answer(export: Path, *, decide: Any = decide) -> list[Path]:
     """Write the toy engine's answers to an export next to it."""
-    made = []
+    created = []
     for requests in sorted(export.glob("requests-*")):
         results = requests.with_name(requests.name.replace("requests", "answers"))
         if requests.suffix == ".parquet":
             answer_parquet(requests, results)
         else:
             run_batch(requests, results, decide=decide)
-        made.append(results)
-    return made
+        created.append(results)
+    return created
 
 
 def exported(youden: Youden, folder: str, config: str = "c.yaml", *more: str) -> Ended:
@@ -96,11 +96,11 @@ def test_an_export_answered_by_any_engine_ranks_like_the_direct_run(
     assert youden("fit", "runs/direct").code == 0
     asked, direct = server.n_requests, pq.read_table(exported_folder / "runs/direct/verdicts.parquet")
     for form in ("jsonl", "parquet"):
-        said = json.loads(exported(youden, f"in-{form}", f"{form}.yaml", "--format", form, "--shards", "3").out)[
+        export = json.loads(exported(youden, f"in-{form}", f"{form}.yaml", "--format", form, "--shards", "3").out)[
             "export"
         ]
-        assert (said["requests"], said["round"]) == (110, None)
-        assert [Path(file).name for file in said["files"]] == [f"requests-{n}.{form}" for n in range(3)]
+        assert (export["requests"], export["round"]) == (110, None)
+        assert [Path(file).name for file in export["files"]] == [f"requests-{n}.{form}" for n in range(3)]
         imported(youden, *answer(exported_folder / f"in-{form}"), config=f"{form}.yaml")
         assert server.n_requests == asked
         assert youden("fit", f"runs/{form}").code == 0
@@ -125,10 +125,10 @@ def test_exported_lines_have_the_batch_format_and_parquet_describes_itself(
     assert [line["custom_id"] for line in lines] == rows["request_hash"].to_pylist()
     assert [line["body"]["messages"] for line in lines] == rows["messages"].to_pylist()
     assert lines[0]["body"].keys() == {"model", "messages", "temperature", "max_tokens"}
-    said = json.loads((exported_folder / "x/export.json").read_text())
-    assert (said["version"], said["model"], said["parameters"]) == (2, "m", {"temperature": 0.0, "max_tokens": 8})
-    assert said["judge"]["base_url"] == JUDGE["base_url"]
-    assert json.loads(rows.schema.metadata[b"youden"]) == said | {"files": ["requests-0.parquet"]}
+    data = json.loads((exported_folder / "x/export.json").read_text())
+    assert (data["version"], data["model"], data["parameters"]) == (2, "m", {"temperature": 0.0, "max_tokens": 8})
+    assert data["judge"]["base_url"] == JUDGE["base_url"]
+    assert json.loads(rows.schema.metadata[b"youden"]) == data | {"files": ["requests-0.parquet"]}
     assert pq.ParquetFile(exported_folder / "columns/requests-0.parquet").num_row_groups == 1
     imported(youden, "columns/requests-0.parquet", code=2, slug="import-columns")
 
@@ -137,10 +137,10 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     youden: Youden, exported_folder: Path
 ) -> None:
     exported(youden, "two", "c.yaml", "--shards", "2")
-    one, other = answer(exported_folder / "two")
-    rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
-    rewrite(other, lambda lines: [*lines[:30], lines[30][:50]])
-    short = imported(youden, other, one, code=1)
+    outcome, b = answer(exported_folder / "two")
+    rewrite(outcome, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
+    rewrite(b, lambda lines: [*lines[:30], lines[30][:50]])
+    short = imported(youden, b, outcome, code=1)
     assert "141 rows read: 85 answers added, 55 stored already" in short.err
     assert "1 row skipped: cut off" in short.err
     assert "the cost of imported answers is not known" in short.err
@@ -261,10 +261,10 @@ def test_hostile_rows_are_stored_as_replies_or_counted_as_no_answer(youden: Youd
         with open_store(exported_folder / ".youden/answers.db") as store:
             kept = store.answers([bad["request_hash"]]) if isinstance(bad["request_hash"], str) else {}
             assert ended.code == 2 or store.answers([beside]), hostile
-        for one in kept.values():
-            assert isinstance(one.text, str), hostile
-            assert 0 <= one.tokens_in <= 10_000_000, hostile
-            assert all(logprob <= 0 for _, logprob in one.top_logprobs), hostile
+        for outcome in kept.values():
+            assert isinstance(outcome.text, str), hostile
+            assert 0 <= outcome.tokens_in <= 10_000_000, hostile
+            assert all(logprob <= 0 for _, logprob in outcome.top_logprobs), hostile
 
 
 def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden: Youden, exported_folder: Path) -> None:
@@ -320,8 +320,8 @@ def test_a_jury_is_exported_judge_by_judge(youden: Youden, exported_folder: Path
     members = [{"backend": "lexical"}, *(JUDGE | {"name": name, "model": name} for name in "ab")]
     write_small_run(exported_folder, "j", judge={"backend": "jury", "judges": members, "vote": "mean"})
     assert json.loads(exported(youden, "jury", "j.yaml").out)["export"]["requests"] == 220
-    made = [*answer(exported_folder / "jury/judge-1"), *answer(exported_folder / "jury/judge-2")]
-    imported(youden, made[0], config="j.yaml", code=1)
+    created = [*answer(exported_folder / "jury/judge-1"), *answer(exported_folder / "jury/judge-2")]
+    imported(youden, created[0], config="j.yaml", code=1)
     assert "110 answers added, 110 stored" in imported(youden, "jury", config="j.yaml").err
 
 
@@ -355,10 +355,10 @@ def test_plans_in_rounds_are_exported_and_imported_one_round_at_a_time(
     assert "every request has an answer" in exported(youden, "none", "elsewhere.yaml").err
     assert len(answers) > 1
     assert server.n_requests == asked
-    one, other = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))
-    assert one.read_plan().digest == other.read_plan().digest
+    outcome, b = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))
+    assert outcome.read_plan().digest == b.read_plan().digest
     np.testing.assert_array_equal(
-        one.read_verdicts(one.read_plan()).answer, other.read_verdicts(other.read_plan()).answer
+        outcome.read_verdicts(outcome.read_plan()).answer, b.read_verdicts(b.read_plan()).answer
     )
     shutil.rmtree(tmp_path / "runs/elsewhere")
     (tmp_path / "elsewhere.db").unlink()
@@ -396,7 +396,7 @@ def test_request_summaries_equal_those_parsed_from_the_requests() -> None:
     assert set(names) == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
         messages = slow[names[at]].messages
-        assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
+        assert (characters, asked.n_messages) == (sum(len(outcome.content) for outcome in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.iter_requests(plan)]
     places = asked.find(hashes_to_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
@@ -442,10 +442,10 @@ def test_a_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> 
     dice = random.Random(0)
     results = [odd_result(dice.choice(ODD)) for _ in range(400)]
     path = tmp_path / "answers.jsonl"
-    path.write_text("".join(json.dumps({**one, "custom_id": str(n)}) + "\n" for n, one in enumerate(results)))
+    path.write_text("".join(json.dumps({**outcome, "custom_id": str(n)}) + "\n" for n, outcome in enumerate(results)))
     read = [row for rows in iter_result_rows(path) for row in rows]
     assert [row.key for row in read] == [str(n) for n in range(400)]
-    assert [said(row.outcome) for row in read] == [said(parse_outcome(one)) for one in results]
+    assert [said(row.outcome) for row in read] == [said(parse_outcome(outcome)) for outcome in results]
 
 
 def test_a_parquet_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
@@ -464,8 +464,8 @@ def test_a_parquet_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: P
         pq.write_table(
             pa.table({"request_hash": [str(n)], **dict(zip(names, arrays, strict=True))}), tmp_path / "one.parquet"
         )
-        alone += [one for many in iter_result_rows(tmp_path / "one.parquet") for one in many]
-    together = [one for many in iter_result_rows(tmp_path / "all.parquet") for one in many]
+        alone += [outcome for many in iter_result_rows(tmp_path / "one.parquet") for outcome in many]
+    together = [outcome for many in iter_result_rows(tmp_path / "all.parquet") for outcome in many]
     assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]
     answered = [text is not None and error != "full" for text, _, _, error in rows]
     assert [isinstance(row.outcome, Completion) for row in together] == answered

@@ -88,13 +88,13 @@ async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:
     raise AssertionError("it comes to no end")
 
 
-@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.makes_calls])
+@pytest.mark.parametrize("backend", [name for name, data in BACKENDS.items() if data.makes_calls])
 async def test_a_plan_is_judged_from_a_batch_folder_by_any_backend_without_a_key(store: Store, backend: str) -> None:
-    worker, said = Worker(store), list[str]()
-    verdicts = await ask(store, worker, backend=backend, said=said)
+    worker, output = Worker(store), list[str]()
+    verdicts = await ask(store, worker, backend=backend, said=output)
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
     assert len(worker.answers) == len(PLAN) / LIMIT
-    assert str(worker.folder) in said[0]
+    assert str(worker.folder) in output[0]
 
 
 async def test_requests_without_a_result_are_sent_in_another_batch(store: Store) -> None:

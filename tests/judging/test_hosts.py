@@ -70,14 +70,14 @@ def test_workers_share_a_plan_over_postgresql_and_no_file_contains_the_password(
         )
         for _ in range(2)
     ]
-    said = [worker.communicate(timeout=300) for worker in workers]
-    assert [json.loads(out) for out, _ in said] == [{"worker": True, "calls": 110, "answered": 110}] * 2
+    output = [worker.communicate(timeout=300) for worker in workers]
+    assert [json.loads(out) for out, _ in output] == [{"worker": True, "calls": 110, "answered": 110}] * 2
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
     folder = RunFolder(shared_run_folder / "runs/r")
     assert count_calls(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
     assert Cluster.PASSWORD.encode() not in everything_in(shared_run_folder)
-    assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
+    assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in output for text in pair)
     assert f"store: {redact_location(url)}" in (shared_run_folder / "runs/r/config.yaml").read_text()
 
 
@@ -151,8 +151,8 @@ def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_on
             budget.settle(1.0, usd)
             n += 1
 
-    with coordinate_run(place, run="r") as one, join_as_worker(place, run="r") as two:
-        first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
+    with coordinate_run(place, run="r") as a, join_as_worker(place, run="r") as b:
+        first, second = SharedBudget(100.0, a), SharedBudget(100.0, b)
 
         async def both() -> tuple[int, int]:
             return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
@@ -160,11 +160,11 @@ def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_on
         counts = asyncio.run(both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
-    with coordinate_run(place, run="r") as one:
+    with coordinate_run(place, run="r") as a:
         dead = join_as_worker(place, run="r")
         gone = SharedBudget(100.0, dead.__enter__())
         asyncio.run(gone.reserve(10.0))
-        mine = SharedBudget(100.0, one)
+        mine = SharedBudget(100.0, a)
         assert not mine.can_reserve(90.0)
         with open_store(place) as store:
             connection_of(store).execute(f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads")

@@ -31,8 +31,8 @@ UNFINISHED = "<think>\nThe label might be NO, they look like YES at first but"
 def reasons(_n: int, body: Mapping[str, Any]) -> Reply:
     """Answer correctly after reasoning that ends with the opposite."""
     answer = same_item(body)
-    other = {"YES": "NO", "NO": "YES"}[answer]
-    return Reply(f"<think>\n{answer}? Hm, rather {other}.\n</think>\n\n{answer.capitalize()}")
+    opposite = {"YES": "NO", "NO": "YES"}[answer]
+    return Reply(f"<think>\n{answer}? Hm, rather {opposite}.\n</think>\n\n{answer.capitalize()}")
 
 
 def does_not_end(_n: int, _body: Mapping[str, Any]) -> Reply:
@@ -47,8 +47,8 @@ async def test_live_stored_and_replayed_answers_are_read_without_reasoning(tmp_p
         again = await ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)
         replay = await ask(PLAN, POOL, load_judge_config({"backend": "replay"}), tmp_path / "v.db")
         assert server.n_requests == n
-    for found in (live, again, replay):
-        np.testing.assert_array_equal(found.answer, truth(PLAN))
+    for case in (live, again, replay):
+        np.testing.assert_array_equal(case.answer, truth(PLAN))
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
@@ -57,23 +57,23 @@ async def test_batch_answers_are_read_without_reasoning(tmp_path: Path, provider
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
         )
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
-    np.testing.assert_array_equal(found.answer, truth(PLAN))
+        result = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
+    np.testing.assert_array_equal(result.answer, truth(PLAN))
 
 
 async def test_answers_of_a_jury_are_read_without_reasoning(tmp_path: Path) -> None:
     async with WireServer(reasons) as server:
         judges = [judge_config(server.url, model=name).public() for name in ("a", "b")]
         jury = load_judge_config({"backend": "jury", "judges": judges, "vote": "mean"})
-        found = await ask(PLAN, POOL, jury, tmp_path / "v.db", options=ANY)
-    np.testing.assert_array_equal(found.answer, truth(PLAN))
+        result = await ask(PLAN, POOL, jury, tmp_path / "v.db", options=ANY)
+    np.testing.assert_array_equal(result.answer, truth(PLAN))
 
 
 async def test_unfinished_reasoning_is_missing_with_its_reason(tmp_path: Path) -> None:
     async with WireServer(does_not_end) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=ANY)
-    assert missing(found) == {"unfinished_reasoning": len(PLAN)}
-    assert f"{len(PLAN)} unfinished_reasoning" in "".join(one.message for one in found.warnings)
+        result = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=ANY)
+    assert missing(result) == {"unfinished_reasoning": len(PLAN)}
+    assert f"{len(PLAN)} unfinished_reasoning" in "".join(diagnosis.message for diagnosis in result.warnings)
 
 
 def test_imported_answers_are_read_without_reasoning_and_the_reason_is_counted(youden: Youden, tmp_path: Path) -> None:
@@ -123,19 +123,19 @@ def test_a_run_parsed_by_an_earlier_version_is_parsed_again(youden: Youden, tmp_
 
 
 def examined(server: WireServer, **changes: Any) -> Diagnosis:
-    (one,) = diagnose(judge_config(server.url, api_key_env=None, price=1, **changes), environment={})
-    return one
+    (diagnosis,) = diagnose(judge_config(server.url, api_key_env=None, price=1, **changes), environment={})
+    return diagnosis
 
 
 def test_doctor_names_the_option_that_disables_reasoning() -> None:
     with running(WireServer(lambda *_: Reply("<think>NO?</think>\n\nYES"))) as server:
-        found = {one.slug: one for one in examined(server).findings}["parse"]
-        assert found.severity == "warning"
-        assert all(part in found.message for part in ("'YES' reads as 1", "--reasoning-parser", "think: false"))
+        result = {finding.slug: finding for finding in examined(server).findings}["parse"]
+        assert result.severity == "warning"
+        assert all(part in result.message for part in ("'YES' reads as 1", "--reasoning-parser", "think: false"))
         server.behave = does_not_end
         diagnosis = examined(server)
-        found = {one.slug: one for one in diagnosis.findings}["parse"]
-        assert (found.severity, diagnosis.is_usable) == ("failed", False)
+        result = {finding.slug: finding for finding in diagnosis.findings}["parse"]
+        assert (result.severity, diagnosis.is_usable) == ("failed", False)
         assert all(
-            part in found.message for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens")
+            part in result.message for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens")
         )

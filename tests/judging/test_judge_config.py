@@ -187,8 +187,8 @@ def test_credentials_of_a_url_are_sent_but_neither_displayed_nor_stored() -> Non
     config = load_judge_config(API | {"base_url": f"https://me:{KEY}@host:1/v1/", "api_key_env": None})
     connection = config.connection({})
     assert connection.authorization is not None
-    shown = [repr(config), repr(connection), str(config.describe()), str(config.public()), config.address]
-    assert all(KEY not in text and connection.authorization not in text for text in shown)
+    displayed = [repr(config), repr(connection), str(config.describe()), str(config.public()), config.address]
+    assert all(KEY not in text and connection.authorization not in text for text in displayed)
     assert config.address == "https://host:1/v1"
     with pytest.raises(ConfigError, match="only one"):
         load_judge_config(API | {"base_url": f"https://me:{KEY}@host/v1"}).connection(ENVIRONMENT)

@@ -103,9 +103,9 @@ async def test_one_cap_applies_to_all_judges_together(store: Store) -> None:
 
 def test_the_cost_of_a_jury_is_the_sum_over_its_judges() -> None:
     config = load_judge_config(jury(NOWHERE, "a", "b", "c"))
-    one, all_of_them = estimate(PLAN, config.judges[0]), estimate(PLAN, config)
-    assert all_of_them.calls == 3 * one.calls
-    assert all_of_them.usd == pytest.approx(3 * not_none(one.usd))
+    estimated, all_of_them = estimate(PLAN, config.judges[0]), estimate(PLAN, config)
+    assert all_of_them.calls == 3 * estimated.calls
+    assert all_of_them.usd == pytest.approx(3 * not_none(estimated.usd))
     assert config.can_cost_money
     assert config.needs_store
     assert not load_judge_config("lexical").can_cost_money
@@ -157,15 +157,17 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     ran = youden("run", "r.yaml", "--json")
     assert ran.code == 0, ran.err
     facts = json.loads(ran.out)["fit"]
-    (said,) = (one for one in facts["warnings"] if one["slug"] == "votes")
+    (output,) = (estimated for estimated in facts["warnings"] if estimated["slug"] == "votes")
     folder, plan = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run").read_plan()
     result = folder.read_verdicts(plan)
     assert result.votes is not None
     assert result.votes.shape == (3, len(plan))
-    told = result.votes[:, plan.trial_type == 0]
-    of = np.asarray(np.corrcoef(told))[np.triu_indices(3, 1)].mean()
-    assert said["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
-    assert f"worth {said['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text("utf-8")
+    differences = result.votes[:, plan.trial_type == 0]
+    of = np.asarray(np.corrcoef(differences))[np.triu_indices(3, 1)].mean()
+    assert output["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
+    assert f"worth {output['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text(
+        "utf-8"
+    )
     plain = {row.agent: row for row in folder.read_ranking()}
     asked = one_server.n_requests
 
@@ -174,7 +176,7 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     over = {row.agent: row for row in folder.read_ranking()}
     assert folder.terms.target == folder.read_facts().target == "items-and-judges"
     mean = {
-        agent: told.mean(axis=0)[
+        agent: differences.mean(axis=0)[
             (plan.first[plan.trial_type == 0] == k) | (plan.second[plan.trial_type == 0] == k)
         ].mean()
         for k, agent in enumerate(plan.agent_ids)

@@ -46,7 +46,7 @@ def test_request_hashes_equal_those_of_the_request_bytes(
     pool = replace(make_pool(5, 6), texts=np.array(texts, dtype=object).reshape(5, 6))
     questions = load_judge_config({**JUDGE, **limits, "decision": decision}).questions()
     plan = plan_of(pool)
-    assert [tuple(one) for one in iter_keys(questions, plan)] == [
+    assert [tuple(pair) for pair in iter_keys(questions, plan)] == [
         (row, key) for row, key, _ in questions.iter_requests(plan)
     ]
 
@@ -58,9 +58,9 @@ def test_a_replicate_has_another_key_and_the_fence_is_found_anywhere() -> None:
     head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1\nsystem: decide\n---\n'
     prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", location="here")
     questions = replace(load_judge_config(JUDGE).questions(), prompt=prompt)
-    found = [tuple(one) for one in iter_keys(questions, again)]
-    assert found == [(row, key) for row, key, _ in questions.iter_requests(again)]
-    assert len({key for _, key in found}) == len(found)
+    result = [tuple(pair) for pair in iter_keys(questions, again)]
+    assert result == [(row, key) for row, key, _ in questions.iter_requests(again)]
+    assert len({key for _, key in result}) == len(result)
 
 
 def test_a_missing_response_is_an_error_with_its_trial() -> None:

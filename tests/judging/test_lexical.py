@@ -59,7 +59,7 @@ def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
 def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tuple[list[float], list[float]]:
     """Return the answers by definition, with sets and without sampling."""
     K, J = len(texts), len(texts[0])
-    held = {(i, j): set(split_words(texts[i][j] or "")) for i in range(K) for j in range(J)}
+    word_sets = {(i, j): set(split_words(texts[i][j] or "")) for i in range(K) for j in range(J)}
     fold = np.random.default_rng(seed).permutation(J) % 5
 
     @cache
@@ -67,25 +67,25 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
         """Return the similarity of two cells, the similarity of an answer of 1, and that of a hard yes."""
 
         @cache
-        def mass_of(found: frozenset[str]) -> float:
-            counts = {w: sum(any(w in held[i, j] for i in range(K)) for j in fits_on) for w in found}
+        def mass_of(words: frozenset[str]) -> float:
+            counts = {w: sum(any(w in word_sets[i, j] for i in range(K)) for j in fits_on) for w in words}
             return float(sum(np.log(len(fits_on) / max(n, 1)) for n in counts.values()))
 
-        def mass(found: set[str]) -> float:
-            return mass_of(frozenset(found))
+        def mass(words: set[str]) -> float:
+            return mass_of(frozenset(words))
 
         weight = {}
         for j in range(J):
             common = []
             for i in range(K):
-                others = set().union(*(held[k, j] for k in range(K) if k != i))
-                common.append(mass(held[i, j] & others))
+                others = set().union(*(word_sets[k, j] for k in range(K) if k != i))
+                common.append(mass(word_sets[i, j] & others))
             quartile = float(np.quantile([value for value in common if value > 0], 0.75))
             for i in range(K):
                 weight[i, j] = min(1.0, 2 * quartile / max(common[i], 1e-9)) ** 2
 
-        def alike(one: tuple[int, int], two: tuple[int, int]) -> float:
-            return mass(held[one] & held[two]) * weight[one] * weight[two]
+        def alike(cell: tuple[int, int], two: tuple[int, int]) -> float:
+            return mass(word_sets[cell] & word_sets[two]) * weight[cell] * weight[two]
 
         cells = [(i, j) for i in range(K) for j in fits_on]
         pairs = list(itertools.permutations(cells, 2))
@@ -95,8 +95,8 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
         return alike, float(np.quantile(paired, 0.95)), best
 
     answers, hards = [], []
-    for item, first, second, other in zip(plan.item, plan.first, plan.second, plan.other_item, strict=True):
-        other_item = item if other < 0 else other
+    for item, first, second, independent_item in zip(plan.item, plan.first, plan.second, plan.other_item, strict=True):
+        other_item = item if independent_item < 0 else independent_item
         alike, top, best = fitted(tuple(j for j in range(J) if fold[j] not in (fold[item], fold[other_item])))
         similarity = alike((first, item), (second, other_item))
         answers.append(min(similarity / top, 1.0))

@@ -127,7 +127,7 @@ class RayData:
         text = decide(0, row).text
         assert row["sampling_params"]["max_tokens"] >= 1
         alternatives = {7: ("YES", 0), 9: ("NO", 1)}
-        said = {
+        output = {
             key: {"logprob": -0.1 if token == text else -2.4, "rank": rank, "decoded_token": token}
             for key, (token, rank) in alternatives.items()
         }
@@ -136,7 +136,7 @@ class RayData:
             "generated_tokens": [7 if text == "YES" else 9],
             "num_input_tokens": 100,
             "num_generated_tokens": 1,
-            "logprobs": [said] if "logprobs" in row["sampling_params"] else None,
+            "logprobs": [output] if "logprobs" in row["sampling_params"] else None,
             "__inference_error__": None,
         }
 
@@ -180,9 +180,9 @@ class Spark:
 
     def mapInPandas(self, answered: Callable[..., Iterator[pd.DataFrame]], columns: str) -> Spark:  # noqa: N802
         frames = (batch.to_pandas() for batch in self.rows.to_batches(max_chunksize=40))
-        made = pd.concat(list(answered(frames)))
-        assert [one.split()[0] for one in columns.split(", ")] == list(made.columns)
-        self.rows = pa.Table.from_pandas(made, preserve_index=False)
+        created = pd.concat(list(answered(frames)))
+        assert [text.split()[0] for text in columns.split(", ")] == list(created.columns)
+        self.rows = pa.Table.from_pandas(created, preserve_index=False)
         return self
 
     def _write(self, folder: str) -> None:
@@ -199,10 +199,10 @@ class LLM:
         assert model
 
     def chat(self, chats: list[list[dict[str, str]]], _: Any) -> list[SimpleNamespace]:
-        said = [
+        output = [
             SimpleNamespace(text=decide(0, {"messages": c}).text, finish_reason="stop", token_ids=[7]) for c in chats
         ]
-        return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[one]) for one in said]
+        return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[text]) for text in output]
 
 
 def test_spark_answers_a_run(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

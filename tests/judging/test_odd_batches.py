@@ -118,11 +118,11 @@ async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_reco
             with pytest.raises(IncompleteRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
                 await ask(server, store, max_outage=0.05)
             assert caught.value.exit_code == 1
-        n_noted, n_kept = sum(len(one.keys) for one in list_jobs(store.backend)), len(store)
+        n_noted, n_kept = sum(len(record.keys) for record in list_jobs(store.backend)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert n_kept > 0 or name != "half a file"
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
-        assert sum(one.usd for one in store.paid("run").values()) == pytest.approx(usd(n_kept))
+        assert sum(record.usd for record in store.paid("run").values()) == pytest.approx(usd(n_kept))
         server.odd = {}
         verdicts = await all_that_is_asked(server, store)
         assert verdicts.answered.all()
@@ -159,7 +159,7 @@ async def test_a_possibly_started_batch_that_is_rejected_names_the_command_to_fo
 
 
 async def test_an_upload_reply_that_is_no_json_is_reported_and_retried(store: Store) -> None:
-    async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
+    async with BatchServer(odd={"upload": lambda output: b"<html>hello"}) as server:
         with pytest.raises(IncompleteRunError, match=r"answered with no JSON.*It was not started"):
             await ask(server, store, max_outage=0.05)
         assert list_jobs(store.backend) == []

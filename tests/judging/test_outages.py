@@ -116,9 +116,9 @@ def test_the_circuit_opens_after_three_consecutive_failures_of_different_calls()
     assert not any(breaker.record_failure(Attempts(), RESET) for _ in range(9))
     breaker.record_reply(is_answer=True)
     tries = [Attempts() for _ in range(FAILURE_THRESHOLD)]
-    for one in tries[:-1]:
-        assert not breaker.record_failure(one, RESET)
-        one.n_failed += 1
+    for attempt in tries[:-1]:
+        assert not breaker.record_failure(attempt, RESET)
+        attempt.n_failed += 1
     breaker.record_reply(is_answer=False)
     assert not breaker.record_failure(Attempts(), RESET)
     assert not any(breaker.record_failure(Attempts(n_failed=1), RESET) for _ in range(9))

@@ -93,7 +93,7 @@ UNPARSED: dict[Decision, list[Completion]] = {
 @pytest.mark.parametrize(
     ("decision", "completion", "missing"),
     [
-        *((decision, one, "unparsed") for decision, many in UNPARSED.items() for one in many),
+        *((decision, entry, "unparsed") for decision, many in UNPARSED.items() for entry in many),
         ("text", said("", refusal="I cannot help."), "refused"),
         ("text", said("I think YES", finish="content_filter"), "refused"),
         ("text", said("The two YES", finish="length"), "truncated"),
@@ -273,7 +273,7 @@ def test_odds_are_fractions_or_none(top: list[tuple[str, float]]) -> None:
         assert min(odds.values()) >= 0
 
 
-@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.batches])
+@pytest.mark.parametrize("backend", [name for name, completion in BACKENDS.items() if completion.batches])
 @pytest.mark.parametrize("decision", ["text", "json", "logprobs"])
 async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend: str, decision: str) -> None:
     def behave(_n: int, body: Any) -> Reply:
@@ -302,7 +302,9 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
 
 
 def test_the_decision_is_part_of_the_signature() -> None:
-    plain, json = (load_judge_config({"backend": "wire", "model": "m", "decision": one}) for one in ("text", "json"))
+    plain, json = (
+        load_judge_config({"backend": "wire", "model": "m", "decision": completion}) for completion in ("text", "json")
+    )
     assert plain.describe() != json.describe()
-    for one in (plain, json):
-        assert load_judge_config(one.public()).describe() == one.describe()
+    for completion in (plain, json):
+        assert load_judge_config(completion.public()).describe() == completion.describe()

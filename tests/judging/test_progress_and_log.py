@@ -108,10 +108,10 @@ def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> N
 
 def quoting(n: int, body: Any) -> Reply:
     """Return a server that quotes requests in its error messages."""
-    said = f"your header was Bearer {KEY} and your password {WORD}"
+    output = f"your header was Bearer {KEY} and your password {WORD}"
     if n % 10 == 3:
-        return Reply(status=400, error={"message": said, "code": said})
-    return Reply(status=503, error={"message": said}) if n % 10 == 7 else Reply("YES")
+        return Reply(status=400, error={"message": output, "code": output})
+    return Reply(status=503, error={"message": output}) if n % 10 == 7 else Reply("YES")
 
 
 @pytest.mark.parametrize("way", ["key", pytest.param("url", marks=pytest.mark.slow)])
@@ -146,9 +146,9 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
         sent = server.headers[0]["Authorization"]
         assert sent == f"Bearer {KEY}" if way == "key" else sent.startswith("Basic ")
         written = everything_in(tmp_path / "out")
-        said = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + written
+        output = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + written
         for secret in (KEY, sent.partition(" ")[2], WORD, "p%C3%A4ssword-planted"):
-            assert secret.encode() not in said or (secret == WORD and way == "key"), secret
+            assert secret.encode() not in output or (secret == WORD and way == "key"), secret
         lines = (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
         assert {json.loads(line)["event"] for line in lines} == {"start", "call", "failure", "stop"}
         assert b"***" in written
@@ -157,10 +157,10 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
 def _echo(field: str, secret: str, body: Body) -> Sent:
     """Return a valid answer with a secret in `field`."""
     reply = reply_to(body, said="YES")
-    choice, said = reply["choices"][0], f"YES ({secret})"
+    choice, output = reply["choices"][0], f"YES ({secret})"
     match field:
         case "content" | "refusal":
-            choice["message"][field] = said
+            choice["message"][field] = output
         case "long model":
             reply["model"] = f"{'m' * 195}{secret}"
         case "json":
@@ -170,17 +170,17 @@ def _echo(field: str, secret: str, body: Body) -> Sent:
         case "base64":
             choice["message"]["content"] = f"YES {base64.b64encode(f'me:{secret}'.encode()).decode()}"
         case "finish_reason":
-            choice[field] = said
+            choice[field] = output
         case "token":
             choice["logprobs"]["content"][0]["top_logprobs"][1]["token"] = secret
         case "model" | "system_fingerprint":
-            reply[field] = said
+            reply[field] = output
         case "header":
             return sent(reply, headers={"X-Quoted": secret, "Set-Cookie": f"a={secret}"})
         case "error":
-            return Sent(json.dumps({"error": {"message": f"{said}{'.' * 400}", "code": said}}).encode(), status=400)
+            return Sent(json.dumps({"error": {"message": f"{output}{'.' * 400}", "code": output}}).encode(), status=400)
         case "inside":
-            return Sent(json.dumps({"error": {"message": said, "code": 400, "type": said}}).encode())
+            return Sent(json.dumps({"error": {"message": output, "code": 400, "type": output}}).encode())
     return sent(reply)
 
 
@@ -241,17 +241,17 @@ def test_secrets_repeated_in_an_answer_are_stored_nowhere(
     ended += [youden("report", "out"), youden("cassette", "export", "out", "--out", "c.jsonl")]
     ended += [youden("cassette", "export", "out", "--out", "redacted.jsonl", "--redact")]
     ended += [youden("export", "out", "tables.csv"), youden("export", "out", "eee", "--format", "eee")]
-    assert [one.code for one in ended] == [0] * len(ended), ended
+    assert [run.code for run in ended] == [0] * len(ended), ended
     with psycopg.connect(url) as connection:
         stored = [connection.execute(f"SELECT * FROM youden.{name}").fetchall() for name in ("answers", "failures")]
-    texts = [*(one.out + one.err for one in ended), _tables(tmp_path), str(stored)]
-    said = "".join(texts).encode() + everything_in(tmp_path)
-    assert b"***" in said
+    texts = [*(run.out + run.err for run in ended), _tables(tmp_path), str(stored)]
+    output = "".join(texts).encode() + everything_in(tmp_path)
+    assert b"***" in output
     for secret in secrets:
         for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""), repr(secret)[1:-1]):
-            assert form.encode() not in said, form
+            assert form.encode() not in output, form
         for before in (b"", b":", b"me:"):
-            assert base64.b64encode(before + secret.encode())[5:17] not in said, secret
+            assert base64.b64encode(before + secret.encode())[5:17] not in output, secret
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -278,10 +278,10 @@ def test_no_secret_of_a_command_url_or_environment_is_printed_or_written(
     caplog.set_level(logging.DEBUG)
     write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=8)
     for number, secret in enumerate((*SECRETS, WORD)):
-        said = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
+        output = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
         judge = wire_judge(NOWHERE, max_tries=1, max_outage=0)
-        address = f"http://me:{said['url']}@127.0.0.1:9/v1"
-        place = f"postgresql://me:{said['url']}@127.0.0.1:9/d"
+        address = f"http://me:{output['url']}@127.0.0.1:9/v1"
+        place = f"postgresql://me:{output['url']}@127.0.0.1:9/d"
         for name, changes in (
             ("r", {}),
             ("judge", {"judge": judge | {"base_url": address}}),
@@ -293,13 +293,13 @@ def test_no_secret_of_a_command_url_or_environment_is_printed_or_written(
             monkeypatch.setenv("PGPASSWORD", secret)
         if where == "the environment":
             monkeypatch.setenv("YOUDEN_STORE", place)
-        ended = youden(*(word.format(**said) for word in COMMANDS[where]))
+        ended = youden(*(word.format(**output) for word in COMMANDS[where]))
         assert ended.code in (1, 2), ended.err
         for config in ("judge.yaml", "store.yaml"):
             (tmp_path / config).unlink()  # in the file in which the user wrote it
-        found = (ended.out + ended.err + caplog.text).encode() + everything_in(tmp_path)
-        for form in (secret, said["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
-            assert form.encode() not in found, (form, ended.err)
+        result = (ended.out + ended.err + caplog.text).encode() + everything_in(tmp_path)
+        for form in (secret, output["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
+            assert form.encode() not in result, (form, ended.err)
         assert "Traceback" not in ended.err
 
 

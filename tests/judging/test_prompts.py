@@ -169,20 +169,20 @@ def test_files_that_are_no_prompts_are_refused(tmp_path: Path) -> None:
 def test_texts_are_truncated_to_the_context_window_and_shorter_ones_unchanged(
     first: str, second: str, room: int, policy: Truncation
 ) -> None:
-    one, two = truncate_texts(first, second, max_characters=room, policy=policy)
-    assert len(one) + len(two) <= max(room, 2 * len(MARK))
+    shortened, b = truncate_texts(first, second, max_characters=room, policy=policy)
+    assert len(shortened) + len(b) <= max(room, 2 * len(MARK))
     if len(first) + len(second) <= room:
-        assert (one, two) == (first, second)
+        assert (shortened, b) == (first, second)
     if len(first) <= room // 2:
-        assert one == first
+        assert shortened == first
     if len(second) <= room // 2:
-        assert two == second
+        assert b == second
 
 
 def test_truncation_in_the_middle_keeps_both_ends_and_at_the_end_keeps_the_beginning() -> None:
     text = "a" * 50 + "b" * 50
-    one, _ = truncate_texts(text, "", max_characters=27, policy="middle")
-    assert (one[0], one[-1]) == ("a", "b")
+    shortened, _ = truncate_texts(text, "", max_characters=27, policy="middle")
+    assert (shortened[0], shortened[-1]) == ("a", "b")
     assert truncate_texts(text, "", max_characters=27, policy="end")[0] == "a" * (27 - len(MARK)) + MARK
 
 
@@ -204,8 +204,8 @@ async def test_long_texts_are_truncated_counted_and_part_of_the_signature(store:
     result, again = [
         await ask(PLAN, POOL, Scripted(script), store, context_window=500, truncate=policy) for _ in range(2)
     ]
-    other = np.where(PLAN.trial_type == 1, PLAN.other_item, PLAN.item)
-    n_long = ((PLAN.first == 0) & (PLAN.item == 0) | (PLAN.second == 0) & (other == 0)).sum()
+    other_item = np.where(PLAN.trial_type == 1, PLAN.other_item, PLAN.item)
+    n_long = ((PLAN.first == 0) & (PLAN.item == 0) | (PLAN.second == 0) & (other_item == 0)).sum()
     assert result.answered.all()
     assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0].message
     assert len(asked) == len(PLAN)

@@ -66,8 +66,8 @@ MONTH = re.compile(
 
 @pytest.fixture(params=HOSTED, ids=lambda judge: judge.name)
 def judge(request: pytest.FixtureRequest) -> JudgeConfig:
-    found: JudgeConfig = request.param
-    return found
+    result: JudgeConfig = request.param
+    return result
 
 
 def test_every_provider_has_a_file_with_prices_and_their_date() -> None:
@@ -94,8 +94,8 @@ async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_he
     assert body["model"] == judge.model
     limit = judge.answer_limit
     assert limit in (body.get("max_tokens"), body.get("max_completion_tokens"))
-    texts = [body.get("system", ""), *(one["content"] for one in body["messages"])]
-    assert [one.content for one in request.messages] == [text for text in texts if text]
+    texts = [body.get("system", ""), *(message["content"] for message in body["messages"])]
+    assert [message.content for message in request.messages] == [text for text in texts if text]
 
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
@@ -198,8 +198,8 @@ def _account(token_uri: str) -> str:
 
     form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     key = rsa.generate_private_key(65537, 2048).private_bytes(serialization.Encoding.PEM, *form).decode()
-    said = {"type": "service_account", "project_id": "p", "private_key_id": "x", "private_key": key}
-    return json.dumps(said | {"client_email": "a@p.iam", "client_id": "1", "token_uri": token_uri})
+    output = {"type": "service_account", "project_id": "p", "private_key_id": "x", "private_key": key}
+    return json.dumps(output | {"client_email": "a@p.iam", "client_id": "1", "token_uri": token_uri})
 
 
 @pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
@@ -328,9 +328,9 @@ def test_the_environment_takes_precedence_over_the_file(
         (provider_folder / ".env").write_text(f"OPENAI_API_KEY={file}\n")
     server.behave = lambda *_: Reply("YES")
     judge = load_judge_config({"backend": "openai", "model": "m", "base_url": server.url, "price": 0})
-    (found,) = diagnose(judge, environment=os.environ)
+    (result,) = diagnose(judge, environment=os.environ)
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {sent}"}
-    assert found.findings[0].message == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
+    assert result.findings[0].message == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
 
 
 @pytest.mark.parametrize("text", [None, "OPENAI_API_KEY=\n", "not a file of keys"])

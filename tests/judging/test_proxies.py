@@ -43,12 +43,12 @@ async def test_calls_go_through_the_proxy(
         judge = load_judge_config(
             {"backend": backend, "model": model_at(backend), "base_url": URL, "price": 0, "api_key_env": None}
         )
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db")
-    assert found.answered.all()
-    assert {one["Host"] for one in proxy.headers} == {HOST}
+        result = await ask(PLAN, POOL, judge, tmp_path / "v.db")
+    assert result.answered.all()
+    assert {header["Host"] for header in proxy.headers} == {HOST}
     if ours:
         expected = "Basic " + base64.b64encode(b"user:pass").decode()
-        assert {one["Proxy-Authorization"] for one in proxy.headers} == {expected}
+        assert {header["Proxy-Authorization"] for header in proxy.headers} == {expected}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -69,9 +69,9 @@ async def test_batches_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.
     async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         judge = load_judge_config({"backend": provider, "model": "m", "base_url": URL, "price": 0, "api_key_env": None})
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
-    assert found.answered.all()
-    assert {one["Host"] for one in proxy.headers} == {HOST}
+        result = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
+    assert result.answered.all()
+    assert {header["Host"] for header in proxy.headers} == {HOST}
 
 
 def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
         (diagnosis,) = diagnose(judge_config(URL, api_key_env=None), environment={})
         assert diagnosis.is_usable
-        assert {one["Host"] for one in proxy.headers} == {HOST}
+        assert {header["Host"] for header in proxy.headers} == {HOST}
 
 
 async def test_a_proxy_that_requires_a_password_ends_the_run_without_repeating_it(

@@ -101,11 +101,11 @@ def until(there: Callable[[], bool], seconds: float = 300) -> None:
 
 @on_a_cluster
 def test_an_error_of_a_worker_ends_the_run_like_a_local_one(cluster: Any) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(JudgeError) as caught:
-        run_on_ray(refuse, RayPlacement(RayWorkers(workers=2), on_status=said.append))
+        run_on_ray(refuse, RayPlacement(RayWorkers(workers=2), on_status=messages.append))
     assert (caught.value.slug, caught.value.message) == ("judge-key", "The key is wrong. Set another.")
-    assert said[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
+    assert messages[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
 
 
 @on_a_cluster
@@ -151,20 +151,20 @@ def test_a_stopped_run_lets_its_workers_store_calls_in_flight(cluster: Any, tmp_
 def test_the_remaining_workers_continue_after_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> None:
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
-    seen, end, said = tmp_path / "seen", tmp_path / "end", list[str]()
-    seen.mkdir()
+    observed, end, output = tmp_path / "seen", tmp_path / "end", list[str]()
+    observed.mkdir()
 
     def lose_a_node() -> None:
-        until(lambda: len(list(seen.iterdir())) == 3)
+        until(lambda: len(list(observed.iterdir())) == 3)
         cluster.remove_node(third, allow_graceful=False)
         end.touch()
 
     with ThreadPoolExecutor(1) as beside:
         losing = beside.submit(lose_a_node)
-        node = run_on_ray(partial(node_here, seen, end), RayPlacement(on_status=said.append))
+        node = run_on_ray(partial(node_here, observed, end), RayPlacement(on_status=output.append))
         losing.result()
-    assert node in {path.name for path in seen.iterdir()} - {third.node_id}
-    assert sum("is on node" in line for line in said) == 3
+    assert node in {path.name for path in observed.iterdir()} - {third.node_id}
+    assert sum("is on node" in line for line in output) == 3
 
 
 def test_a_missing_cluster_and_a_missing_library_are_clear_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,9 @@ def same_tables(youden: Youden, folder: Path) -> bool:
     for run in ("runs/r", "runs/alone"):
         assert youden("fit", run).code == 0
     tables = ("ranking.csv", "items.csv", "scores.csv")
-    return all((folder / "runs/r" / one).read_bytes() == (folder / "runs/alone" / one).read_bytes() for one in tables)
+    return all(
+        (folder / "runs/r" / table).read_bytes() == (folder / "runs/alone" / table).read_bytes() for table in tables
+    )
 
 
 @on_a_cluster

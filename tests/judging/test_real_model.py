@@ -72,8 +72,8 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them(
 ) -> None:
     pool = youden.read_pool(field_notes)
     plan = twelve(pool)
-    (found,) = diagnose(local_judge, environment={})
-    assert {finding.severity for finding in found.findings} == {"ok"}
+    (result,) = diagnose(local_judge, environment={})
+    assert {finding.severity for finding in result.findings} == {"ok"}
     file = tmp_path / "c.jsonl"
     with use_cassette(CassetteRecorder(file, mode="once")) as tape:
         first = youden.judge(plan, judge=local_judge, store=tmp_path / "one.db")

@@ -135,8 +135,8 @@ async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signat
 
 async def test_a_model_other_than_that_of_the_store_is_a_warning(store: Store) -> None:
     await answered_by(lambda _: ("m-1", None), store)
-    other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
-    result = await answered_by(lambda _: ("m-2", None), store, plan=other)
+    replicated = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
+    result = await answered_by(lambda _: ("m-2", None), store, plan=replicated)
     assert "since the last answers in the store: m-1 then, m-2 now" in result.warnings[0].message
     assert result.judge["response_models"] == ["m-2"]
-    assert (await answered_by(lambda _: ("m-2", None), store, plan=other)).warnings == ()
+    assert (await answered_by(lambda _: ("m-2", None), store, plan=replicated)).warnings == ()

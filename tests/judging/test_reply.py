@@ -81,9 +81,9 @@ def test_arbitrary_fields_give_a_storable_completion_or_a_failed_call(path: Plac
 @given(st.builds(Completion, *[JSON] * 9))
 def test_arbitrary_stored_values_give_a_valid_completion_or_a_failure(said: Completion) -> None:
     with suppress(CallError):
-        found = validate_completion(said)
-        assert_sound(found)
-        assert validate_completion(found) == found
+        completion = validate_completion(said)
+        assert_sound(completion)
+        assert validate_completion(completion) == completion
 
 
 def assert_sound(found: Completion) -> None:
@@ -117,14 +117,14 @@ def assert_sound(found: Completion) -> None:
     ],
 )
 def test_a_harmless_irregularity_keeps_the_answer(path: Place, value: object) -> None:
-    found = parse_completion(reply(path, value), seconds=0.5)
-    assert (found.text, found.tokens_in, found.tokens_out) == ("YES", 100, 1)
+    completion = parse_completion(reply(path, value), seconds=0.5)
+    assert (completion.text, completion.tokens_in, completion.tokens_out) == ("YES", 100, 1)
 
 
 def test_additional_choices_are_ignored() -> None:
-    said = reply()
-    said["choices"].append({"message": {"content": "NO"}})
-    assert parse_completion(said, seconds=0.5) == WHOLE
+    output = reply()
+    output["choices"].append({"message": {"content": "NO"}})
+    assert parse_completion(output, seconds=0.5) == WHOLE
 
 
 @pytest.mark.parametrize("value", [["m"], {"m": 1}, 5, True, 1e9])
@@ -201,9 +201,9 @@ def test_stored_log_probabilities_of_another_shape_are_no_answer() -> None:
 )
 @pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
 def test_a_usage_that_is_no_count_is_treated_as_missing(name: str, n: object) -> None:
-    found = parse_completion(reply(("usage", name), n), seconds=0)
-    assert (found.tokens_in, found.tokens_out) == (0, 0)
-    assert found.text == "YES"
+    completion = parse_completion(reply(("usage", name), n), seconds=0)
+    assert (completion.tokens_in, completion.tokens_out) == (0, 0)
+    assert completion.text == "YES"
 
 
 def test_a_usage_written_as_a_float_is_read() -> None:
@@ -306,8 +306,8 @@ def test_an_answer_with_an_additional_error_field_is_an_answer() -> None:
     ],
 )
 def test_text_parts_of_a_content_are_joined(content: object, text: str, refusal: str | None) -> None:
-    found = parse_completion(reply((*MESSAGE, "content"), content), seconds=0)
-    assert (found.text, found.refusal) == (text, refusal)
+    completion = parse_completion(reply((*MESSAGE, "content"), content), seconds=0)
+    assert (completion.text, completion.refusal) == (text, refusal)
 
 
 @pytest.mark.parametrize("content", [[1], [None], [{"type": "text", "text": {"value": "YES"}}]])
@@ -317,10 +317,10 @@ def test_content_parts_without_text_are_a_malformed_reply(content: object) -> No
 
 def errored(**where: Any) -> Any:
     """Return a reply without text whose generation failed, with fields of the reply, its choice or its message."""
-    said = reply((*MESSAGE, "content"), "")
-    said["choices"][0] |= {"finish_reason": "error"} | where.get("choice", {})
-    said["choices"][0]["message"] |= where.get("message", {})
-    return said | where.get("reply", {})
+    output = reply((*MESSAGE, "content"), "")
+    output["choices"][0] |= {"finish_reason": "error"} | where.get("choice", {})
+    output["choices"][0]["message"] |= where.get("message", {})
+    return output | where.get("reply", {})
 
 
 @pytest.mark.parametrize("place", ["reply", "choice", "message"])
@@ -344,35 +344,35 @@ def test_an_error_next_to_or_inside_choices_is_classified_by_its_code(
 
 
 def test_an_error_in_a_choice_with_partial_text_is_an_error() -> None:
-    said = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
+    output = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
     with pytest.raises(CallError):
-        parse_completion(said, seconds=0)
+        parse_completion(output, seconds=0)
     fails(errored(message={"content": "The two YES"}), "an error inside")
 
 
 def test_an_error_after_generated_tokens_is_billed() -> None:
     for n_out, free in ((0, True), (30, False)):
-        said = errored(
+        output = errored(
             choice={"error": {"code": 502}}, reply={"usage": {"prompt_tokens": 9, "completion_tokens": n_out}}
         )
-        found = find_reply_error(said)
-        assert found is not None
-        assert found.unbilled is free
+        reply_error = find_reply_error(output)
+        assert reply_error is not None
+        assert reply_error.unbilled is free
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": 200}])
 @pytest.mark.parametrize("content", ["", None, "\n", []])
 def test_an_empty_completion_without_usage_is_retried(usage: object, content: object) -> None:
-    said = reply((*MESSAGE, "content"), content) | {"usage": usage}
-    fails(said, "empty and reports no tokens")
+    output = reply((*MESSAGE, "content"), content) | {"usage": usage}
+    fails(output, "empty and reports no tokens")
 
 
 @pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", None])
 def test_an_empty_completion_is_retried_for_any_finish_reason(ended: str | None) -> None:
-    said = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
-    said["choices"][0]["message"]["content"] = ""
+    output = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
+    output["choices"][0]["message"]["content"] = ""
     with pytest.raises(CallError) as caught:
-        parse_completion(said, seconds=0)
+        parse_completion(output, seconds=0)
     assert caught.value.kind == "transient"
 
 
@@ -383,11 +383,11 @@ def test_an_empty_completion_with_reported_tokens_or_a_reason_is_stored() -> Non
         ((*CHOICE, "finish_reason"), "content_filter"),
         ((*MESSAGE, "refusal"), "I cannot."),
     ):
-        said = reply(path, value)
-        said["choices"][0]["message"]["content"] = ""
+        output = reply(path, value)
+        output["choices"][0]["message"]["content"] = ""
         if path[-1] != "completion_tokens":
-            said["usage"]["completion_tokens"] = 0
-        assert parse_completion(said, seconds=0).text == ""
+            output["usage"]["completion_tokens"] = 0
+        assert parse_completion(output, seconds=0).text == ""
 
 
 @pytest.mark.parametrize(
@@ -407,8 +407,8 @@ def test_an_empty_completion_with_reported_tokens_or_a_reason_is_stored() -> Non
     ],
 )
 def test_reasoning_tokens_outside_of_completion_tokens_are_billed(usage: dict[str, Any], tokens_out: int) -> None:
-    said = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
-    assert parse_completion(said, seconds=0).tokens_out == tokens_out
+    output = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
+    assert parse_completion(output, seconds=0).tokens_out == tokens_out
 
 
 def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:
@@ -416,21 +416,21 @@ def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:
     cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
     message = {"content": [{"type": "text", "text": "YES"}], "stop_reason": "end_turn"}
     for usage, tokens_in in ((cached, 200), ({"input_tokens": 5, "cache_read_input_tokens": None}, 5)):
-        said = from_anthropic(message | {"usage": usage | {"output_tokens": 1}})
-        assert parse_completion(said, seconds=0).tokens_in == tokens_in
+        output = from_anthropic(message | {"usage": usage | {"output_tokens": 1}})
+        assert parse_completion(output, seconds=0).tokens_in == tokens_in
 
 
 def test_equal_answers_of_a_batch_may_differ_in_reasoning_or_contain_an_error() -> None:
     total = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1, "total_tokens": 900}}
     lines = [reply(), total, reply((*CHOICE, "error"), {"code": 502}), reply((*CHOICE, "logprobs"), None)]
-    for one in lines:
-        one["choices"][0]["logprobs"] = None
+    for line in lines:
+        line["choices"][0]["logprobs"] = None
     text = b"\n".join(
-        orjson.dumps({"custom_id": f"k{n}", "response": {"status_code": 200, "body": one}})
-        for n, one in enumerate(lines)
+        orjson.dumps({"custom_id": f"k{n}", "response": {"status_code": 200, "body": line}})
+        for n, line in enumerate(lines)
     )
-    found = dict(iter_results(text))
-    assert [getattr(found[f"k{n}"], "tokens_out", None) for n in range(4)] == [1, 700, None, 1]
+    results = dict(iter_results(text))
+    assert [getattr(results[f"k{n}"], "tokens_out", None) for n in range(4)] == [1, 700, None, 1]
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_result_lines_that_are_not_strict_json_are_read(spoil: Any) -> None:
 
 def spelled(*tokens: str) -> dict[str, Any]:
     """Return log-probabilities of these tokens, each with itself as the only alternative."""
-    return {"content": [{"token": one, "top_logprobs": [{"token": one, "logprob": -0.1}]} for one in tokens]}
+    return {"content": [{"token": token, "top_logprobs": [{"token": token, "logprob": -0.1}]} for token in tokens]}
 
 
 @pytest.mark.parametrize(
@@ -463,6 +463,6 @@ def spelled(*tokens: str) -> dict[str, Any]:
 def test_log_probabilities_of_reasoning_are_ignored(
     content: object, beside: dict[str, str], tokens: tuple[str, ...], first: str | None
 ) -> None:
-    said = reply(ODDS_OF, spelled(*tokens))
-    said["choices"][0]["message"] |= {"content": content} | beside
-    assert parse_completion(said, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))
+    output = reply(ODDS_OF, spelled(*tokens))
+    output["choices"][0]["message"] |= {"content": content} | beside
+    assert parse_completion(output, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))

@@ -37,17 +37,17 @@ async def ask(store: Store, *servers: WireServer, **changes: Any) -> Verdicts:
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
 async def test_servers_share_calls_and_answers_are_stored_under_the_first_address(store: Store, backend: str) -> None:
-    async with WireServer() as one, WireServer() as two, WireServer() as three:
-        verdicts = await ask(store, one, two, backend=backend)
+    async with WireServer() as diagnosis, WireServer() as second, WireServer() as three:
+        verdicts = await ask(store, diagnosis, second, backend=backend)
         assert verdicts.answered.all()
-        assert abs(one.n_requests - two.n_requests) < len(PLAN) / 10
-        assert verdicts.judge["base_url"] == one.url
-        again = await ask(store, one, three, backend=backend)
-        alone = await ask(store, one, backend=backend)
+        assert abs(diagnosis.n_requests - second.n_requests) < len(PLAN) / 10
+        assert verdicts.judge["base_url"] == diagnosis.url
+        again = await ask(store, diagnosis, three, backend=backend)
+        alone = await ask(store, diagnosis, backend=backend)
         assert three.n_requests == 0
         assert again.answer.tolist() == alone.answer.tolist() == verdicts.answer.tolist()
-        await ask(store, two, one, backend=backend)
-        assert one.n_requests + two.n_requests == 2 * len(PLAN)
+        await ask(store, second, diagnosis, backend=backend)
+        assert diagnosis.n_requests + second.n_requests == 2 * len(PLAN)
 
 
 async def test_a_dead_server_is_skipped_and_used_again_after_it_recovers(
@@ -75,7 +75,7 @@ async def test_a_dead_server_is_skipped_and_used_again_after_it_recovers(
     assert verdicts.answered.all()
     assert back.n_requests > 5
     assert n_asked <= len(PLAN) + 8
-    assert any(first.url in said.message and "was left out" in said.message for said in verdicts.warnings)
+    assert any(first.url in warning.message and "was left out" in warning.message for warning in verdicts.warnings)
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,20 @@ async def test_a_server_that_hangs_or_rejects_every_call_is_skipped_and_named(
         verdicts = await ask(store, right, wrong, timeout=0.3 if reply.fault == "stall" else 60)
         assert verdicts.answered.all()
         assert wrong.n_requests <= 8
-        (said,) = (said for said in verdicts.warnings if wrong.url in said.message)
-        assert f"also at the end (the last failure: {why}" in said.message
+        (warning,) = (warning for warning in verdicts.warnings if wrong.url in warning.message)
+        assert f"also at the end (the last failure: {why}" in warning.message
 
 
 async def test_rejections_by_all_servers_end_the_run_with_the_reason(store: Store) -> None:
-    async with WireServer(lambda *_: Reply(status=404)) as one, WireServer(lambda *_: Reply(status=404)) as two:
+    async with (
+        WireServer(lambda *_: Reply(status=404)) as diagnosis,
+        WireServer(lambda *_: Reply(status=404)) as second,
+    ):
         with pytest.raises(
-            JudgeError, match=rf"replied: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404.*\[judge-model\]"
+            JudgeError,
+            match=rf"replied: http://127.0.0.1:({diagnosis.port}|{second.port})/v1: HTTP 404.*\[judge-model\]",
         ):
-            await ask(store, one, two)
+            await ask(store, diagnosis, second)
 
 
 async def test_an_outage_of_all_servers_is_waited_for_as_for_one_server(store: Store) -> None:
@@ -111,12 +115,12 @@ async def test_an_outage_of_all_servers_is_waited_for_as_for_one_server(store: S
             return Reply(status=503)
         return well_behaved(n, body)
 
-    async with WireServer(behave) as one, WireServer(behave) as two:
-        verdicts = await ask(store, one, two, max_tries=2)
+    async with WireServer(behave) as diagnosis, WireServer(behave) as second:
+        verdicts = await ask(store, diagnosis, second, max_tries=2)
         assert verdicts.answered.all()
-        one.behave = two.behave = lambda *_: Reply(status=503)
+        diagnosis.behave = second.behave = lambda *_: Reply(status=503)
         with pytest.raises(JudgeError, match="judge-unreachable"):
-            await ask(store, two, one)
+            await ask(store, second, diagnosis)
 
 
 @pytest.mark.slow
@@ -126,8 +130,8 @@ async def test_texts_that_break_every_server_fail_their_trials(store: Store) -> 
         return Reply(fault="reset") if poison else well_behaved(n, body)
 
     terms: dict[str, Any] = {"options": JudgingOptions(max_missing=0.5), "max_tries": 3, "concurrency": 2}
-    async with WireServer(behave) as one, WireServer(behave) as two:
-        verdicts = await asyncio.wait_for(ask(store, one, two, **terms), 300)
+    async with WireServer(behave) as diagnosis, WireServer(behave) as second:
+        verdicts = await asyncio.wait_for(ask(store, diagnosis, second, **terms), 300)
     assert 0 < int((~verdicts.answered).sum()) < len(PLAN) / 3
 
 
@@ -143,8 +147,11 @@ async def test_several_servers_are_refused_for_batches(store: Store) -> None:
 
 def test_doctor_checks_each_server(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
-    found = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
-    assert [(one.judge, one.is_usable) for one in found] == [(f"m at {server.url}", True), (f"m at {NOWHERE}", False)]
+    result = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
+    assert [(diagnosis.judge, diagnosis.is_usable) for diagnosis in result] == [
+        (f"m at {server.url}", True),
+        (f"m at {NOWHERE}", False),
+    ]
 
 
 @pytest.mark.parametrize("url", [[], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "b"], [1], 5, [["http://a"]]])
@@ -158,8 +165,8 @@ def test_no_password_of_any_server_is_shown() -> None:
     keyed = next(iter_keys(config.questions(), PLAN))
     assert "secret" not in f"{config!r} {config.public()} {config.describe()}"
     assert keyed == next(iter_keys(judge_config("http://a/v1").questions(), PLAN))
-    assert [one.connection({}).address for one in config.servers] == ["http://a/v1", "http://b/v1"]
-    assert len({one.connection({}).authorization for one in config.servers}) == 2
+    assert [diagnosis.connection({}).address for diagnosis in config.servers] == ["http://a/v1", "http://b/v1"]
+    assert len({diagnosis.connection({}).authorization for diagnosis in config.servers}) == 2
     with pytest.raises(ConfigError) as caught:
         judge_config(["http://me:secret-one@a/v1"] * 2)
     assert "secret" not in str(caught.value)
@@ -175,10 +182,10 @@ class Clocked:
         self.judge = RoundRobin(self.judges, clock=lambda: self.now)
 
     def _say(self, name: str, _: Request) -> str:
-        said = self.answers[name]
-        if isinstance(said, CallError):
-            raise said
-        return said
+        output = self.answers[name]
+        if isinstance(output, CallError):
+            raise output
+        return output
 
     async def try_one(self) -> str:
         try:
@@ -215,8 +222,8 @@ async def test_three_consecutive_failures_exclude_a_server_and_fewer_do_not() ->
     them = Clocked()
     for broken, left_out in ((2, False), (3, True)):
         them.answers["a"] = RESET
-        said = [await them.try_one() for _ in range(2 * broken)]
-        assert sorted(said) == ["YES"] * broken + ["a: reset"] * broken
+        output = [await them.try_one() for _ in range(2 * broken)]
+        assert sorted(output) == ["YES"] * broken + ["a: reset"] * broken
         them.answers["a"] = "YES"
         assert ((await them.ask(2))["a"] == 0) == left_out
 
@@ -224,8 +231,8 @@ async def test_three_consecutive_failures_exclude_a_server_and_fewer_do_not() ->
 @pytest.mark.parametrize("status", [400, 429])
 async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(status: int) -> None:
     them = Clocked()
-    said = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
-    them.answers = {"a": said, "b": said}
+    error = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
+    them.answers = {"a": error, "b": error}
     for _ in range(9):
         with pytest.raises(CallError) as caught:
             await them.judge.answer(REQUEST)

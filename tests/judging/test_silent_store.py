@@ -53,8 +53,8 @@ async def goes_on(run: Bench, url: str) -> None:
 
 def kept_in(url: str) -> int:
     with psycopg.connect(url) as connection:
-        known = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
-        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if known else 0
+        expected = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
+        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if expected else 0
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_files_that_are_no_store_are_refused_and_unchanged(tmp_path: Path) -> None:
-    words, other = tmp_path / "words.db", tmp_path / "other.db"
+    words, foreign = tmp_path / "words.db", tmp_path / "other.db"
     words.write_text("agent,item,text\n" * 200, encoding="utf-8")
-    with closing(sqlite3.connect(other)) as connection:
+    with closing(sqlite3.connect(foreign)) as connection:
         connection.execute("CREATE TABLE notes (text)")
-    before = [path.read_bytes() for path in (words, other)]
-    assert [slug_of(path) for path in (words, other)] == ["store-corrupt", "not-a-store"]
-    assert [path.read_bytes() for path in (words, other)] == before
+    before = [path.read_bytes() for path in (words, foreign)]
+    assert [slug_of(path) for path in (words, foreign)] == ["store-corrupt", "not-a-store"]
+    assert [path.read_bytes() for path in (words, foreign)] == before
 
 
 def test_a_damaged_store_is_reported_as_damaged(tmp_path: Path) -> None:

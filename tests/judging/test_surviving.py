@@ -63,8 +63,8 @@ def filled(path: Path, n: int = 500) -> dict[str, Completion]:
     answers = {f"{k:064x}": answer(k) for k in range(n)}
     with open_store(path) as store:
         store.remember_judge(judge_config(NOWHERE).public())
-        for key, one in answers.items():
-            store.add(key, one)
+        for key, entry in answers.items():
+            store.add(key, entry)
     return answers
 
 
@@ -98,6 +98,6 @@ def test_the_documented_commands_recover_a_damaged_store(tmp_path: Path) -> None
     commands = documented_recovery().replace("youden store", f"{program} store")
     subprocess.run(["sh", "-e", "-c", commands], cwd=tmp_path, env={**os.environ, "LC_ALL": "C.UTF-8"}, check=True)
 
-    found = kept_in(path, list(answers))
-    assert len(found) > 100
-    assert all(answers[key] == one for key, one in found.items())
+    result = kept_in(path, list(answers))
+    assert len(result) > 100
+    assert all(answers[key] == entry for key, entry in result.items())

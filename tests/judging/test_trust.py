@@ -355,10 +355,10 @@ def test_litellm_sends_credentials_to_no_address_of_a_judge_file(
 def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> None:
     host = clone.server.url.split("/")[2]
     clone.judge()
-    said = f"judge: mine at {host}, key from OPENAI_API_KEY"
-    assert said in youden("plan", "r.yaml").well().err
-    assert said in youden("run", "r.yaml").err
-    assert said in youden("judge", "r.yaml").err
+    output = f"judge: mine at {host}, key from OPENAI_API_KEY"
+    assert output in youden("plan", "r.yaml").well().err
+    assert output in youden("run", "r.yaml").err
+    assert output in youden("judge", "r.yaml").err
     clone.judge(api_key_env=None)
     assert f"judge: mine at {host}, no key" in youden("plan", "r.yaml", "--out", "again").well().err
     ended = youden("plan", "r.yaml", "--judge", "gpt-4o-mini", "--out", "shipped").well()

@@ -101,8 +101,8 @@ def quick(backend: str, name: str, decision: str) -> bool:
 @pytest.mark.parametrize(
     ("backend", "name", "decision"),
     [
-        pytest.param(*one, marks=[] if quick(*one) else pytest.mark.slow)
-        for one in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
+        pytest.param(*case, marks=[] if quick(*case) else pytest.mark.slow)
+        for case in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
     ],
 )
 async def test_replies_that_once_broke_a_run_are_handled(
@@ -137,10 +137,10 @@ async def test_redirects_are_not_followed_and_their_address_is_reported(
         def script(_n: int, _key: str, _body: Body) -> Sent:
             return Sent(b"", status=status, headers={"Location": f"{trap.url[:-3]}/trap/x"}, billed=False)
 
-        _, said = await only(backend, script, tmp_path)
+        _, output = await only(backend, script, tmp_path)
         assert trap.trapped == []
         assert trap.n_requests == 0
-    assert "/trap/x" in said
+    assert "/trap/x" in output
 
 
 @pytest.mark.parametrize("backend", SERVED)
@@ -151,8 +151,8 @@ async def test_early_rejections_and_errors_inside_a_success_end_the_run(backend:
         ((rejected, r"as told", 16), (inside, r"Top up, please\..*\[judge-quota\]", 8))
     ):
         (folder := tmp_path / str(number)).mkdir()
-        server, said = await only(backend, lambda *_, reply=reply: reply, folder)
-        assert re.search(says, said), said
+        server, output = await only(backend, lambda *_, reply=reply: reply, folder)
+        assert re.search(says, output), output
         assert server.n_requests <= len(PLAN) + n_most
 
 

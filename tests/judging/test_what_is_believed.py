@@ -90,10 +90,10 @@ async def test_an_answer_longer_than_requested_is_a_failure_and_not_truncated(wh
         return sent(long(what, lengths[n], body))
 
     async with UnrulyServer(babbles) as server:
-        said = await asked_at(server, tmp_path / "v.db", plan=FEW, concurrency=1, max_tokens=8)
+        output = await asked_at(server, tmp_path / "v.db", plan=FEW, concurrency=1, max_tokens=8)
         assert server.n_requests == len(FEW)
-        assert said.usd is not None
-        assert server.bill.usd(1000) <= said.usd.sum() + 1e-9
+        assert output.usd is not None
+        assert server.bill.usd(1000) <= output.usd.sum() + 1e-9
     with closing(sqlite3.connect(tmp_path / "v.db")) as stored:
         kept = [len(text) for (text,) in stored.execute("SELECT completion FROM answers")]
         reasons = [reason for (reason,) in stored.execute("SELECT reason FROM failures")]
@@ -144,12 +144,12 @@ async def test_at_most_a_maximum_number_of_bytes_of_a_reply_is_read(backend: str
 @pytest.mark.parametrize("backend", ASKED)
 async def test_a_connection_that_was_never_established_costs_nothing(backend: str) -> None:
     config = judge_config(NOWHERE, backend=backend, price=1000)
-    made = Backend(lambda: make_closable_judge(backend, config.connection(ENVIRONMENT)))
-    caller = Caller(made, config, Budget(1.0))
+    created = Backend(lambda: make_closable_judge(backend, config.connection(ENVIRONMENT)))
+    caller = Caller(created, config, Budget(1.0))
     call = Call("k", [0], None, lambda *_: REQUEST)
     with pytest.raises(CallError, match="Cannot connect"):
         await caller.attempt(call)
-    await made.aclose()
+    await created.aclose()
     assert (call.usd, caller.budget.spent) == (0.0, 0.0)
 
 
@@ -164,10 +164,10 @@ def test_a_quoted_key_is_masked_also_in_part_and_in_base64() -> None:
     register_secrets([KEY])
     encoded = base64.b64encode(f"user:{KEY}".encode()).decode()
     for quoted in (KEY, KEY[:12] + "…", "…" + KEY[-9:], encoded, encoded.rstrip("=")[-16:], encoded.replace("+", "-")):
-        shown = mask_secret_parts(f"Incorrect key: {quoted}!")
-        assert KEY[:8] not in shown
-        assert KEY[-8:] not in shown
-        assert "***" in shown
+        displayed = mask_secret_parts(f"Incorrect key: {quoted}!")
+        assert KEY[:8] not in displayed
+        assert KEY[-8:] not in displayed
+        assert "***" in displayed
     assert mask_secret_parts("The model says no.") == "The model says no."
 
 
@@ -187,9 +187,9 @@ async def test_an_upstream_failure_and_an_empty_reply_are_retried(tmp_path: Path
         choice |= {"finish_reason": "error", "error": {"code": 502, "message": "Upstream provider died"}}
         return sent(reply)
 
-    found = await judged(fails_once, tmp_path / "v.db")
+    result = await judged(fails_once, tmp_path / "v.db")
     assert len(failed) > len(PLAN) // 3
-    assert found.answered.all()
+    assert result.answered.all()
 
 
 @pytest.mark.parametrize("limit", [8, 1000])
@@ -200,8 +200,8 @@ async def test_reasoning_outside_of_completion_tokens_is_booked_and_capped(limit
 
     prices: dict[str, Any] = {"price_in": 0, "price_out": 1000, "max_tokens": limit, "concurrency": 1}
     async with UnrulyServer(thinks) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=JudgingOptions(1000), **prices)
-        assert found.total_usd == pytest.approx(0.7 * len(PLAN))
+        result = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=JudgingOptions(1000), **prices)
+        assert result.total_usd == pytest.approx(0.7 * len(PLAN))
         n_before = server.n_requests
         with pytest.raises(BudgetError):
             await ask(PLAN, POOL, server.url, tmp_path / "w.db", options=JudgingOptions(5.0), **prices)

@@ -68,9 +68,9 @@ async def test_equal_simultaneous_calls_pay_once_even_if_retried_on_request(tmp_
         assert {type(error) for error in tries} == {TooManyMissingError}
         assert server.n_requests == len(PLAN)
         server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
-        found = await asyncio.gather(*[judge_async(PLAN, **options, retry_failed=True) for _ in range(3)])
+        results = await asyncio.gather(*[judge_async(PLAN, **options, retry_failed=True) for _ in range(3)])
     assert server.n_requests == 2 * len(PLAN)
-    assert all(one.answered.all() for one in found)
+    assert all(verdicts.answered.all() for verdicts in results)
 
 
 async def test_a_waiting_process_sends_the_requests_of_one_that_exhausted_its_budget(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
     config = load_run_config(worker_folder / "r.yaml")
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(run_worker, [config, config]))
-    assert [int(one.answered.sum()) for one in found] == [110, 110]
+        result = list(threads.map(run_worker, [config, config]))
+    assert [int(verdicts.answered.sum()) for verdicts in result] == [110, 110]
     assert server.n_requests == 110
     assert not (config.folder / "verdicts.parquet").exists()
     assert youden("judge", "r.yaml").code == 0
@@ -118,8 +118,8 @@ def test_two_runs_of_equal_name_share_one_store_simultaneously(
     """The runs have different folders; a second process on the same run is still refused."""
     write_pool(make_pool(5, 9), worker_folder / "other")
     store = str(worker_folder / "both.db")
-    one = plan_run(load_run_config(worker_folder / "r.yaml", {"store": store}))
-    with coordinate_run(store, run=get_run_name(one.folder, one.plan)):
+    verdicts = plan_run(load_run_config(worker_folder / "r.yaml", {"store": store}))
+    with coordinate_run(store, run=get_run_name(verdicts.folder, verdicts.plan)):
         ended = youden("judge", "r.yaml", "--store", store)
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
         text = (worker_folder / "r.yaml").read_text().replace('pool: "pool"', f"pool: {worker_folder / 'other'}")
@@ -185,8 +185,8 @@ def test_every_command_with_a_store_uses_youden_store_by_default(
     with open_store(worker_folder / "shared.db") as store:
         n_kept = len(store)
     assert n_kept > 0
-    other = ["--out", "runs/other"] if words[0] in ("judge", "rejudge") else []
-    named = youden(*(word.replace("made", "made-again") for word in words), *other, "--store", "named.db")
+    other_out = ["--out", "runs/other"] if words[0] in ("judge", "rejudge") else []
+    named = youden(*(word.replace("made", "made-again") for word in words), *other_out, "--store", "named.db")
     assert named.code in (0, 1), named.err
     with open_store(worker_folder / "shared.db") as store, open_store(worker_folder / "named.db") as named_store:
         assert (len(store), len(named_store) > 0) == (n_kept, True)

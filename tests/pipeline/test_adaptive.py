@@ -77,8 +77,8 @@ def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_
         )
         assert (tells_first ^ tells_second).all()
         assert len(set(tells_first)) == len(set(plan.item[rows])) == 1
-        mine, other = (plan.first, plan.second) if tells_first.all() else (plan.second, plan.first)
-        assert len(set(other[rows])) == 1
+        mine, their_side = (plan.first, plan.second) if tells_first.all() else (plan.second, plan.first)
+        assert len(set(their_side[rows])) == 1
         assert active[mine[rows]].all()
         assert rows.sum() >= 2
 
@@ -262,7 +262,7 @@ def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
     assert len(asked) >= 3
     previous: SearchState | None = None
     for n, part in enumerate(asked):
-        kept, anew = (estimate_abilities(part, previous_search=one) for one in (previous, None))
+        kept, anew = (estimate_abilities(part, previous_search=case) for case in (previous, None))
         previous, before, repeated = kept.search, not_none(kept.search), not_none(anew.search)
         assert len(before.analyses) == n + 1
         np.testing.assert_array_equal(before.analyses[-1].upper_bounds, repeated.analyses[-1].upper_bounds)

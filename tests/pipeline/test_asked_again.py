@@ -27,8 +27,8 @@ def chances(seed: int) -> Floats:
 
 def voted(plan: Plan, chance: Floats, n_votes: int, *, seed: int, majority: bool = False) -> Verdicts:
     """Return the votes of a nondeterministic judge on each comparison."""
-    said = np.random.default_rng(seed).random((n_votes, len(plan))) < chance[plan.item, plan.first, plan.second]
-    votes = np.where(plan.trial_type == PAIRED, said, 0.0).astype(np.float64)
+    output = np.random.default_rng(seed).random((n_votes, len(plan))) < chance[plan.item, plan.first, plan.second]
+    votes = np.where(plan.trial_type == PAIRED, output, 0.0).astype(np.float64)
     mean = votes.mean(axis=0)
     result = answer_with(plan, (mean > 0.5).astype(np.float64) if majority else mean)
     return result if n_votes == 1 else replace(result, votes=votes)
@@ -45,9 +45,9 @@ def covered(plan: Plan, n_votes: int, *, n_draws: int = 40) -> float:
         chance = chances(seed)
         chance[:, np.eye(K, dtype=np.bool_)] = 0.0
         true = (chance.sum(axis=(0, 1)) + chance.sum(axis=(0, 2))) / (2 * (K - 1) * J)
-        found = of_these(voted(plan, chance, n_votes, seed=seed))
-        off = (found.ability - found.ability.mean()) - (true - true.mean())
-        inside.append(np.abs(off) <= (found.high - found.low) / 2)
+        result = of_these(voted(plan, chance, n_votes, seed=seed))
+        off = (result.ability - result.ability.mean()) - (true - true.mean())
+        inside.append(np.abs(off) <= (result.high - result.low) / 2)
     return float(np.mean(inside))
 
 

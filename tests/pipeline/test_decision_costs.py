@@ -32,9 +32,9 @@ def test_probabilities_need_fewer_calls_than_yes_or_no_answers() -> None:
 def test_a_half_width_that_yes_or_no_answers_cannot_reach_is_stated() -> None:
     pool = make_pool(6, 12)
     plan = make_plan(pool, calls=6 * 5 * 12, independent="pooled:0")
-    other = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
-    assert other.calls is None
-    assert "may not be reached on these items" in format_other_decision(other, usd_per_call=None)
+    forecast = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
+    assert forecast.calls is None
+    assert "may not be reached on these items" in format_other_decision(forecast, usd_per_call=None)
 
 
 @pytest.mark.parametrize("judge", ["lexical", "claude-haiku-4.5", "gpt-oss-20b-groq", "openai/o4-mini"])
@@ -51,9 +51,9 @@ def test_held_out_cells_need_the_same_calls_for_both_decisions() -> None:
     plan = make_plan(make_pool(20, 100), calls="200/agent", holdout=0.2)
     n_holdout_trials = int(((plan.trial_type == PAIRED) & (plan.block < 0)).sum())
     assert n_holdout_trials > 0
-    other = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
+    forecast = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
     without = not_none(forecast_other_decision(PLAN, load_judge_config("gpt-4o-mini")))
-    low, low_without = not_none(other.calls).low, not_none(without.calls).low
+    low, low_without = not_none(forecast.calls).low, not_none(without.calls).low
     assert (low - n_holdout_trials) / (len(plan) - n_holdout_trials) == pytest.approx(low_without / len(PLAN), rel=0.1)
 
 

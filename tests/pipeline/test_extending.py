@@ -127,17 +127,17 @@ def test_abilities_and_intervals_of_the_first_agents_are_unchanged_if_others_joi
 def test_without_noise_a_joining_agent_gets_the_ability_of_an_equal_one() -> None:
     ability = np.array([0.3, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3, -0.1, 0.3, -0.1, -0.3, 0.0])
     balanced = first_plan(calls=100 + 3 * (K - 1) * K, independent="pooled:100")
-    found = ranked(answers(add_agents(balanced, MORE_AGENTS), ability=ability, noise=0.0))
+    result = ranked(answers(add_agents(balanced, MORE_AGENTS), ability=ability, noise=0.0))
     for joined, equal in ((K, 0), (K + 1, 4), (K + 2, 6)):
-        assert found.mean_answer[joined] == pytest.approx(found.mean_answer[equal], abs=1e-9)
-        assert found.ability[joined] == pytest.approx(found.ability[equal], abs=0.01)
+        assert result.mean_answer[joined] == pytest.approx(result.mean_answer[equal], abs=1e-9)
+        assert result.ability[joined] == pytest.approx(result.ability[equal], abs=0.01)
     alone = ranked(answers(balanced, ability=ability[:K], noise=0.0)).covariance.std_error
-    assert found.covariance.std_error[K:].max() == pytest.approx(alone.max(), rel=0.3)
+    assert result.covariance.std_error[K:].max() == pytest.approx(alone.max(), rel=0.3)
 
 
 def test_the_linked_mean_equals_a_naive_mean_residual() -> None:
     result = answers(add_agents(first_plan(), MORE_AGENTS))
-    plan, found = result.plan, ranked(result)
+    plan, actual = result.plan, ranked(result)
     trials = TrialsByItem.from_verdicts(result)
     anchors = estimate_anchor_abilities(trials)
     scale = fit_scale(trials, anchors)
@@ -149,8 +149,8 @@ def test_the_linked_mean_equals_a_naive_mean_residual() -> None:
         result.answer[t] - scale.centre - scale.effect[k] - scale.item_effect[plan.item[t]]
         for t, k in zip(rows, partner, strict=True)
     ]
-    assert found.mean_answer[K] == pytest.approx(scale.centre + effect_scale(K) * np.mean(residual), abs=1e-12)
-    assert found.n_trials[K] == len(rows)
+    assert actual.mean_answer[K] == pytest.approx(scale.centre + effect_scale(K) * np.mean(residual), abs=1e-12)
+    assert actual.n_trials[K] == len(rows)
 
 
 @pytest.mark.long
@@ -163,9 +163,9 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
         mean = 0.5 + ability[plan.first] + ability[plan.second] + item[plan.item]
         noise = rng.normal(0, 0.2, len(plan))
         result = answer_with(plan, np.where(plan.trial_type == PAIRED, mean + noise, 0.0))
-        found = ranked(result)
-        truth = effect_scale(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
-        covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
+        actual = ranked(result)
+        truth = effect_scale(K) * (ability[K : K + 3] - ability[:K].mean()) + actual.ability[:K].mean()
+        covered.append((actual.low[K:] <= truth) & (truth <= actual.high[K:]))
         trials = TrialsByItem.from_verdicts(result)
         anchors = estimate_anchor_abilities(trials)
         linked.append(link_agents(trials, anchors, fit_scale(trials, anchors)).linking_variance[K:])
@@ -222,7 +222,7 @@ def test_each_trial_records_its_role_its_step_and_the_agents_it_counts_for() -> 
 
 @pytest.mark.long
 def test_planted_drift_is_detected_and_false_alarms_are_rare() -> None:
-    false, found = 0, 0
+    false, actual = 0, 0
     for seed in range(40):
         plan = first_plan(seed=seed)
         later = add_calls(plan, calls=240)
@@ -238,9 +238,9 @@ def test_planted_drift_is_detected_and_false_alarms_are_rare() -> None:
                 compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
             )
             low = [move.agent for move in facts.agent_changes if move.p_holm is not None and move.p_holm < 0.05]
-            found += planted and "a3" in low
+            actual += planted and "a3" in low
             false += not planted and bool(low)
-    assert found >= 30
+    assert actual >= 30
     assert false <= 6
 
 
@@ -331,10 +331,10 @@ def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> 
 
 
 def test_contenders_share_partners_and_the_first_agents_keep_their_scale() -> None:
-    result, found = searched(0.02)
+    result, actual = searched(0.02)
     before = estimate_anchor_abilities(TrialsByItem.from_verdicts(result)).with_rates_subtracted()
-    np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
-    assert found.n_trials[[0, 1, K + 2]].min() > 1.5 * found.n_trials[2:K].max()
+    np.testing.assert_array_equal(actual.ability[2:K], before.ability[2:K])
+    assert actual.n_trials[[0, 1, K + 2]].min() > 1.5 * actual.n_trials[2:K].max()
     joined = (K, K + 1, K + 2)
     trials = draw_anchor_trials(
         np.ones((K + 3, J), dtype=np.bool_),
@@ -356,8 +356,8 @@ def test_contenders_share_partners_and_the_first_agents_keep_their_scale() -> No
 
 
 def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_files() -> None:
-    _, found = searched(0.02, rounds=3)
-    search = not_none(found.search)
+    _, result = searched(0.02, rounds=3)
+    search = not_none(result.search)
     assert (search.top, search.max_regret, len(search.analyses)) == (1, 0.02, 4)
     shares = [look.alpha_fraction for look in search.analyses]
     assert sum(shares) == pytest.approx(search.analyses[-1].alpha_spent)
@@ -369,11 +369,11 @@ def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_fi
 
 
 def test_a_search_that_spends_all_calls_has_one_analysis() -> None:
-    _, found = searched(None)
-    assert [look.alpha_fraction for look in not_none(found.search).analyses] == [1.0]
+    _, result = searched(None)
+    assert [look.alpha_fraction for look in not_none(result.search).analyses] == [1.0]
 
 
 def test_a_search_ends_if_other_agents_join() -> None:
     result, _ = searched(0.02)
-    found = not_none(trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS))))
-    assert found.search is None
+    abilities = not_none(trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS))))
+    assert abilities.search is None

@@ -80,16 +80,18 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
         alike(rates.holdout_scores().value.tolist(), run.read_holdout().value.tolist(), at="holdout")
     table = rank(result, target=target)
     # rounding decides the order of two equal abilities
-    one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
-    other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
-    pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12, check_dtype=False)
+    a, extended_run = (
+        of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv")))
+    )
+    extended_run["group"] = extended_run["group"].astype(object).where(extended_run["group"].notna(), None)
+    pd.testing.assert_frame_equal(a, extended_run, rtol=0, atol=1e-12, check_dtype=False)
     alike(
         np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
         [float(row.n_trials) for row in run.read_items()],
     )
     facts, model = run.read_facts(), ClippedLinear().fit(rates.training_scores())
     alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
-    alike([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
+    alike([asdict(a) for a in facts.warnings], [asdict(a) for a in table.attrs["warnings"]])
     alike(
         asdict(table.attrs["choice"]) if table.attrs["choice"] else None, asdict(facts.choice) if facts.choice else None
     )
@@ -190,9 +192,9 @@ def test_an_extended_run_is_fitted_in_chunks_and_never_read_completely(
     monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
     run = write_answers(tmp_path / "r", pool, result)
     fit_run(run, target=target)
-    found = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
+    actual = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
     numbers = [name for name in expected.columns if name not in ("group", "target")]
-    np.testing.assert_allclose(found[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(actual[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
 
 
 def test_follow_ups_change_only_the_tables_of_links_and_calls() -> None:
@@ -203,12 +205,14 @@ def test_follow_ups_change_only_the_tables_of_links_and_calls() -> None:
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
     longer = answer_with(with_added_trials(result.plan, more), answer, missing=missing)
     with TemporaryDirectory() as place:
-        plain, other = (write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
+        plain, extended_run = (
+            write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items()
+        )
         fit_run(plain)
-        fit_run(other)
-        same_as_at_once(other, longer, target="items-like-these")
-        one, two = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
-        pd.testing.assert_frame_equal(one, two)
+        fit_run(extended_run)
+        same_as_at_once(extended_run, longer, target="items-like-these")
+        a, b = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, extended_run))
+        pd.testing.assert_frame_equal(a, b)
 
 
 def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs(
@@ -377,7 +381,7 @@ def test_a_full_disk_while_a_fit_is_written_leaves_no_files_of_two_fits(small_di
     assert 0 < refused < 4
     after = contents(folder.path)
     assert after.keys() == before.keys()
-    assert all(after[one] != before[one] for one in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
+    assert all(after[name] != before[name] for name in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
 
 
 KILLED = """

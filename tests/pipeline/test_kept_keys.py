@@ -36,8 +36,8 @@ def configured_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.Mo
 
 
 def configure(here: Path, server: WireServer, *, n: int = 110, seed: int = 0, **judge: object) -> None:
-    said = {"pool": "pool", "calls": n, "independent": "pooled:20", "seed": seed}
-    write_config(here / "c.yaml", **said, judge=JUDGE | {"base_url": server.url} | judge)
+    output = {"pool": "pool", "calls": n, "independent": "pooled:20", "seed": seed}
+    write_config(here / "c.yaml", **output, judge=JUDGE | {"base_url": server.url} | judge)
 
 
 def kept(here: Path) -> list[Path]:
@@ -147,9 +147,9 @@ def test_request_hashes_are_read_from_any_row(tmp_path: Path) -> None:
 
 def test_foreign_or_too_few_request_hashes_are_refused(tmp_path: Path) -> None:
     write_keys(tmp_path / "k", HEX[:10], SAID)
-    other = SAID.model_copy(update={"judge_digest": "3" * 64})
+    other_hash = SAID.model_copy(update={"judge_digest": "3" * 64})
     with pytest.raises(RunFolderError, match="another plan, pool or judge"):
-        read_keys(tmp_path / "k", other, n=10)
+        read_keys(tmp_path / "k", other_hash, n=10)
     with pytest.raises(RunFolderError, match="11 request hashes"):
         read_keys(tmp_path / "k", SAID, n=11)
 

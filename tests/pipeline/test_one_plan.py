@@ -104,12 +104,12 @@ def test_results_refer_to_the_plan_that_was_judged(case: Case) -> None:
     table = youden.rank(case.verdicts)
     assert set(table.agent) == {agent.id for agent in case.plan.pool.agents}
     assert set(table.group) == {case.plan.pool.name}
-    held = case.plan.split.holdout
+    holdout = case.plan.split.holdout
     for kind in ("row", "symmetric"):
         train, later = case.rates.training_scores(kind=kind), case.rates.holdout_scores(kind=kind)
-        assert np.isnan(train.value[held]).all()
-        assert np.isnan(later.value[~held]).all()
-        assert not np.isnan(later.value[held]).all()
+        assert np.isnan(train.value[holdout]).all()
+        assert np.isnan(later.value[~holdout]).all()
+        assert not np.isnan(later.value[holdout]).all()
 
 
 def test_rates_require_a_split_of_their_own_size() -> None:
@@ -138,7 +138,7 @@ def test_a_plan_without_its_pool_is_an_error_only_if_texts_are_needed() -> None:
     assert youden.rank(answer_with(plan, np.random.default_rng(0).random(len(plan)))).group.isna().all()
     with pytest.raises(PlanError, match=r"plan\.with_pool\(pool\).*\[plan-no-pool\]"):
         youden.judge(plan)
-    assert youden.judge(plan.with_pool(POOLS["one"]), judge=lambda one, other: one == other).answered.all()
+    assert youden.judge(plan.with_pool(POOLS["one"]), judge=lambda a, b: a == b).answered.all()
     assert "agent" not in repr(plan.with_pool(POOLS["one"])).replace("agents", "")
 
 
@@ -176,7 +176,7 @@ def test_a_plan_is_priced_for_every_kind_of_judge(tmp_path: Path) -> None:
     assert not_none(costs[0].minutes) > 0
     jury = plan.cost({"backend": "jury", "judges": ["gpt-4o-mini", {**keys, "name": "again"}], "vote": "mean"})
     assert jury.usd == pytest.approx(2 * not_none(costs[0].usd))
-    for free in ("lexical", {"backend": "lexical"}, lambda one, other: 0.5):
+    for free in ("lexical", {"backend": "lexical"}, lambda a, b: 0.5):
         cost = plan.cost(free)
         assert (cost.calls, cost.cells, cost.usd) == (len(plan), plan.n_cells, 0)
     for wrong in (3, None, "gpt-4o-mimi", tmp_path / "none.yaml"):

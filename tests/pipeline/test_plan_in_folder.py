@@ -71,8 +71,8 @@ def test_a_folder_of_another_version_is_refused_and_unchanged(
     folder = RunFolder(planned_folder / "runs/default")
     file = folder.file("plan.parquet")
     table = pq.read_table(file)
-    said = json.loads(table.schema.metadata[b"youden"]) | {"version": 1}
-    pq.write_table(table.replace_schema_metadata({"youden": json.dumps(said)}), file)
+    output = json.loads(table.schema.metadata[b"youden"]) | {"version": 1}
+    pq.write_table(table.replace_schema_metadata({"youden": json.dumps(output)}), file)
     before = contents(folder.path)
     assert youden(*words).refuses("run-version")
     assert contents(folder.path) == before
@@ -138,9 +138,9 @@ def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
         assert youden("plan", "some.yaml").code == 0
     assert youden("plan", "runs/some/config.yaml", "--out", "copy").code == 0
     assert youden("plan", "some.yaml", "--out", "other").code == 0
-    first, copy, other = (RunFolder(planned_folder / name).read_plan() for name in ("runs/some", "copy", "other"))
+    first, copy, second = (RunFolder(planned_folder / name).read_plan() for name in ("runs/some", "copy", "other"))
     assert first.digest == copy.digest
-    assert len(other) > len(first)
+    assert len(second) > len(first)
     drawn = yaml.safe_load((planned_folder / "runs/some/config.yaml").read_text())["resolved"]
     assert drawn.keys() == {"pool", "budget"}
     assert len(first) <= drawn["budget"]
@@ -149,14 +149,14 @@ def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
 def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:
     write_pool(make_pool(12, 100), tmp_path / "p")
 
-    def most(**said: object) -> int:
+    def most(**output: object) -> int:
         keys = {
             "name": "x",
             "pool": str(tmp_path / "p"),
             "judge": "gpt-4o-mini",
             "top": 1,
             "max_cost": 100.0,
-            **said,
+            **output,
         }
         return not_none(not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired)
 

@@ -43,8 +43,8 @@ def test_item_sums_of_squares_equal_those_of_counted_blocks() -> None:
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_number_of_blocks_for_a_half_width_is_minimal(share: float) -> None:
     n = not_none(find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150))
-    found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
-    assert found <= 0.04 < before
+    result, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
+    assert result <= 0.04 < before
 
 
 def test_an_unattainable_half_width_states_the_required_items() -> None:
@@ -61,8 +61,8 @@ def test_variance_components_of_a_pilot_predict_the_half_width_of_a_larger_run()
     for trials in (80, 160, 400):
         larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:0")
         standing = estimate_abilities(larger)
-        shown = standing.covariance.half_width().mean()
-        assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
+        displayed = standing.covariance.half_width().mean()
+        assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(displayed, rel=0.15)
 
 
 def test_precision_is_forecast_from_reference_data_and_later_from_answers_of_the_run() -> None:
@@ -102,7 +102,7 @@ def test_the_forecast_for_an_atypical_agent_is_never_narrower_than_the_average(k
     usual, odd = prior_components(kind), components_at_quantile(1.0, kind)
     assert (odd.agent_item > usual.agent_item).all()
     assert half_widths(odd, 225, 100) == pytest.approx(
-        half_widths(usual, 225, 100) * [one.max_width_ratio for one in REFERENCE_DATA[kind]]
+        half_widths(usual, 225, 100) * [data.max_width_ratio for data in REFERENCE_DATA[kind]]
     )
 
 
@@ -151,14 +151,14 @@ def test_a_plan_forecasts_the_regret_of_the_top_agent_which_is_lower_for_a_searc
     alike, searched = expected.regret[1.0]
     assert set(expected.regret) == {0.5, 1.0, 2.0}
     assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
-    said = " ".join(format_forecast(expected))
-    assert f"the agent that ranks first is on average {100 * alike.mean:.1f} (" in said
-    assert f"a search (`top: 1`) with equally many calls lowers this regret to {100 * searched.mean:.1f} (" in said
+    output = " ".join(format_forecast(expected))
+    assert f"the agent that ranks first is on average {100 * alike.mean:.1f} (" in output
+    assert f"a search (`top: 1`) with equally many calls lowers this regret to {100 * searched.mean:.1f} (" in output
     alike_bound, searched_bound = not_none(expected.regret_bound)
     assert alike.mean < alike_bound.mean < searched_bound.mean
-    assert f"the regret bound is {100 * alike_bound.mean:.1f} (" in said
-    assert f"and raises the bound to {100 * searched_bound.mean:.1f} (" in said
-    assert "intervals of eliminated agents are wider" in said
+    assert f"the regret bound is {100 * alike_bound.mean:.1f} (" in output
+    assert f"and raises the bound to {100 * searched_bound.mean:.1f} (" in output
+    assert "intervals of eliminated agents are wider" in output
     search = PrecisionForecast(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
     assert search.trials == pytest.approx(225, abs=1)
     assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
@@ -171,12 +171,12 @@ def test_a_search_forecasts_its_calls_or_that_its_bound_is_unattainable(max_regr
     expected = PrecisionForecast(plan)
     calls = expected.search_calls
     assert calls[0] == plan.n_agents * int(plan.block.max() + 1)
-    said = " ".join(format_forecast(expected, usd_per_call=0.001))
-    assert ("cannot be reached on these items unless one agent is clearly the best" in said) is not reached
+    output = " ".join(format_forecast(expected, usd_per_call=0.001))
+    assert ("cannot be reached on these items unless one agent is clearly the best" in output) is not reached
     assert (calls[1] is None) is not reached
     if reached:
         assert calls[0] < (calls[1] or 0) < 2 * 12 * 11 * 60
-        assert f"$ {calls[0] / 1000:.2f}".replace(" ", "") in said
+        assert f"$ {calls[0] / 1000:.2f}".replace(" ", "") in output
     else:
         # the stated number of items suffices for the average domain
         pool = make_pool(4, expected.search_items)

@@ -76,10 +76,10 @@ def test_rank_uses_the_named_estimator() -> None:
         (cyclic, "trial-mean", "additive-fit"),
         (dense, "additive-fit", "trial-mean"),
     )
-    for result, automatic, other in cases:
+    for result, automatic, explicit in cases:
         table = youden.rank(result)
         pd.testing.assert_frame_equal(youden.rank(result, method=automatic), table)
-        assert youden.rank(result, method=other).attrs["method"] != table.attrs["method"]
+        assert youden.rank(result, method=explicit).attrs["method"] != table.attrs["method"]
     assert youden.rank(cyclic).attrs["method"].startswith(f"{TRIAL_MEAN}; ")
     assert youden.rank(dense, method="trial-mean").low.isna().all()
     with pytest.raises(StatisticsError, match=r"got 'mean'.*additive-fit\. \[rank-method\]"):
@@ -89,10 +89,10 @@ def test_rank_uses_the_named_estimator() -> None:
 def nearly_always_right(**plan: Unpack[PlanOptions]) -> Verdicts:
     """Return six agents that match on nearly every item, the last two on 4 items of 5, and never across items."""
     options: PlanOptions = {"holdout": 0.0, **plan}
-    made = make_plan(make_pool(6, 40), seed=2, **options)
+    created = make_plan(make_pool(6, 40), seed=2, **options)
     slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]
-    slipped = slips[made.first, made.item] | slips[made.second, made.item]
-    return answer_with(made, ((made.trial_type == PAIRED) & ~slipped).astype(float))
+    slipped = slips[created.first, created.item] | slips[created.second, created.item]
+    return answer_with(created, ((created.trial_type == PAIRED) & ~slipped).astype(float))
 
 
 AT_THE_TOP: dict[str, PlanOptions] = {
@@ -195,8 +195,8 @@ def test_the_budget_study_ranks_like_rank(design: str, gaps: bool) -> None:
     plan = make_plan(world.pool, design=design, calls="50%", holdout=0.0, seed=4)
     result = replay(plan, world)
     table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
-    found = estimate_abilities(result, target="symmetric")
-    for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
+    abilities = estimate_abilities(result, target="symmetric")
+    for column, tried in (("ability", abilities.ability), ("low", abilities.low), ("high", abilities.high)):
         np.testing.assert_array_equal(table[column], tried)
 
 
@@ -216,5 +216,5 @@ def test_a_run_stopped_after_complete_blocks_is_ranked_by_means() -> None:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.block > plan.block.max() // 2)
-    found = not_none(trial_abilities_from_verdicts(part))
-    assert found.ranking == TRIAL_MEAN
+    abilities = not_none(trial_abilities_from_verdicts(part))
+    assert abilities.ranking == TRIAL_MEAN

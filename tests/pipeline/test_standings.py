@@ -51,12 +51,12 @@ def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, calls: s
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
-    found = analysed(judged(design, calls="40%" if design == "cyclic" else None))
-    assert found.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
-    order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
+    result = analysed(judged(design, calls="40%" if design == "cyclic" else None))
+    assert result.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
+    order = result.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
-    assert set(found.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
-    assert any("agree more than any honest group on record" in line.message for line in found.facts.warnings)
+    assert set(result.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
+    assert any("agree more than any honest group on record" in line.message for line in result.facts.warnings)
 
 
 def test_without_flagged_pairs_the_robust_ranking_equals_the_plain_one() -> None:
@@ -66,36 +66,36 @@ def test_without_flagged_pairs_the_robust_ranking_equals_the_plain_one() -> None
 
 
 def test_the_robust_ranking_is_the_main_one_if_configured() -> None:
-    found = analysed(judged("dense"), PartnerRules("robust"))
-    assert found.ranking["robust_ability"].is_monotonic_decreasing
-    assert found.facts.ranked_by == "robust"
+    result = analysed(judged("dense"), PartnerRules("robust"))
+    assert result.ranking["robust_ability"].is_monotonic_decreasing
+    assert result.facts.ranked_by == "robust"
 
 
 def test_a_family_that_agrees_loses_its_lead_with_a_warning() -> None:
     families = {f"a{i}": "big" if i in BIG else f"f{i % 3}" for i in range(K)}
-    found = analysed(judged("dense", together=BIG), PartnerRules(families=families))
-    assert int(found.ranking["agent"][0][1:]) in BIG
-    facts = found.facts.alternative_rankings["family"]
+    result = analysed(judged("dense", together=BIG), PartnerRules(families=families))
+    assert int(result.ranking["agent"][0][1:]) in BIG
+    facts = result.facts.alternative_rankings["family"]
     assert "falls to rank" in facts.leader_change
-    (finding,) = [finding for finding in found.facts.warnings if finding.message == facts.leader_change]
-    assert finding.agents[0] == found.ranking["agent"][0]
+    (finding,) = [finding for finding in result.facts.warnings if finding.message == facts.leader_change]
+    assert finding.agents[0] == result.ranking["agent"][0]
     named = re.findall(r"\ba\d+\b", finding.message)
     assert sorted(finding.agents) == sorted(named)
-    assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
+    assert result.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
 
 def test_a_panel_scores_every_agent_with_wider_intervals() -> None:
-    found = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
-    assert {"a0", "a1", "a2", "a3"} < set(found.ranking["agent"][-5:])
-    assert found.ranking["trusted_std_error"].mean() > found.ranking["std_error"].mean()
+    result = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
+    assert {"a0", "a1", "a2", "a3"} < set(result.ranking["agent"][-5:])
+    assert result.ranking["trusted_std_error"].mean() > result.ranking["std_error"].mean()
 
 
 def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> None:
     everybody = (tuple(f"a{i}" for i in range(K)),)
-    found = analysed(judged(), PartnerRules(clones=everybody))
-    assert "[all-agents-flagged]" in found.facts.alternative_rankings["robust"].message
-    assert found.ranking["robust_ability"].isna().all()
-    assert found.ranking["ability"].notna().all()
+    result = analysed(judged(), PartnerRules(clones=everybody))
+    assert "[all-agents-flagged]" in result.facts.alternative_rankings["robust"].message
+    assert result.ranking["robust_ability"].isna().all()
+    assert result.ranking["ability"].notna().all()
     with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
         analysed(judged(), PartnerRules("robust", clones=everybody))
 
@@ -111,13 +111,13 @@ def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, t
         csv.writer(file).writerows(lines)
     assert youden("fit", "runs/mine", "--families", "families.csv").code == 0
     panel = ",".join(ids[:3])
-    said = youden("fit", "runs/mine", "--trusted", panel, "--json").said
-    assert set(said["ranking"][0]["alternative_rankings"]) == {"robust", "family", "trusted"}
-    assert said["fit"]["ranked_by"] == "trusted"
+    output = youden("fit", "runs/mine", "--trusted", panel, "--json").said
+    assert set(output["ranking"][0]["alternative_rankings"]) == {"robust", "family", "trusted"}
+    assert output["fit"]["ranked_by"] == "trusted"
     row = folder.read_ranking()[0]
-    assert said["ranking"][0]["ability"] == row.alternative_rankings["trusted"].ability
+    assert output["ranking"][0]["ability"] == row.alternative_rankings["trusted"].ability
     again = json.loads(youden("fit", "runs/mine", "--json").out)
-    assert again["ranking"] == said["ranking"]
+    assert again["ranking"] == output["ranking"]
     assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["fit"]["ranked_by"] == "plain"
     assert youden("report", "runs/mine").code == 0
 

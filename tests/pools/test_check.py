@@ -35,10 +35,10 @@ def found(checked: PoolCheck | list[Finding], slug: str) -> set[str]:
     return {name for finding in findings if finding.slug == slug for name in (*finding.agents, *finding.items)}
 
 
-def with_agents(pool: Pool, **made: Callable[[int], str | None]) -> Pool:
-    rows = np.array([[make(j) for j in range(pool.n_items)] for make in made.values()], dtype=object)
-    agents = (*pool.agents, *(Agent(name) for name in made))
-    return Pool(agents, pool.items, np.vstack([pool.texts, rows.reshape(len(made), -1)]), pool.name)
+def with_agents(pool: Pool, **created: Callable[[int], str | None]) -> Pool:
+    rows = np.array([[make(j) for j in range(pool.n_items)] for make in created.values()], dtype=object)
+    agents = (*pool.agents, *(Agent(name) for name in created))
+    return Pool(agents, pool.items, np.vstack([pool.texts, rows.reshape(len(created), -1)]), pool.name)
 
 
 def with_items(pool: Pool, items: tuple[Item, ...], like: list[int]) -> Pool:
@@ -106,18 +106,18 @@ def test_near_duplicate_items_equal_those_of_a_naive_comparison(least: float) ->
 
 
 def test_prompts_that_share_only_common_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[int] = []
+    is_covered: list[int] = []
     prefixes = items_alike._select_prefixes
 
     def counted(*args: Any) -> Any:
         kept = prefixes(*args)
-        held.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
+        is_covered.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
         return kept
 
     monkeypatch.setattr(items_alike, "_select_prefixes", counted)
     items = tuple(Item(f"i{n}", f"What is the capital of country number w{n}?") for n in range(500))
     items_alike._find_similar_prompts(Pool((Agent("a"),), items, np.full((1, 500), "x", dtype=object), "capitals"))
-    assert max(held) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
+    assert max(is_covered) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
 
 
 def test_responses_of_a_large_pool_are_compared_on_random_items_and_a_note_says_so(
@@ -179,9 +179,9 @@ CHEATING = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_attackers_are_reported_by_their_strategy(honest: Pool, name: str) -> None:
-    pool, made = planted(honest, (SHIPPED | UNSEEN)[name], weak=4)
+    pool, created = planted(honest, (SHIPPED | UNSEEN)[name], weak=4)
     findings = find_agent_problems(SampledTexts.from_pool(pool, seed=0), response_lengths(pool))
-    assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= made
+    assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= created
     accused = set().union(*(found(findings, slug) for slug in CHEATING - {"clones"}))
     assert accused & {agent.id for agent in honest.agents} == set()
 

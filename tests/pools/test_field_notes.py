@@ -66,4 +66,4 @@ def test_only_low_effort_agents_share_eight_consecutive_words_on_an_item(rows: d
     for row in rows["responses"]:
         if row["agent"] not in low_effort:
             by_item[row["item"]].append(grams(row["text"], 8))
-    assert not any(one & other for texts in by_item.values() for one, other in combinations(texts, 2))
+    assert not any(a & b for texts in by_item.values() for a, b in combinations(texts, 2))

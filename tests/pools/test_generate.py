@@ -42,8 +42,8 @@ def write(path: Path, text: str) -> Path:
 
 
 def offline(path: Path, items: tuple[Item, ...]) -> dict[str, list[str]]:
-    made = generate(plan_generation(load_agents(path), items), store=path.with_suffix(".db"))
-    return {agent.id: made.pool.texts[k].tolist() for k, agent in enumerate(made.pool.agents)}
+    created = generate(plan_generation(load_agents(path), items), store=path.with_suffix(".db"))
+    return {agent.id: created.pool.texts[k].tolist() for k, agent in enumerate(created.pool.agents)}
 
 
 ITEMS = (
@@ -72,11 +72,11 @@ agents:
 
 
 def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
-    one = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
-    two = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
-    assert offline(one, ITEMS[1:])["x"] == offline(two, ITEMS)["x"][1:]
-    other = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
-    assert offline(two, ITEMS)["w"] != offline(other, ITEMS)["w"]
+    first = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
+    second = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
+    assert offline(first, ITEMS[1:])["x"] == offline(second, ITEMS)["x"][1:]
+    second = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
+    assert offline(second, ITEMS)["w"] != offline(second, ITEMS)["w"]
 
 
 @pytest.mark.parametrize(
@@ -179,15 +179,15 @@ def test_the_agents_of_the_paper_have_the_numbers_of_its_appendix() -> None:
 def respond(_n: int, body: Mapping[str, Any]) -> Reply:
     """Answer as a model that extracts, or as a judge that compares words."""
     content = body["messages"][-1]["content"]
-    if found := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
+    if match := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
         rng = np.random.default_rng(len(content) + int(10 * (body.get("temperature") or 0)))
-        parts = split_sentences(found[2])
+        parts = split_sentences(match[2])
         kept = sorted(rng.permutation(len(parts))[: max(1, body["max_tokens"] // 100)])
         text = "A few words." if body["max_tokens"] < 50 else " ".join(parts[k] for k in kept)
         return Reply(text, usage={"prompt_tokens": 100, "completion_tokens": 50})
     tagged = re.findall(r"<(?:first|second)-(\w+)>\n(.*?)\n</", content, re.DOTALL)
-    one, two = (set(split_words(text)) for _, text in tagged)
-    return Reply("YES" if len(one & two) > 0.25 * min(len(one), len(two)) else "NO")
+    first, second = (set(split_words(text)) for _, text in tagged)
+    return Reply("YES" if len(first & second) > 0.25 * min(len(first), len(second)) else "NO")
 
 
 @pytest.fixture
@@ -261,9 +261,9 @@ def test_the_pool_of_the_paper_is_killed_resumed_ranked_and_regenerated(
     second = youden("run", "run.yaml", "--judge", "second.yaml", "--out", "other", "--json")
     assert second.code == 0, second.err
     first_digest = read_pool(generation_folder / "made").digest
-    other = youden(*words_for("second.yaml"))
-    assert other.code == 2
-    assert "[out-not-empty]" in other.err
+    other_run = youden(*words_for("second.yaml"))
+    assert other_run.code == 2
+    assert "[out-not-empty]" in other_run.err
     judged = generating_server.n_requests
     assert youden(*words_for("second.yaml", out="again")).code == 0
     assert generating_server.n_requests == judged + n_calls
@@ -373,9 +373,9 @@ def test_rejected_calls_leave_cells_empty_up_to_a_fraction(
     generating_server.behave = picky
     ended = youden(*words_for("free.yaml"), "--max-missing", "0.03", "--json")
     assert ended.code == 0, ended.err
-    made = json.loads(ended.out)
-    assert made["failed"] == 1
-    assert made["missing"] >= 1
+    data = json.loads(ended.out)
+    assert data["failed"] == 1
+    assert data["missing"] >= 1
     assert "1 call got no answer" in ended.err
     strict = youden(*words_for("free.yaml"), "--max-missing", "0")
     assert strict.code == 1

@@ -86,8 +86,8 @@ def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
     asked = server.n_requests
     pool = read_pool(made)
     assert pool.n_missing == 2, "the reader of item 2, and the agent that builds on it"
-    said = json.loads(youden("cassette", "export", "made", "--out", "c.jsonl", "--json").out)
-    assert said == {"file": "c.jsonl", "n_answers": N_CALLS - 2, "n_failures": 1, "n_unanswered": 0}
+    data = json.loads(youden("cassette", "export", "made", "--out", "c.jsonl", "--json").out)
+    assert data == {"file": "c.jsonl", "n_answers": N_CALLS - 2, "n_failures": 1, "n_unanswered": 0}
     assert youden("cassette", "verify", "c.jsonl", "made").code == 0
     done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
     assert done["n_added"] == N_CALLS - 1
@@ -190,7 +190,7 @@ def test_a_replay_names_the_flag_that_was_missing(youden: Youden, made: Path) ->
 def test_an_incomplete_cassette_is_reported_by_agent_and_item(youden: Youden, made: Path) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     lines = (made.parent / "c.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    short = [one for one in lines if not ('"asker":"twin"' in one and "item 3" in one)]
+    short = [line for line in lines if not ('"asker":"twin"' in line and "item 3" in line)]
     assert len(short) == len(lines) - 1
     (made.parent / "c.jsonl").write_text("".join(short), encoding="utf-8")
     ended = youden("cassette", "verify", "c.jsonl", "made")

@@ -57,8 +57,8 @@ def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, F
             total[cell] += difference
             n[cell] += 1
             weight[cell] += rates.n_paired[row]
-    seen = (n > 0) & kept
-    return np.where(seen, total / np.maximum(n, 1), np.nan), np.where(seen, weight, 0.0)
+    observed = (n > 0) & kept
+    return np.where(observed, total / np.maximum(n, 1), np.nan), np.where(observed, weight, 0.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -68,14 +68,14 @@ def test_scores_equal_those_of_a_loop_over_pairs(
 ) -> None:
     rng = np.random.default_rng(seed)
     rates = rates_of(rng, n_agents, n_items)
-    held = rng.random((n_agents, n_items)) < 0.3
+    values = rng.random((n_agents, n_items)) < 0.3
     n = rates.n_independent
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
     with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
         everything = rates.training_scores(kind=kind)
-        split = Split(~held, held, "paper", 0.3, 0)
+        split = Split(~values, values, "paper", 0.3, 0)
         later = replace(rates, split=split).holdout_scores(kind=kind)
-    for scores, kept in ((everything, np.ones_like(held)), (later, held)):
+    for scores, kept in ((everything, np.ones_like(values)), (later, values)):
         value, weight = matched(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(scores.weight, weight)
@@ -87,8 +87,8 @@ def test_scores_equal_those_of_a_loop_over_pairs(
             agent_ids=scores.agent_ids,
             item_ids=scores.item_ids,
         ).cells
-        for column, other in zip(scores.cells[1:], again[1:], strict=True):
-            np.testing.assert_array_equal(column, other)
+        for column, repeated in zip(scores.cells[1:], again[1:], strict=True):
+            np.testing.assert_array_equal(column, repeated)
         np.testing.assert_array_equal(scores.cells.cell_index.agent, again.cell_index.agent)
         np.testing.assert_array_equal(scores.cells.cell_index.item, again.cell_index.item)
 
@@ -123,8 +123,8 @@ def test_cells_are_ordered_by_item_and_every_trial_knows_its_cell(
 def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: int, at_once: int) -> None:
     cells = CellIndex.from_mask(np.random.default_rng(seed).random((n_agents, n_items)) < 0.5)
     with patch.object(cells_module, "CELLS_IN_CACHE", at_once):
-        found = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
-    assert found.tolist() == [[n] for n in range(len(cells))]
+        result = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
+    assert result.tolist() == [[n] for n in range(len(cells))]
 
 
 def test_the_fields_of_a_result_are_read_only() -> None:

@@ -44,9 +44,9 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(probe_plan: Plan) ->
 
 
 def test_texts_without_unusual_features_have_no_probes() -> None:
-    made = make_plan(pool_with_templates(()), calls="40%", independent="pooled:200")
-    assert not (made.role == PROBE).any()
-    assert "probes" not in made.options
+    plan = make_plan(pool_with_templates(()), calls="40%", independent="pooled:200")
+    assert not (plan.role == PROBE).any()
+    assert "probes" not in plan.options
 
 
 @pytest.mark.slow
@@ -54,16 +54,16 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_is_raised() -> None:
     pool = pool_with_templates()
     rates = []
     for seed in range(40):
-        made = make_plan(pool, calls="40%", independent="pooled:200", seed=seed)
-        mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
-        answer = np.where(made.trial_type == PAIRED, 0.6, mistaken.astype(float))
-        result = answer_with(made, answer)
+        plan = make_plan(pool, calls="40%", independent="pooled:200", seed=seed)
+        mistaken = np.isin(plan.first, [2, 5]) & np.isin(plan.second, [2, 5])
+        answer = np.where(plan.trial_type == PAIRED, 0.6, mistaken.astype(float))
+        result = answer_with(plan, answer)
         rates.append(not_none(pooled_fpr(result.rates())))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
     facts = analysed(result).facts
     assert facts.fpr == rates[-1]
-    assert "alarm" in {one.slug for one in facts.warnings}
+    assert "alarm" in {warning.slug for warning in facts.warnings}
 
 
 def test_means_of_trials_subtract_a_rate_that_probes_do_not_change(probe_plan: Plan) -> None:

@@ -65,11 +65,13 @@ def same(one: Scores, other: Scores) -> bool:
 
 def touching(plan: Plan, *, own: bool) -> np.ndarray:
     """Return the trials on which no training score may depend."""
-    held = plan.split.holdout
-    first = held[plan.first, plan.item]
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    holdout = plan.split.holdout
+    first = holdout[plan.first, plan.item]
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     return (
-        first if own else first | held[plan.second, other] | held[plan.second, plan.item] & (plan.trial_type == PAIRED)
+        first
+        if own
+        else first | holdout[plan.second, other_item] | holdout[plan.second, plan.item] & (plan.trial_type == PAIRED)
     )
 
 
@@ -109,8 +111,8 @@ def test_under_the_paper_rule_calls_of_held_out_cells_enter_rows_of_partners() -
     answers = {}
     for rule in ("paper", "strict"):
         plan = plan_for("dense", "matched", rule=rule)
-        held = plan.split.holdout
-        as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.trial_type == PAIRED)
+        holdout = plan.split.holdout
+        as_second = holdout[plan.second, plan.item] & ~holdout[plan.first, plan.item] & (plan.trial_type == PAIRED)
         answer = np.full(len(plan), 0.25)
         moved = np.where(as_second, 1.0, answer)
         before, after = (answer_with(plan, a).rates().training_scores(kind="row") for a in (answer, moved))
@@ -123,10 +125,10 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
     pool = make_pool(5, 6)
     plan = make_plan(pool, design="dense", holdout_rule=rule, holdout=0.3, seed=3)
     rates = answer_with(plan, np.random.default_rng(0).random(len(plan))).rates()
-    held = rates.holdout_scores()
+    holdout = rates.holdout_scores()
     dense = replace(rates, split=Split.without_holdout((5, 6))).training_scores()
-    assert np.array_equal(np.isnan(held.value), ~plan.split.holdout)
-    np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
+    assert np.array_equal(np.isnan(holdout.value), ~plan.split.holdout)
+    np.testing.assert_allclose(holdout.value[plan.split.holdout], dense.value[plan.split.holdout])
 
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(TRIAL_TYPES), st.sampled_from([0.0, 0.2]))
@@ -149,16 +151,16 @@ def test_a_plan_contains_only_existing_comparisons_and_repeats_none_in_a_replica
         if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
             raise
         reject()
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     assert present[plan.first, plan.item].all()
-    assert present[plan.second, other].all()
+    assert present[plan.second, other_item].all()
     assert (plan.first != plan.second).all()
-    assert (other != plan.item)[plan.trial_type == INDEPENDENT].all()
+    assert (other_item != plan.item)[plan.trial_type == INDEPENDENT].all()
     rows = np.stack([plan.item, plan.first, plan.second, plan.other_item, plan.replicate])
     assert len(np.unique(rows, axis=1).T) == len(plan)
     lengths = [[len(t or "") for t in row] for row in pool.texts.tolist()]
     counted = sum(
-        lengths[i][j] + lengths[k][o] for i, j, k, o in zip(plan.first, plan.item, plan.second, other, strict=True)
+        lengths[i][j] + lengths[k][o] for i, j, k, o in zip(plan.first, plan.item, plan.second, other_item, strict=True)
     )
     assert plan.characters == counted
     assert plan.n_cells == len({(i, j) for f, s, j in zip(*_paired(plan), strict=True) for i in (f, s)})
@@ -167,12 +169,12 @@ def test_a_plan_contains_only_existing_comparisons_and_repeats_none_in_a_replica
 
 def _check_coverage(plan: Plan) -> None:
     """Check every count of `compute_coverage` by a naive computation."""
-    train, held = plan.split.train, plan.split.holdout
+    train, values = plan.split.train, plan.split.holdout
     scored, ordered, unordered, n_held = set(), set(), set(), 0
     for j, i, k, trial_type, o in zip(
         plan.item, plan.first, plan.second, plan.trial_type, plan.other_item, strict=True
     ):
-        n_held += bool(held[i, j] or held[k, j if trial_type == PAIRED else o])
+        n_held += bool(values[i, j] or values[k, j if trial_type == PAIRED else o])
         if trial_type == PAIRED:
             ordered.add((j, i, k))
             unordered.add((j, frozenset((i, k))))
@@ -181,7 +183,7 @@ def _check_coverage(plan: Plan) -> None:
     counted = compute_coverage(plan)
     assert (counted.ordered, counted.unordered, counted.scored) == (len(ordered), len(unordered), len(scored))
     assert (counted.holdout, counted.cells, counted.calls) == (n_held, plan.n_cells, len(plan))
-    assert (counted.train, counted.present) == (train.sum(), train.sum() + held.sum())
+    assert (counted.train, counted.present) == (train.sum(), train.sum() + values.sum())
     assert counted.train_fraction == len(scored) / train.sum()
 
 
@@ -192,9 +194,9 @@ def _paired(plan: Plan) -> list[np.ndarray]:
 @pytest.mark.parametrize("design", DESIGN_NAMES)
 def test_a_plan_is_determined_by_its_seed(design: str) -> None:
     pool = make_pool(8, 20)
-    one, again, other = (make_plan(pool, design=design, seed=seed, holdout=0.1) for seed in (1, 1, 2))
-    assert one.digest == again.digest
-    assert one.digest != other.digest
+    plan, again, other_plan = (make_plan(pool, design=design, seed=seed, holdout=0.1) for seed in (1, 1, 2))
+    assert plan.digest == again.digest
+    assert plan.digest != other_plan.digest
 
 
 def test_dense_without_holdout_is_every_ordered_pair_with_its_matched_trial() -> None:
@@ -209,14 +211,14 @@ def test_each_agent_is_once_first_and_once_second_in_a_block_and_no_block_repeat
     paired = plan.trial_type == PAIRED
     assert paired.sum() == 7 * 40
     assert (plan.block[~paired] == -1).all()
-    seen = set()
+    observed = set()
     for block in range(40):
         rows = plan.block == block
         assert sorted(plan.first[rows]) == sorted(plan.second[rows]) == list(range(7))
         item = set(plan.item[rows])
         assert len(item) == 1
-        seen.add((item.pop(), frozenset(zip(plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))))
-    assert len(seen) == 40
+        observed.add((item.pop(), frozenset(zip(plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))))
+    assert len(observed) == 40
 
 
 def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
@@ -391,10 +393,10 @@ def test_a_pool_whose_agents_share_no_item_is_refused(design: str) -> None:
 
 def test_scores_with_the_split_of_another_plan_are_refused() -> None:
     plan = make_plan(make_pool(5, 6), design="dense")
-    other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
+    other_split = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
     rates = answer_with(plan, np.ones(len(plan))).rates()
-    for wrong in (other, None):
+    for wrong in (other_split, None):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
             untyped(replace)(rates, split=wrong)
     with pytest.raises(PlanError, match=r"\[plan-shape\]"):
-        replace(plan, split=other)
+        replace(plan, split=other_split)

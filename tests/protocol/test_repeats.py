@@ -34,7 +34,7 @@ WORDS = np.array([f"word{n}" for n in range(300)])
 def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: bool = False) -> Pool:
     """Return different texts, which share words with the texts of their item."""
     rng = np.random.default_rng(5)
-    one = make_pool(n_agents, n_items)
+    pool = make_pool(n_agents, n_items)
     blocks = [
         np.array(
             [[" ".join(rng.choice(WORDS[20 * j : 20 * j + 60], 14)) for j in range(n_items)] for _ in range(n_agents)],
@@ -46,7 +46,7 @@ def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: b
         blocks[-1][0, :] = None
         for block in blocks[1:]:
             block[1, 3] = None
-    return Pool.from_repeats(one.agents, one.items, blocks, "repeats")
+    return Pool.from_repeats(pool.agents, pool.items, blocks, "repeats")
 
 
 def shown(plan: Plan, pool: Pool) -> np.ndarray:
@@ -175,10 +175,10 @@ def test_an_ability_is_the_mean_over_the_first_and_later_responses_of_an_agent()
     assert trials.second_repeat is not None
     mean = of[grown.first, grown.item, trials.first_repeat - 1] + of[grown.second, grown.item, trials.second_repeat - 1]
     result = answer_with(grown, np.where(grown.trial_type == 0, 0.5 + mean / 2, 0.0))
-    found = trial_abilities_from_verdicts(result)
-    assert found is not None
+    abilities = trial_abilities_from_verdicts(result)
+    assert abilities is not None
     # an answer changes by half the difference; a mean over K − 1 partners contains (K − 2)/(K − 1) of it
-    effect = (found.ability - found.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
+    effect = (abilities.ability - abilities.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
     truth = of.mean(axis=(1, 2))
     assert np.abs(effect - (truth - truth.mean())).max() < 0.01
     first = of[:, :, 0].mean(axis=1)
@@ -200,13 +200,13 @@ def test_the_request_hash_is_that_of_the_texts_shown() -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, calls=300)
     questions = load_judge_config("gpt-4o-mini").questions()
-    rows, (one, two) = dict(iter_keys(questions, plan)), plan.text_rows
+    rows, (first, second) = dict(iter_keys(questions, plan)), plan.text_rows
     for row in range(len(plan)):
         request = questions.request(plan, row)
-        other = plan.other_item[row] if plan.trial_type[row] else plan.item[row]
+        other_item = plan.other_item[row] if plan.trial_type[row] else plan.item[row]
         text = "".join(message.content for message in request.messages)
-        assert str(pool.all_texts[one[row], plan.item[row]]) in text
-        assert str(pool.all_texts[two[row], other]) in text
+        assert str(pool.all_texts[first[row], plan.item[row]]) in text
+        assert str(pool.all_texts[second[row], other_item]) in text
         assert rows[row] == questions.key(request)
 
 
@@ -254,13 +254,13 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     result = folder.read_verdicts(plan)
     assert plan.trials.first_repeat is not None
     assert set(plan.trials.first_repeat.tolist()) == {1, 2, 3}
-    book, (one, two) = TrialBook(result), plan.text_rows
+    book, (a, b) = TrialBook(result), plan.text_rows
     for row in range(0, len(plan), 7):
         first, second = cells_of(book.line(row))
-        assert text_of(pool, first) == pool.all_texts[one[row], plan.item[row]]
+        assert text_of(pool, first) == pool.all_texts[a[row], plan.item[row]]
         assert text_of(pool, second) is not None
     assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert (two >= 0).all()
+    assert (b >= 0).all()
 
 
 def test_check_names_agents_whose_repeats_are_equal_or_differ_strongly(tmp_path: Path, youden: Youden) -> None:
@@ -269,7 +269,7 @@ def test_check_names_agents_whose_repeats_are_equal_or_differ_strongly(tmp_path:
     blocks[1][2], blocks[2][2] = blocks[0][2], blocks[0][2]
     blocks[1][4] = [text[:8] for text in blocks[1][4]]
     write_pool(Pool.from_repeats(pool.agents, pool.items, blocks, "odd"), tmp_path / "odd")
-    said = youden("check", "odd").out
-    assert "All repeats of 'a2' are equal" in said
-    assert "[repeats-wild]" in said
-    assert "Repeats of 'a4' differ widely" in said
+    stdout = youden("check", "odd").out
+    assert "All repeats of 'a2' are equal" in stdout
+    assert "[repeats-wild]" in stdout
+    assert "Repeats of 'a4' differ widely" in stdout

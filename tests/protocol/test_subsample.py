@@ -72,9 +72,9 @@ def test_held_out_cells_are_never_sampled() -> None:
     for design in ("cyclic", "dense"):
         plan = make_plan(POOL, design=design, holdout=0.2, seed=1)
         part = subsample(plan, calls=300)
-        other = np.where(part.trial_type == PAIRED, part.item, part.other_item)
+        other_item = np.where(part.trial_type == PAIRED, part.item, part.other_item)
         assert not plan.split.holdout[part.first, part.item].any()
-        assert not plan.split.holdout[part.second, other].any()
+        assert not plan.split.holdout[part.second, other_item].any()
         assert not part.split.holdout.any()
         assert np.array_equal(part.split.train, plan.split.train)
 

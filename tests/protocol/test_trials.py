@@ -20,15 +20,15 @@ ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(-1, 2)), max_siz
 
 @given(rows=ROWS, scale=st.sampled_from([1, 9_999]))
 def test_a_repeated_comparison_gets_the_next_replicate_number(rows: list[tuple[int, ...]], scale: int) -> None:
-    item, first, second, other = np.array(rows, dtype=np.int32).reshape(-1, 4).T * np.int32(scale)
+    item, first, second, other_item = np.array(rows, dtype=np.int32).reshape(-1, 4).T * np.int32(scale)
     before: Counter[tuple[int, ...]] = Counter()
     expected = []
     for row in rows:
         expected.append(before[row])
         before[row] += 1
-    found = Trials.independent(item, first, second, other).with_replicate_numbers().replicate
-    assert found.tolist() == expected
-    assert found.dtype == np.int32
+    result = Trials.independent(item, first, second, other_item).with_replicate_numbers().replicate
+    assert result.tolist() == expected
+    assert result.dtype == np.int32
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ pytestmark = [SERIAL, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("browser")
-    one = judged(root / "one", holdout=0.2, missing=lambda plan: np.arange(len(plan)) % 10 == 3)
-    two = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
-    write_report(one)
-    write_comparison(one, two)
+    first = judged(root / "one", holdout=0.2, missing=lambda plan: np.arange(len(plan)) % 10 == 3)
+    second = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
+    write_report(first)
+    write_comparison(first, second)
     write_report(judged(root / "hostile", pool=make_pool_with_hostile_texts(length=1_000_000)))
     return root
 
@@ -50,8 +50,8 @@ def report(runs: Path) -> str:
 
 def texts(browser: Any, selector: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText.trim())"
-    found: list[str] = browser.execute_script(script, selector)
-    return found
+    result: list[str] = browser.execute_script(script, selector)
+    return result
 
 
 def press(browser: Any, selector: str) -> None:
@@ -105,8 +105,8 @@ def test_a_report_sorts_filters_opens_and_changes_theme_without_console_errors(r
         until(lambda: texts(browser, "#trials-where")[0].startswith("11–20"))
 
         press(browser, "#trial-table tbody tr:first-child button")
-        shown = until(lambda: texts(browser, "dialog[open] .text"))
-        assert all("says something of item" in text for text in shown[:2])
+        displayed = until(lambda: texts(browser, "dialog[open] .text"))
+        assert all("says something of item" in text for text in displayed[:2])
         assert "says" in texts(browser, "dialog[open] mark")
         press(browser, "dialog[open] .dialog-head button")
         assert not browser.find_elements("css selector", "dialog[open]")
@@ -143,9 +143,9 @@ def test_hostile_texts_are_shown_and_not_executed(runs: Path) -> None:
         browser.get((runs / "hostile" / "report.html").as_uri())
         drawn(browser)
         press(browser, "#trial-table tbody tr:first-child button")
-        shown = until(lambda: texts(browser, "dialog[open] .text"))
-        assert "</script><img src=x onerror=" in shown[0]
-        assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in shown[0]
+        displayed = until(lambda: texts(browser, "dialog[open] .text"))
+        assert "</script><img src=x onerror=" in displayed[0]
+        assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in displayed[0]
         assert browser.title == "hostile – youden"
         press(browser, "dialog[open] .dialog-head button")
         until(lambda: "/trial/" not in browser.current_url)
@@ -166,7 +166,7 @@ def test_agents_named_like_object_properties_are_drawn(tmp_path: Path) -> None:
     with chromium() as browser:
         browser.get((tmp_path / "odd" / "report.html").as_uri())
         drawn(browser)
-        assert [one for one in texts(browser, "[data-figure]") if "could not be drawn" in one] == []
+        assert [text for text in texts(browser, "[data-figure]") if "could not be drawn" in text] == []
         assert complaints(browser) == []
 
 
@@ -224,11 +224,11 @@ def test_the_viewer_executes_no_hostile_text(runs: Path) -> None:
 
 
 def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) -> None:
-    seen = threading.Event()
+    observed = threading.Event()
 
     def slowly(n: int, body: Mapping[str, Any]) -> Reply:
         """Answer slowly after half of the calls until the browser has read the page."""
-        return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
+        return Reply(same_item(body), delay=0.05 if n < 65 or observed.is_set() else 2)
 
     write_pool(make_pool(5, 8), tmp_path / "pool")
     with (
@@ -255,7 +255,7 @@ def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) 
         browser.get(url)
         work.start()
         whatever_happens.callback(work.join)
-        whatever_happens.callback(seen.set)
+        whatever_happens.callback(observed.set)
         press(browser, "a[href='/run/live']")
         until(lambda: 0 < int(browser.find_element("css selector", ".progress").get_attribute("aria-valuenow")) < 100)
         until(lambda: len(texts(browser, "#live-ranking tbody tr")) == 5)
@@ -263,14 +263,14 @@ def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) 
         drawn(browser)
         assert serious(browser) == []
         assert badly_laid_out(browser) == []
-        seen.set()
+        observed.set()
         until(lambda: browser.find_elements("id", "who"))
         work.join()
         drawn(browser)
         assert texts(browser, "#trials-where")[0].endswith("of 130")
         press(browser, "#trial-table tbody tr:first-child button")
-        said = until(lambda: texts(browser, "dialog[open] .text"))
-        assert said[2] in ("YES", "NO")
+        output = until(lambda: texts(browser, "dialog[open] .text"))
+        assert output[2] in ("YES", "NO")
         assert "The prompt" in texts(browser, "dialog[open] summary")
         assert complaints(browser) == []
 
@@ -298,14 +298,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create two runs with disagreeing judges, and the page that compares them."""
     root = tmp_path_factory.mktemp("pair")
     pool = make_pool(14, 12)
-    one = judged(root / "one", pool=pool)
-    two = judged(
+    first = judged(root / "one", pool=pool)
+    second = judged(
         root / "a-run-with-a-long-name",
         pool=pool,
         answers=lambda plan: np.random.default_rng(0).random(len(plan)).round(1),
     )
-    write_report(one)
-    write_comparison(one, two, out=root / "both.html")
+    write_report(first)
+    write_comparison(first, second, out=root / "both.html")
     return root
 
 
@@ -319,7 +319,7 @@ def opened(address: str, **how: Any) -> Iterator[Any]:
 
 def screen(browser: Any) -> str:
     """Return all text in boxes inside the window."""
-    said: str = browser.execute_script("""
+    output: str = browser.execute_script("""
       const found = [];
       const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
       for (let node; (node = walker.nextNode());) {
@@ -330,12 +330,12 @@ def screen(browser: Any) -> str:
       }
       return found.join(" ");
     """)
-    return said
+    return output
 
 
 def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path) -> None:
     with opened(demo.as_uri(), width=1400) as browser:
-        said = screen(browser)
+        output = screen(browser)
         for expected in (
             "Candidates: telegraphic, key-figures",
             "by shared words only; use another judge before you decide.",
@@ -346,7 +346,7 @@ def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path)
             "all 32 items compared",
             "does not prove correctness",
         ):
-            assert expected in said
+            assert expected in output
         bottom = "return document.querySelector('#figure-ranking .chart').getBoundingClientRect().bottom"
         assert browser.execute_script(bottom) <= 900
 
@@ -359,9 +359,9 @@ def test_two_clicks_lead_from_the_ranking_to_the_worst_trial_and_back(demo: Path
         assert "False-positive alarm" in browser.find_element("id", "agent-page").text
         assert len(texts(browser, "#agent-page table")) == 4
         press(browser, ".worst li:first-child a")
-        shown = until(lambda: texts(browser, "dialog[open] .text"))
-        assert len(shown) == 2
-        assert all(len(text) > 50 for text in shown)
+        displayed = until(lambda: texts(browser, "dialog[open] .text"))
+        assert len(displayed) == 2
+        assert all(len(text) > 50 for text in displayed)
         assert "lead-first on " in " ".join(texts(browser, "dialog[open] h4"))
         shared = browser.current_url
         browser.back()
@@ -373,7 +373,7 @@ def test_two_clicks_lead_from_the_ranking_to_the_worst_trial_and_back(demo: Path
 
         browser.get("about:blank")
         browser.get(shared)
-        assert until(lambda: texts(browser, "dialog[open] .text")) == shown
+        assert until(lambda: texts(browser, "dialog[open] .text")) == displayed
         press(browser, "dialog[open] .dialog-head button")
         until(lambda: browser.current_url.endswith("#/agent/lead-first"))
         assert texts(browser, "#agent-name") == ["lead-first"]
@@ -518,7 +518,7 @@ def test_an_overlapping_or_overflowing_box_is_reported(tmp_path: Path) -> None:
     )
     with chromium(width=800) as browser:
         browser.get(page.as_uri())
-        found = badly_laid_out(browser)
-    assert [line for line in found if line.startswith("over: one | two")]
-    assert [line for line in found if line.startswith("out: a line")]
-    assert [line for line in found if line.startswith("wide: ")]
+        result = badly_laid_out(browser)
+    assert [line for line in result if line.startswith("over: one | two")]
+    assert [line for line in result if line.startswith("out: a line")]
+    assert [line for line in result if line.startswith("wide: ")]

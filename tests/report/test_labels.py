@@ -122,15 +122,15 @@ def test_an_unreadable_file_is_refused_with_its_line(tmp_path: Path, text: str, 
 
 def test_statistics_use_only_agents_with_ability_and_label(labelled_run: RunFolder, tmp_path: Path) -> None:
     values = [0.9, 0.7, 0.8, 0.5, 0.6, 0.2, 0.2]
-    found = held_against(labelled_run, write(tmp_path / "l.csv", of_agents(values)))
-    label, ability = only(found), abilities(labelled_run)[:7]
+    result = held_against(labelled_run, write(tmp_path / "l.csv", of_agents(values)))
+    label, ability = only(result), abilities(labelled_run)[:7]
     assert label.n_agents == 7
     assert label.spearman.value == pytest.approx(spearmanr(ability, values).statistic)
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
     assert not_none(label.spearman.low) < not_none(label.spearman.value)
     assert label.auc is None
-    assert found.notes == ("1 of 8 agents have no label: a7.",)
-    assert labelled_run.read_labels() == found
+    assert result.notes == ("1 of 8 agents have no label: a7.",)
+    assert labelled_run.read_labels() == result
 
 
 def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) 
         wanted.high,
     )
     assert label.n_positive == 4
-    assert [one.agent for one in label.disagreements] == ["a7", "a2"]
+    assert [disagreement.agent for disagreement in label.disagreements] == ["a7", "a2"]
     assert label.disagreements[0].label_high == 4
 
 
@@ -167,18 +167,18 @@ def test_labels_of_cells_are_averaged_and_compared_with_scores(labelled_run: Run
         for i, agent in enumerate(scores.agent_ids)
         for j, item in enumerate(scores.item_ids)
     ]
-    found = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
-    label = only(found)
+    result = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
+    label = only(result)
     cells = not_none(label.cells)
     assert (cells.n_cells, cells.n_items) == (80, 10)
     assert cells.overall.value == pytest.approx(1)
     assert cells.within.value == pytest.approx(1)
-    assert found.notes == ()
+    assert result.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
-    label = only(found := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
+    label = only(result := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
     assert label.n_agents == 8
-    assert any("10 labelled items are not in this run" in note for note in found.notes)
-    assert any("different items" in note for note in found.notes)
+    assert any("10 labelled items are not in this run" in note for note in result.notes)
+    assert any("different items" in note for note in result.notes)
 
 
 def test_means_of_cells_that_differ_only_by_rounding_are_ties(labelled_run: RunFolder, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(
     rng = np.random.default_rng(0)
     rows = [{"agent": agent, "item": f"i{j}", "correct": int(rng.random() < 0.5)} for agent in AGENTS for j in range(6)]
     label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
-    assert all(one.label_low < one.label_high for one in label.disagreements)
+    assert all(disagreement.label_low < disagreement.label_high for disagreement in label.disagreements)
     assert label.n_unexplained == 0
 
 
@@ -236,20 +236,20 @@ def test_labels_of_unknown_agents_are_refused_with_the_nearest_ids(labelled_run:
 
 def test_some_labels_of_unknown_agents_are_counted_and_omitted(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = [*of_agents([8, 7, 6, 5, 4, 3, 2, 1]), {"agent": "a-0", "accuracy": 9}]
-    found = held_against(labelled_run, write(tmp_path / "l.csv", rows))
-    assert only(found).n_agents == 8
-    assert found.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
+    result = held_against(labelled_run, write(tmp_path / "l.csv", rows))
+    assert only(result).n_agents == 8
+    assert result.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
 
 
 def test_an_alias_from_labels_or_pool_finds_the_agent_and_is_stated(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
     rows[0] |= {"agent": "Model Zero", "alias": "a0"}
     rows[1] |= {"agent": "example"}
-    known = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
-    table = open_labels(write(tmp_path / "l.csv", rows), known)
-    found = validate(labelled_run, table)
-    assert only(found).n_agents == 8
-    assert found.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
+    expected = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
+    table = open_labels(write(tmp_path / "l.csv", rows), expected)
+    result = validate(labelled_run, table)
+    assert only(result).n_agents == 8
+    assert result.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
     with pytest.raises(
         ConfigError, match="two names for the agent 'a0': got 'a0' and, by an alias, 'Model Zero'"
     ) as caught:
@@ -265,18 +265,18 @@ def test_an_alias_that_two_agents_share_finds_no_agent() -> None:
 def test_unknown_names_similar_to_an_unlabelled_agent_are_listed_first(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"other {n}", "accuracy": n} for n in range(6)]
     rows += [*of_agents([8, 7, 6, 5, 4, 3, 2]), {"agent": "A-7", "accuracy": 1}]
-    found = held_against(labelled_run, write(tmp_path / "l.csv", rows))
+    result = held_against(labelled_run, write(tmp_path / "l.csv", rows))
     assert (
         "7 of 14 labelled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
-        in found.notes[0]
+        in result.notes[0]
     )
-    assert found.notes[1] == "1 of 8 agents have no label: a7."
+    assert result.notes[1] == "1 of 8 agents have no label: a7."
 
 
 def test_with_several_components_rank_intervals_are_open(labelled_run: RunFolder, tmp_path: Path) -> None:
     labelled_run.write_facts(replace(labelled_run.read_facts(), n_components=2))
     label = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
-    assert all((one.rank_low, one.rank_high) == (1, 8) for one in label.disagreements)
+    assert all((disagreement.rank_low, disagreement.rank_high) == (1, 8) for disagreement in label.disagreements)
     assert label.n_unexplained == 0
 
 
@@ -332,14 +332,14 @@ def test_labels_do_not_change_the_fit(youden: Youden, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("labelled")
 def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
-    shown = youden("fit", "runs/mine", "--labels", "labels.csv")
-    assert "against labels.csv" in shown.out
-    assert "Agreement of the ranking with 'accuracy' on 5 agents: ρ = 0.80" in shown.out
-    said = json.loads(youden("fit", "runs/mine", "--labels", "labels.csv", "--json").out)
-    (label,) = said["labels"]["labels"]
+    displayed = youden("fit", "runs/mine", "--labels", "labels.csv")
+    assert "against labels.csv" in displayed.out
+    assert "Agreement of the ranking with 'accuracy' on 5 agents: ρ = 0.80" in displayed.out
+    data = json.loads(youden("fit", "runs/mine", "--labels", "labels.csv", "--json").out)
+    (label,) = data["labels"]["labels"]
     assert label["name"] == "accuracy"
     assert label["spearman"]["value"] == pytest.approx(0.8)
-    assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] == said["labels"]
+    assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] == data["labels"]
     (tmp_path / "runs/mine/labels.json").unlink()
     assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] is None
     assert youden("report", "runs/mine", "--labels", "labels.csv").code == 0

@@ -104,7 +104,7 @@ def test_a_page_names_only_agents_of_its_trials_and_the_viewer_page_none(large_r
 def test_a_long_ranking_is_folded_and_opens(large_run: RunFolder, large_report: ReportData) -> None:
     page = large_run.file("report.html")
     page.write_text(render_page(large_report), encoding="utf-8")
-    shown = (
+    displayed = (
         "return [...document.querySelector('table.sortable').tBodies[0].rows].filter((row) => row.offsetParent).length"
     )
     first = (
@@ -117,14 +117,14 @@ def test_a_long_ranking_is_folded_and_opens(large_run: RunFolder, large_report: 
             paints.append(browser.execute_script("return performance.getEntriesByType('paint')[0].startTime"))
         assert min(paints) <= 1000, "the first load also starts the browser"
         drawn(browser)
-        assert browser.execute_script(shown) == 100
+        assert browser.execute_script(displayed) == 100
         best = browser.execute_script(first)
         ability = browser.find_element("css selector", "table.sortable th:nth-child(5) button")
         ability.click()
-        assert browser.execute_script(shown) == 100, "sorted anew, and still folded"
+        assert browser.execute_script(displayed) == 100, "sorted anew, and still folded"
         assert browser.execute_script(first) != best, "over all rows, not only those shown"
         browser.find_element("css selector", "button.unfold").click()
-        assert browser.execute_script(shown) == K
+        assert browser.execute_script(displayed) == K
         assert not complaints(browser)
 
 

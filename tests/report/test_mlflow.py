@@ -28,10 +28,10 @@ def configured(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python() -> str:
-    found = os.environ.get("YOUDEN_EXPORT_PYTHON")
-    if not found:
+    result = os.environ.get("YOUDEN_EXPORT_PYTHON")
+    if not result:
         pytest.skip("YOUDEN_EXPORT_PYTHON names no interpreter with youden[hub,mlflow] and datasets")
-    return found
+    return result
 
 
 def elsewhere(python: str, *words: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

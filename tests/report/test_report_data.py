@@ -89,9 +89,9 @@ def test_significantly_different_agents_with_overlapping_intervals_are_marked(tm
             line.simultaneous_rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.simultaneous_rank_high
         )
         apart_though_overlapping += sum(
-            not_none(other.low) <= not_none(line.high) and not_none(line.low) <= not_none(other.high)
-            for other in lines
-            if other.agent not in (line.agent, *tied)
+            not_none(other_line.low) <= not_none(line.high) and not_none(line.low) <= not_none(other_line.high)
+            for other_line in lines
+            if other_line.agent not in (line.agent, *tied)
         )
     assert apart_though_overlapping > 0
 
@@ -221,8 +221,8 @@ def test_reversed_answers_equal_those_of_a_loop_over_all_pairs(seed: int) -> Non
     result = answer_with(plan, rng.random(n), missing=rng.random(n) < 0.2)
 
     def texts(row: int) -> frozenset[tuple[int, int]]:
-        other = plan.other_item[row] if plan.trial_type[row] == INDEPENDENT else plan.item[row]
-        return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))})
+        other_item = plan.other_item[row] if plan.trial_type[row] == INDEPENDENT else plan.item[row]
+        return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other_item))})
 
     expected = [
         any(texts(a) == texts(b) and result.hard_answer[a] + result.hard_answer[b] == 1 for b in range(n))
@@ -268,8 +268,8 @@ def test_false_positives_count_both_sides_and_outliers_are_named() -> None:
         trial_type=[INDEPENDENT] * n,
         other_item=[1] * n,
     )
-    found = TrialReading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
-    lines = {line.agent: line for line in found.alarms}
+    reading = TrialReading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
+    lines = {line.agent: line for line in reading.alarms}
     assert (lines["a0"].n, lines["a0"].n_yes, lines["a0"].alarmed) == (100, 100, True)
     assert (lines["a1"].n, lines["a1"].n_yes, lines["a1"].alarmed) == (100, 0, False)
     assert (lines["a2"].n, lines["a2"].n_yes, lines["a2"].alarmed) == (200, 100, False)
@@ -285,8 +285,8 @@ def test_bins_are_means_of_observed_values(K: int, J: int, tiles: int, seed: int
     for i in range(drawn.shape[0]):
         for j in range(drawn.shape[1]):
             block = value[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
-            seen = block[~np.isnan(block)]
-            assert drawn[i, j] == pytest.approx(seen.mean()) if len(seen) else np.isnan(drawn[i, j])
+            observed = block[~np.isnan(block)]
+            assert drawn[i, j] == pytest.approx(observed.mean()) if len(observed) else np.isnan(drawn[i, j])
 
 
 def test_similarity_order_separates_two_groups() -> None:
@@ -327,9 +327,9 @@ def test_a_complete_report_contains_the_contents_of_the_run(tmp_path: Path) -> N
     assert sample.n_of_kind["no answer"] == 32
     assert len(texts) == 40
     for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
-        other = line.item if line.other_item is None else line.other_item
+        other_item = line.item if line.other_item is None else line.other_item
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
-        assert texts[second] == f"agent {line.second} says something of item {other}"
+        assert texts[second] == f"agent {line.second} says something of item {other_item}"
     assert {advice.slug for advice in data.advice} >= {"missing"}
     assert not_none(data.holdout).n_cells <= 8
     np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
@@ -344,8 +344,8 @@ def apart(
     *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
 ) -> list[bool]:
     """Compare agents with these abilities in two runs; `places` are the ranks in one run or in both."""
-    one, other = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
-    return untyped(_find_different)([(one, other)] * len(lines), np.array(lines).T)
+    a, b = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
+    return untyped(_find_different)([(a, b)] * len(lines), np.array(lines).T)
 
 
 def test_agents_of_two_runs_differ_by_standardized_difference_beyond_its_error() -> None:
@@ -415,11 +415,13 @@ def test_two_runs_are_compared_by_agent_and_trial(tmp_path: Path) -> None:
         noise = 0.004 * np.random.default_rng(0).random(len(plan))
         return by_ability(plan) + np.where(plan.trial_type == PAIRED, noise, 0.0)
 
-    one = judged(tmp_path / "one", answers=nearly)
-    two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0))
-    data = Comparison(one, two)
+    first = judged(tmp_path / "one", answers=nearly)
+    second = judged(
+        tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0)
+    )
+    data = Comparison(first, second)
     assert not_none(data.correlation).value == pytest.approx(-1)
-    pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
+    pair = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
     assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.summary)
     assert [data.lines[place].differs for place in (0, 2, 4)] == [True, False, True]
@@ -437,11 +439,11 @@ def test_two_runs_are_compared_by_agent_and_trial(tmp_path: Path) -> None:
 
 
 def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:
-    one, two = judged(tmp_path / "one"), judged(tmp_path / "two")
-    ranking = two.file("ranking.csv")
+    first, second = judged(tmp_path / "one"), judged(tmp_path / "two")
+    ranking = second.file("ranking.csv")
     ranking.write_text(ranking.read_text(encoding="utf-8").replace("\na", "\nz"), encoding="utf-8")
     with pytest.raises(RunFolderError, match=r"\[compare-nothing\]"):
-        Comparison(one, two)
+        Comparison(first, second)
 
 
 def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:

@@ -44,12 +44,12 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(choice.p_best)
     (first, chance), *_ = choice.p_best.items()
     assert chance == max(choice.p_best.values())
-    said = not_none(data.summary.p_best_text)
-    assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
-    assert "all others: " in said
-    assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
-    assert escape_markdown(said) in render_markdown(data)
-    assert said in render_page(data)
+    output = not_none(data.summary.p_best_text)
+    assert output.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
+    assert "all others: " in output
+    assert output.endswith("If many agents are nearly level, the probability of the first is overstated.")
+    assert escape_markdown(output) in render_markdown(data)
+    assert output in render_page(data)
     folder.write_facts(replace(facts, choice=replace(choice, candidates=(), regret_bound=0.0)))
     assert ReportData(folder).summary.p_best_text is None
     less = json.loads(folder.file("fit.json").read_bytes())
@@ -215,8 +215,8 @@ def test_markdown_escapes_hostile_text(tmp_path: Path) -> None:
 
     data = ReportData(judged(tmp_path / "run", pool=make_pool_with_hostile_texts()))
     text, n_columns = render_markdown(data), 6 + len(data.summary.columns)
-    shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
-    assert {tag for tag, _ in Elements(shown).found} <= {
+    displayed = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    assert {tag for tag, _ in Elements(displayed).found} <= {
         *("h2", "p", "strong", "blockquote", "br", "sub", "code"),
         *("table", "thead", "tbody", "tr", "th", "td"),
     }
@@ -232,8 +232,8 @@ def test_an_image_states_its_title_unit_source_and_run(tmp_path: Path) -> None:
     text = json.dumps(spec)
     for expected in ("run: Distance from the average agent", "TPR", "Source: ranking.csv, 320 answers"):
         assert expected in text or json.dumps(expected)[1:-1] in text
-    other = with_values(data, summary=with_values(data.summary, name="else"))
-    assert spec_digest(spec) != spec_digest(picture_spec(other, "ranking"))
+    other_data = with_values(data, summary=with_values(data.summary, name="else"))
+    assert spec_digest(spec) != spec_digest(picture_spec(other_data, "ranking"))
 
 
 @pytest.mark.slow

@@ -35,10 +35,10 @@ NOBODY = RankingChecks(None, (), ())
 
 def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
     """Make a plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
-    item, first, second, other, replicate = np.array(rows, dtype=np.int32).T
-    trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    item, first, second, other_item, replicate = np.array(rows, dtype=np.int32).T
+    trial_type = np.where(other_item < 0, PAIRED, INDEPENDENT).astype(np.int8)
     pool = make_pool(4, 3)
-    columns = Trials(item, first, second, trial_type, other, replicate, np.full(len(item), -1, dtype=np.int32))
+    columns = Trials(item, first, second, trial_type, other_item, replicate, np.full(len(item), -1, dtype=np.int32))
     return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
 
 
@@ -55,7 +55,7 @@ def alarm(one: str) -> Finding:
 
 
 def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
-    found = said(
+    result = said(
         Finding("lexical", "The lexical judge is a similarity baseline: it sees words. Read on."),
         alarm("a"),
         alarm("b"),
@@ -65,7 +65,7 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
         Finding("report", "The pool cannot be read: gone."),
         headline="x. a is best.",
     )
-    assert found == {
+    assert result == {
         "The judge": ["The lexical judge is a similarity baseline", "32 of 320 calls have no answer"],
         "The pool": ["2 false-positive alarms"],
         "The data": ["The pool cannot be read: gone"],
@@ -113,18 +113,18 @@ def test_the_quality_of_a_judge_equals_manual_counts() -> None:
         *((0, 0, 1, -1, 0), (0, 0, 1, -1, 1), (0, 1, 0, -1, 0)),  # asked twice, and in the other order
         *((1, 2, 3, -1, 0), (1, 0, 2, 2, 0), (1, 1, 2, 2, 0)),
     )
-    found = TrialReading(
+    result = TrialReading(
         source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
     ).judge
-    assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
-    assert (not_none(found.retest).n, not_none(found.retest).n_same) == (1, 0)
-    assert (not_none(found.swapped).n, not_none(found.swapped).n_same) == (1, 1)
+    assert (result.tpr, result.fpr, result.j, result.yes) == (0.75, 0.5, 0.25, None)
+    assert (not_none(result.retest).n, not_none(result.retest).n_same) == (1, 0)
+    assert (not_none(result.swapped).n, not_none(result.swapped).n_same) == (1, 1)
 
 
 def test_a_judge_without_replicates_is_not_called_consistent() -> None:
     result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
-    found = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
-    assert (found.retest, found.swapped, found.fpr, found.j) == (None, None, None, None)
+    actual = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
+    assert (actual.retest, actual.swapped, actual.fpr, actual.j) == (None, None, None, None)
 
 
 def test_compared_partners_are_those_of_compared_cells() -> None:
@@ -132,18 +132,18 @@ def test_compared_partners_are_those_of_compared_cells() -> None:
     plan = replace(
         plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
     )
-    found = analysed(answer_with(plan, np.ones(4))).pairs
-    assert found.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
+    result = analysed(answer_with(plan, np.ones(4))).pairs
+    assert result.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
 
 
 def test_the_worst_trials_are_those_furthest_below_their_expected_answer() -> None:
     rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
     predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
     answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
-    found = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
+    result = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
     # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
     # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
-    assert found == ((1, 2, 3, 4), (1,), (2, 4), (3,))
+    assert result == ((1, 2, 3, 4), (1,), (2, 4), (3,))
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_an_agent_that_fails_on_an_item_ranks_last_there_and_its_trials_are_save
     assert page.high[0][1] >= page.low[0][1]
     carried = {line.row: line for line in not_none(data.trials).lines}
     assert {carried[row].item for row in page.worst[:4]} == {2}
-    assert all(set(one.worst) <= set(carried) for one in data.pages)
+    assert all(set(entry.worst) <= set(carried) for entry in data.pages)
 
 
 def test_the_header_states_judge_date_cost_and_number_of_items(data: ReportData) -> None:
@@ -189,7 +189,7 @@ def test_additivity_is_folded_without_a_warning_if_few_partners_were_compared(
     assert not_none(few.partners_seen) < 0.3
     assert not few.can_assess_additivity
     assert '<details class="part"><summary><h3>Additivity</h3> <span>cannot be assessed' in render_page(few)
-    assert "additivity" not in {one.slug for one in few.advice}
+    assert "additivity" not in {page.slug for page in few.advice}
 
 
 def test_text_between_backticks_is_code_without_markup() -> None:
@@ -206,9 +206,9 @@ def test_the_page_of_an_agent_has_only_findings_about_it(data: ReportData) -> No
         ),
     )
     summary = with_values(data.summary, warnings=warnings, facts=replace(data.summary.facts, partners=None))
-    found = [tuple(iter_agent_findings(agent, summary, NOBODY)) for agent in data.agents.agents]
-    copying, alarms = (one.message for one in warnings)
-    assert found == [(alarms,), (copying,), (), (alarms,), ()]
+    result = [tuple(iter_agent_findings(agent, summary, NOBODY)) for agent in data.agents.agents]
+    copying, alarms = (page.message for page in warnings)
+    assert result == [(alarms,), (copying,), (), (alarms,), ()]
 
 
 def pair_of(mean: Floats) -> PairMeans:

@@ -104,10 +104,10 @@ def test_equal_rates_widen_intervals_little_and_a_different_one_is_kept() -> Non
     effect = np.full(K, 0.02)
     effect[3] = 0.3
     truth = mean_rates(effect)
-    found = np.array([Answers(effect, 100, rng).rates().rate for _ in range(20)])
-    assert abs(found[:, 3].mean() - truth[3]) < 0.03
+    result = np.array([Answers(effect, 100, rng).rates().rate for _ in range(20)])
+    assert abs(result[:, 3].mean() - truth[3]) < 0.03
     others = np.delete(np.arange(K), 3)
-    assert np.mean((found - truth)[:, others] ** 2) < 0.3 * np.mean((found.mean(axis=1, keepdims=True) - truth) ** 2)
+    assert np.mean((result - truth)[:, others] ** 2) < 0.3 * np.mean((result.mean(axis=1, keepdims=True) - truth) ** 2)
 
 
 @pytest.mark.parametrize("soft", [0.0, 0.05])
@@ -227,7 +227,7 @@ def test_distances_from_reference_agents_do_not_depend_on_other_agents() -> None
     changed = rates.covariance.copy()
     changed[10, 10] *= 100
     more = AgentRates(**(vars(rates) | {"covariance": changed}))
-    plain, larger = (one.add_to(base, reference=reference).covariance for one in (rates, more))
+    plain, larger = (case.add_to(base, reference=reference).covariance for case in (rates, more))
     np.testing.assert_allclose(plain[:10, :10], larger[:10, :10])
 
 

@@ -53,8 +53,8 @@ def test_a_baseline_predicts_every_cell_in_range_and_better_than_the_mean(name: 
 def test_a_baseline_is_deterministic_and_does_not_change_its_input(name: str) -> None:
     value = additive()
     before = value.copy()
-    one, other = (BASELINES.load(name)().fit(value).predict() for _ in range(2))
-    np.testing.assert_array_equal(one, other)
+    a, b = (BASELINES.load(name)().fit(value).predict() for _ in range(2))
+    np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(value, before)
 
 
@@ -75,10 +75,10 @@ def test_unobserved_agents_and_items_are_nan_and_change_no_other_prediction(name
 @EVERY
 def test_scores_are_accepted_like_their_matrix(name: str) -> None:
     value = additive()
-    seen = ~np.isnan(value)
+    observed = ~np.isnan(value)
     scores = Scores.from_matrices(
         value=value,
-        weight=np.where(seen, 58.0, 0.0),
+        weight=np.where(observed, 58.0, 0.0),
         role="train",
         kind="row",
         agent_ids=tuple(f"a{i}" for i in range(8)),
@@ -181,15 +181,15 @@ def gappy(seed: int, *, n_agents: int = 5, n_items: int = 8) -> Floats:
 def quasi_twin(value: Floats, link: str, *, ridge: float) -> Floats:
     """Return predictions at the optimum of the quasi-likelihood by a general optimizer (scipy 1.17, BFGS)."""
     mean = {"logit": expit, "probit": ndtr}[link]
-    seen = ~np.isnan(value)
-    p = (value[seen] + 1) / 2
+    observed = ~np.isnan(value)
+    p = (value[observed] + 1) / 2
     K, J = value.shape
 
     def eta(x: Floats) -> Floats:
         return np.asarray(x[:K, None] - (x[K:] - x[K:].mean()))
 
     def loss(x: Floats) -> float:
-        mu = mean(eta(x)[seen])
+        mu = mean(eta(x)[observed])
         penalty = (x[:K] ** 2).sum() + ((x[K:] - x[K:].mean()) ** 2).sum()
         return float(-(p * np.log(mu) + (1 - p) * np.log1p(-mu)).sum() + ridge / 2 * penalty)
 

@@ -27,10 +27,10 @@ def saturated(seed: int, *, spread: float = 0.5) -> dict[str, Any]:
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
 def test_every_prediction_is_in_the_box_and_the_optimality_certificate_holds(seed: int, ridge: float) -> None:
-    found = solve_additive(**saturated(seed), ridge=ridge, constraint="box")
-    assert found.kkt < 1e-9
-    assert found.status != "not_converged"
-    assert np.nanmax(np.abs(found.ability[:, None] - found.difficulty)) < 1 + 1e-9
+    result = solve_additive(**saturated(seed), ridge=ridge, constraint="box")
+    assert result.kkt < 1e-9
+    assert result.status != "not_converged"
+    assert np.nanmax(np.abs(result.ability[:, None] - result.difficulty)) < 1 + 1e-9
 
 
 @settings(max_examples=15, deadline=None)
@@ -51,15 +51,15 @@ def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     cells = saturated(seed)
     agent, item, score, n_agents, n_items = cells.values()
     theta, b, p, q = cp.Variable(n_agents), cp.Variable(n_items), cp.Variable(), cp.Variable()
-    found = solve_additive(**cells, ridge=1e-3, constraint="box")
-    i, j = np.flatnonzero(~np.isnan(found.ability)), np.flatnonzero(~np.isnan(found.difficulty))
+    result = solve_additive(**cells, ridge=1e-3, constraint="box")
+    i, j = np.flatnonzero(~np.isnan(result.ability)), np.flatnonzero(~np.isnan(result.difficulty))
     squares = cp.sum_squares(score - theta[agent] + b[item]) + 1e-3 * (cp.sum_squares(theta) + cp.sum_squares(b))
     box = [theta[i] <= p, theta[i] >= q, b[j] >= p - 1, b[j] <= q + 1, cp.sum(b[j]) == 0]
     cp.Problem(cp.Minimize(squares), box).solve(
         solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13
     )
-    np.testing.assert_allclose(found.ability[i], theta.value[i], atol=1e-6)
-    np.testing.assert_allclose(found.difficulty[j], b.value[j], atol=1e-6)
+    np.testing.assert_allclose(result.ability[i], theta.value[i], atol=1e-6)
+    np.testing.assert_allclose(result.difficulty[j], b.value[j], atol=1e-6)
 
 
 def test_a_box_that_is_too_large_to_solve_is_refused_by_name() -> None:

@@ -40,15 +40,17 @@ def objective(cells: Mapping[str, Any], ability: np.ndarray, difficulty: np.ndar
 @given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
 def test_no_step_in_any_direction_lowers_the_objective(seed: int, ridge: float) -> None:
     cells = lattice(seed)
-    found = solve_additive(**cells, ridge=ridge)
-    assert found.status != "not_converged"
-    assert found.kkt < 1e-9
-    least = objective(cells, found.ability, found.difficulty, ridge=ridge)
+    result = solve_additive(**cells, ridge=ridge)
+    assert result.status != "not_converged"
+    assert result.kkt < 1e-9
+    least = objective(cells, result.ability, result.difficulty, ridge=ridge)
     rng = np.random.default_rng(seed)
     for size in (1e-3, 1e-1, 1.0):
         theta, b = rng.normal(size=cells["n_agents"]), rng.normal(size=cells["n_items"])
-        b -= b[~np.isnan(found.difficulty)].mean()
-        assert objective(cells, found.ability + size * theta, found.difficulty + size * b, ridge=ridge) > least - 1e-12
+        b -= b[~np.isnan(result.difficulty)].mean()
+        assert (
+            objective(cells, result.ability + size * theta, result.difficulty + size * b, ridge=ridge) > least - 1e-12
+        )
 
 
 @settings(max_examples=15, deadline=None)

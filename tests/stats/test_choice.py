@@ -52,11 +52,11 @@ def test_the_regret_bound_and_the_selection_adjusted_interval_cover(name: str, c
     lost = left_out = 0
     for _ in range(n):
         ability = truth + root @ rng.standard_normal(K)
-        found = not_none(chosen(ability, covariance))
-        (taken,) = found.agents
-        lost += truth.max() - truth[taken] > found.regret_bound
+        result = not_none(chosen(ability, covariance))
+        (taken,) = result.agents
+        lost += truth.max() - truth[taken] > result.regret_bound
         own = truth[taken] - truth.mean() + ability.mean()
-        left_out += not found.ability_low <= own <= found.ability_high
+        left_out += not result.ability_low <= own <= result.ability_high
     # a share of .05 gives 13 of 120 or more in .008 of cases
     assert lost <= 12
     assert left_out <= 12
@@ -85,11 +85,11 @@ def test_with_top_above_1_the_regret_bound_covers_the_worst_selected_agent(name:
     root, n = np.linalg.cholesky(covariance), 120
     lost = left_out = 0
     for _ in range(n):
-        found = not_none(chosen(truth + root @ rng.standard_normal(K), covariance, top=top))
-        assert len(found.agents) == top
+        result = not_none(chosen(truth + root @ rng.standard_normal(K), covariance, top=top))
+        assert len(result.agents) == top
         edge = np.sort(truth)[-top]
-        lost += edge - truth[list(found.agents)].min() > found.regret_bound
-        left_out += not set(np.flatnonzero(truth > np.sort(truth)[-top - 1])) <= {*found.agents, *found.candidates}
+        lost += edge - truth[list(result.agents)].min() > result.regret_bound
+        left_out += not set(np.flatnonzero(truth > np.sort(truth)[-top - 1])) <= {*result.agents, *result.candidates}
     assert lost <= 12
     assert left_out <= 12
 
@@ -102,8 +102,8 @@ def test_an_analysis_with_a_fraction_of_alpha_has_wider_bounds() -> None:
 
 
 def test_a_unique_best_is_the_only_candidate() -> None:
-    found = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
-    assert (found.agents, found.regret_bound, found.candidates) == ((0,), 0.0, ())
+    result = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
+    assert (result.agents, result.regret_bound, result.candidates) == ((0,), 0.0, ())
 
 
 def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number() -> None:
@@ -125,12 +125,14 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
     rng, rows = np.random.default_rng(5), []
     for _ in range(250):
         truth = draw(rng)
-        found = not_none(chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0)))
-        assert found.p_best.sum() == pytest.approx(1)
-        (named,), best = found.agents, truth == truth.max()
-        rows.append((found.p_best[named], best[named] / best.sum(), found.expected_regret, truth.max() - truth[named]))
-    told, right, expected, lost = np.mean(rows, axis=0).tolist()
-    return told, right, expected, lost
+        result = not_none(chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0)))
+        assert result.p_best.sum() == pytest.approx(1)
+        (named,), best = result.agents, truth == truth.max()
+        rows.append(
+            (result.p_best[named], best[named] / best.sum(), result.expected_regret, truth.max() - truth[named])
+        )
+    differences, right, expected, lost = np.mean(rows, axis=0).tolist()
+    return differences, right, expected, lost
 
 
 @pytest.mark.parametrize(
@@ -145,11 +147,11 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
 )
 def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float, shape: str) -> None:
     K = 12 if shape == "normal" else 30
-    told, right, expected, lost = told_of_pools(
+    differences, right, expected, lost = told_of_pools(
         lambda rng: -size * np.asarray(getattr(rng, {"normal": "standard_normal"}.get(shape, shape))(size=K)),
         np.linspace(0.02, 0.03, K) if shape == "normal" else np.full(K, 0.02),
     )
-    assert told == pytest.approx(right, abs=0.1)
+    assert differences == pytest.approx(right, abs=0.1)
     assert expected == pytest.approx(lost, rel=0.4)
 
 
@@ -157,20 +159,20 @@ def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float
 def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
     """A normal prior gives .74 for two equal agents and .43 for ten."""
     rest = np.where(np.arange(30) < level, 0.0, -0.1)
-    told, right, *_ = told_of_pools(
+    differences, right, *_ = told_of_pools(
         lambda rng: rest - np.where(rest, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
     )
-    assert right <= told <= most
+    assert right <= differences <= most
 
 
 def test_selection_bias_is_large_among_equal_agents_and_small_otherwise() -> None:
     everybody, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
     for size, share in ((0.02, (0.7, 0.9)), (1.0, (-0.01, 0.01))):
         of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
-        known = size * (ability - ability.mean()) / ability.std(ddof=1)
-        found = expected_selection_bias(pairwise_differences(known, of), everybody)
-        assert share[0] <= float((found / known).mean()) <= share[1]
-        assert not expected_selection_bias(pairwise_differences(known, of), ability > 10).any()
+        expected = size * (ability - ability.mean()) / ability.std(ddof=1)
+        result = expected_selection_bias(pairwise_differences(expected, of), everybody)
+        assert share[0] <= float((result / expected).mean()) <= share[1]
+        assert not expected_selection_bias(pairwise_differences(expected, of), ability > 10).any()
 
 
 def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_trials() -> None:
@@ -178,13 +180,13 @@ def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_tr
     ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
     K = len(ability)
     centre = np.eye(K) - 1 / K
-    told = pairwise_differences(
+    differences = pairwise_differences(
         ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0))
     )
-    strict = simultaneous_upper_bounds(told, top=1, alpha_fraction=0.01)
+    strict = simultaneous_upper_bounds(differences, top=1, alpha_fraction=0.01)
     assert (strict[:, 0] > 0.02).tolist() == [False, True, True, True, False, False]
-    active, _, is_enough = next_allocation(told, strict, top=1, alpha_fraction=0.7, max_regret=0.02)
+    active, _, is_enough = next_allocation(differences, strict, top=1, alpha_fraction=0.7, max_regret=0.02)
     assert active.tolist() == [True, True, False, False, False, False]
     assert is_enough
-    active, *_ = next_allocation(told, strict, top=1, alpha_fraction=0.7, max_regret=0.03)
+    active, *_ = next_allocation(differences, strict, top=1, alpha_fraction=0.7, max_regret=0.03)
     assert active.tolist() == [True, True, False, False, False, False]

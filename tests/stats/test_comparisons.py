@@ -24,13 +24,13 @@ def known_to_be(covariance: Floats) -> CentredCovariance:
 
 
 def test_a_comparison_equals_manually_computed_values() -> None:
-    told = pairwise_differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
-    assert told.value[0, 1] == pytest.approx(0.3)
-    assert told.std_error[0, 1] == pytest.approx(np.sqrt(0.02))
-    assert np.isnan(np.diag(told.std_error)).all()
-    assert told.one_sided_p[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
-    assert told.one_sided_p[1, 0] == pytest.approx(1 - told.one_sided_p[0, 1])
-    assert (np.diag(told.one_sided_p) == 1).all()
+    differences = pairwise_differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
+    assert differences.value[0, 1] == pytest.approx(0.3)
+    assert differences.std_error[0, 1] == pytest.approx(np.sqrt(0.02))
+    assert np.isnan(np.diag(differences.std_error)).all()
+    assert differences.one_sided_p[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
+    assert differences.one_sided_p[1, 0] == pytest.approx(1 - differences.one_sided_p[0, 1])
+    assert (np.diag(differences.one_sided_p) == 1).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -49,9 +49,9 @@ def test_holm_rejects_the_hypotheses_of_the_step_down_procedure(p: list[float]) 
 
 
 def test_exact_abilities_are_significantly_different_without_a_warning() -> None:
-    told = pairwise_differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
-    assert (told.one_sided_p[0, 2], told.one_sided_p[2, 0]) == (0, 1)
-    places = told.simultaneous_ranks
+    differences = pairwise_differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
+    assert (differences.one_sided_p[0, 2], differences.one_sided_p[2, 0]) == (0, 1)
+    places = differences.simultaneous_ranks
     assert (places.low.tolist(), places.high.tolist()) == ([1, 1, 3], [2, 2, 3])
 
 
@@ -65,11 +65,11 @@ def test_distant_agents_have_one_rank_each_and_equal_ones_any_rank() -> None:
 def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -> None:
     covariance = np.full((5, 5), np.nan)
     covariance[:2, :2] = covariance[2:4, 2:4] = centred(2, variance=1e-4).covariance
-    told = pairwise_differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
-    assert told.one_sided_p[0, 1] < 1e-6
-    assert (told.one_sided_p[0, 2:] == 1).all()
-    assert told.unique_best is None
-    places = told.simultaneous_ranks
+    differences = pairwise_differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
+    assert differences.one_sided_p[0, 1] < 1e-6
+    assert (differences.one_sided_p[0, 2:] == 1).all()
+    assert differences.unique_best is None
+    places = differences.simultaneous_ranks
     assert (places.low.tolist(), places.high.tolist()) == ([1, 2, 1, 2, 1], [4, 5, 4, 5, 5])
 
 
@@ -79,12 +79,12 @@ def test_simultaneous_ranks_cover_all_agents() -> None:
     theta = np.repeat([0.0, 0.1, 3.0], 4)
     truth_low = np.array([1 + (theta > t).sum() for t in theta])
     truth_high = np.array([len(theta) - (theta < t).sum() for t in theta])
-    held = []
+    is_covered = []
     for _ in range(300):
         estimate = theta + rng.normal(size=12)
         sets = pairwise_differences(estimate - estimate.mean(), centred(12)).simultaneous_ranks
-        held.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
-    assert np.mean(held) > 0.92
+        is_covered.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
+    assert np.mean(is_covered) > 0.92
 
 
 def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rarely() -> None:
@@ -105,9 +105,9 @@ def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rar
 
 def test_the_step_down_procedure_finds_more_differences_than_a_single_step() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
-    told = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)
-    assert told.one_sided_p[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
-    sets = told.simultaneous_ranks
+    differences = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)
+    assert differences.one_sided_p[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
+    sets = differences.simultaneous_ranks
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
@@ -133,6 +133,6 @@ def test_an_ability_without_variance_has_a_single_rank(values: list[float]) -> N
     ability = np.array(values)
     place = rank_with_ties(ability)
     got = rank_ranges(ability, ability)
-    known = ~np.isnan(ability)
-    np.testing.assert_array_equal(got.low[known], place[known])
-    assert (place[~known] == known.sum() + 1).all()
+    expected = ~np.isnan(ability)
+    np.testing.assert_array_equal(got.low[expected], place[expected])
+    assert (place[~expected] == expected.sum() + 1).all()

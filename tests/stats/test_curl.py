@@ -243,12 +243,12 @@ def test_sampled_rectangles_are_complete_and_counted(gaps: float, wide: bool) ->
 @pytest.mark.parametrize("gaps", [0.0, 0.6])
 def test_a_sampled_curl_is_within_its_errors_of_the_exact_one(gaps: float, name: str) -> None:
     value, link = noisy_scores(gaps=gaps, lattice=False), LINKS[name].forward
-    found = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=standalone_stream(1)))
+    result = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=standalone_stream(1)))
     exact = curl_quantiles(link(value), SAMPLED_LEVELS)
-    sampled = found.quantiles(SAMPLED_LEVELS)
+    sampled = result.quantiles(SAMPLED_LEVELS)
     assert (np.abs(sampled.value - exact) <= 4 * sampled.std_error).all()
     assert (sampled.std_error < 0.03 * exact).all()
-    share = found.ecdf(exact)
+    share = result.ecdf(exact)
     assert (np.abs(share.value - curl_ecdf(link(value), exact)) <= 4 * share.std_error).all()
     assert (share.std_error < 0.005).all()
 
@@ -259,8 +259,8 @@ def test_standard_errors_equal_the_spread_of_samples() -> None:
     medians, errors, shares, doubts = [], [], [], []
     for seed in range(60):
         corners = sample_rectangles(~np.isnan(value), rng=standalone_stream(seed), n_pairs=300, n_per_pair=8)
-        found = curl_of(value, corners)
-        median, share = found.quantiles((0.5,)), found.ecdf(at)
+        result = curl_of(value, corners)
+        median, share = result.quantiles((0.5,)), result.ecdf(at)
         medians.append(median.value[0])
         errors.append(median.std_error[0])
         shares.append(share.value)
@@ -271,9 +271,9 @@ def test_standard_errors_equal_the_spread_of_samples() -> None:
 
 def test_steps_of_a_lattice_are_at_the_requested_positions() -> None:
     value = noisy_scores(gaps=0.2, lattice=True)
-    found = curl_of(value, sample_rectangles(~np.isnan(value), rng=standalone_stream(2)))
+    result = curl_of(value, sample_rectangles(~np.isnan(value), rng=standalone_stream(2)))
     at = [0.0, 0.25, 0.5, 1.0]
-    np.testing.assert_allclose(found.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
+    np.testing.assert_allclose(result.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
 
 
 def test_the_table_is_exact_up_to_a_stated_size_and_states_if_it_is_sampled() -> None:
@@ -282,12 +282,12 @@ def test_the_table_is_exact_up_to_a_stated_size_and_states_if_it_is_sampled() ->
     assert sampled == compare_links(value, exact_up_to=10), "the same sample each time"
     for name, line in exact.items():
         assert (line.n_sampled, line.median_error, line.p95_error) == (None, None, None)
-        other = sampled[name]
-        assert other.n_sampled == 131_072
-        assert abs(other.median - line.median) <= 4 * not_none(other.median_error)
-        assert abs(other.p95 - line.p95) <= 4 * not_none(other.p95_error)
+        estimate = sampled[name]
+        assert estimate.n_sampled == 131_072
+        assert abs(estimate.median - line.median) <= 4 * not_none(estimate.median_error)
+        assert abs(estimate.p95 - line.p95) <= 4 * not_none(estimate.p95_error)
         same = ("sd", "r2", "n_rectangles")
-        assert [asdict(other)[key] for key in same] == [asdict(line)[key] for key in same]
+        assert [asdict(estimate)[key] for key in same] == [asdict(line)[key] for key in same]
 
 
 def test_sampled_curves_have_errors_and_exact_ones_do_not() -> None:
@@ -324,8 +324,8 @@ def test_scores_in_columns_have_the_curl_of_their_matrix(exact_up_to: int) -> No
     names = tuple(map(str, range(14))), tuple(map(str, range(60)))
     weight = (~np.isnan(value)).astype(float)
     columns = Scores.from_matrices(value, weight, role="train", kind="row", agent_ids=names[0], item_ids=names[1])
-    found = measure_curl(columns, exact_up_to=exact_up_to)
-    assert found.table() == measure_curl(value, exact_up_to=exact_up_to).table()
+    result = measure_curl(columns, exact_up_to=exact_up_to)
+    assert result.table() == measure_curl(value, exact_up_to=exact_up_to).table()
     assert "value" not in vars(columns)
 
 

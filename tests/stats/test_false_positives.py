@@ -35,8 +35,8 @@ def test_a_template_and_a_pair_of_clones_raise_the_alarm() -> None:
     template = ((first == 3) | (second == 3)) & (rng.random(len(first)) < 0.05)
     assert [alarm.agents for alarm in false_positive_alarms(first, second, template, n_agents=10)] == [(3,)]
     clones = np.isin(first, [4, 7]) & np.isin(second, [4, 7]) & (rng.random(len(first)) < 0.1)
-    found = false_positive_alarms(first, second, clones, n_agents=10)
-    assert {agent for alarm in found for agent in alarm.agents} == {4, 7}
+    result = false_positive_alarms(first, second, clones, n_agents=10)
+    assert {agent for alarm in result for agent in alarm.agents} == {4, 7}
 
 
 def test_equal_false_positive_rates_raise_alarms_at_most_at_the_nominal_rate() -> None:

@@ -28,8 +28,8 @@ def test_item_sums_and_their_spread_equal_those_of_a_loop_over_trials() -> None:
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, w = rng.random(len(plan)), 1 + rng.random(len(plan))
-    found = contributions(plan, answer, weight=w)
-    theta, K = found.ability, 5
+    result = contributions(plan, answer, weight=w)
+    theta, K = result.ability, 5
     effect = (K - 1) / (K - 2) * (theta - theta.mean())
     r = answer - effect[plan.first] - effect[plan.second]
     e = r - np.array([r[plan.item == j].mean() for j in plan.item])
@@ -38,12 +38,12 @@ def test_item_sums_and_their_spread_equal_those_of_a_loop_over_trials() -> None:
         squares, freedom = 0.0, 0
         for j in range(4):
             here = mine & (plan.item == j)
-            assert found.influence[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
-            assert found.weight[i, j] == pytest.approx(w[here].sum() / w[mine].sum())
-            assert found.n_trials[i, j] == here.sum()
+            assert result.influence[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
+            assert result.weight[i, j] == pytest.approx(w[here].sum() / w[mine].sum())
+            assert result.n_trials[i, j] == here.sum()
             if here.sum() > 1:
                 squares, freedom = squares + ((e[here] - e[here].mean()) ** 2).sum(), freedom + here.sum() - 1
-        assert found.within_item_variance[i] == pytest.approx(squares / freedom)
+        assert result.within_item_variance[i] == pytest.approx(squares / freedom)
 
 
 def test_a_trial_that_counts_for_one_agent_is_ignored_for_the_other() -> None:
@@ -63,9 +63,9 @@ def test_item_effects_common_to_both_agents_cancel() -> None:
     plan = cyclic(6, 10, 10)
     rng = np.random.default_rng(0)
     answer, hard = rng.random(len(plan)), rng.normal(0, 5, 10)
-    one = estimate_difference(contributions(plan, answer), 0, 1)
-    other = estimate_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
-    assert one == pytest.approx(other, abs=1e-6)
+    difference = estimate_difference(contributions(plan, answer), 0, 1)
+    other_difference = estimate_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
+    assert difference == pytest.approx(other_difference, abs=1e-6)
 
 
 def test_intervals_of_equal_agents_cover_at_the_nominal_level() -> None:
@@ -77,8 +77,8 @@ def test_intervals_of_equal_agents_cover_at_the_nominal_level() -> None:
         skill = np.linspace(0.2, -0.2, K) + 0.15 * rng.standard_normal((J, K))
         skill[:, 1] = 0.2 + 0.15 * rng.standard_normal(J)  # agents 0 and 1 differ on each item, but not on average
         p = 0.5 + (skill[plan.item, plan.first] + skill[plan.item, plan.second]) / 2
-        found = estimate_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
-        missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * found.variance**0.5
+        difference = estimate_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
+        missed += abs(difference.value) > student.ppf(0.975, difference.n_items - 1) * difference.variance**0.5
     assert 0.02 <= missed / 400 <= 0.07
 
 
@@ -86,8 +86,8 @@ def test_two_agents_without_variance_use_the_pooled_variance_of_all_pairs() -> N
     plan = cyclic(6, 20, 20)
     answer = np.random.default_rng(0).random(len(plan))
     quiet = np.isin(plan.first, [0, 1]) | np.isin(plan.second, [0, 1])
-    found = estimate_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
-    assert found.variance > 1e-4
+    difference = estimate_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
+    assert difference.variance > 1e-4
 
 
 def test_the_remaining_variance_falls_with_blocks_and_with_items() -> None:
@@ -104,7 +104,7 @@ def test_the_remaining_variance_falls_with_blocks_and_with_items() -> None:
 def test_the_forecast_variance_with_more_blocks_is_close_and_conservative() -> None:
     K, J = 8, 40
     few, many = cyclic(K, J, 40), cyclic(K, J, 160)
-    forecast, came = [], []
+    forecast, results = [], []
     left = remaining_variance(np.array([160]), n_current=40, n_items=J)
     for seed in range(100):
         rng = np.random.default_rng(seed)
@@ -117,8 +117,8 @@ def test_the_forecast_variance_with_more_blocks_is_close_and_conservative() -> N
         forecast.append(
             (now.variance - now.residual_variance) * left.agent_item[0] + now.residual_variance * left.residual[0]
         )
-        came.append(then.variance)
-    assert 0.97 <= np.mean(forecast) / np.mean(came) <= 1.2
+        results.append(then.variance)
+    assert 0.97 <= np.mean(forecast) / np.mean(results) <= 1.2
 
 
 def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() -> None:
@@ -126,9 +126,9 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     item, ones = np.zeros(3, dtype=np.int32), np.ones(3)
 
     def found(*ability: float) -> InfluenceTable:
-        known = np.array(ability)
+        expected = np.array(ability)
         return compute_item_influence(
-            first, second, item, ones, ability=known, first_weight=ones, second_weight=ones, n_items=1
+            first, second, item, ones, ability=expected, first_weight=ones, second_weight=ones, n_items=1
         )
 
     with pytest.raises(StatisticsError, match="difference-agents"):
@@ -154,9 +154,9 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     ],
 )
 def test_non_inferiority_outcomes_at_a_margin_of_05(value: float, error: float, verdict: str) -> None:
-    found = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
-    assert found.outcome == verdict
-    assert found.high - found.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
+    result = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
+    assert result.outcome == verdict
+    assert result.high - result.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
 
 
 def test_all_analyses_of_all_agents_together_have_an_error_rate_of_at_most_05() -> None:

@@ -163,8 +163,8 @@ def test_a_sampled_auc_covers_the_truth_in_small_groups() -> None:
 @settings(max_examples=30, deadline=None)
 def test_a_proportion_has_the_wilson_interval_of_scipy(counts: tuple[int, int]) -> None:
     n_yes, n = counts
-    found, theirs = proportion(n_yes, n), binomtest(n_yes, n).proportion_ci(method="wilson")
-    assert (found.value, found.low, found.high) == pytest.approx((n_yes / n, theirs.low, theirs.high), abs=1e-9)
+    result, theirs = proportion(n_yes, n), binomtest(n_yes, n).proportion_ci(method="wilson")
+    assert (result.value, result.low, result.high) == pytest.approx((n_yes / n, theirs.low, theirs.high), abs=1e-9)
 
 
 def test_a_difference_equals_the_examples_of_newcombe() -> None:
@@ -172,15 +172,15 @@ def test_a_difference_equals_the_examples_of_newcombe() -> None:
     cases = {(56, 70, 48, 80): (0.0524, 0.3339), (9, 10, 3, 10): (0.1705, 0.8090), (5, 56, 0, 29): (-0.0381, 0.1926)}
     cases[10, 10, 0, 10] = (0.6075, 1.0)
     for (a, m, b, n), ends in cases.items():
-        found = independent_difference(proportion(a, m), proportion(b, n))
-        assert (found.low, found.high) == pytest.approx(ends, abs=5e-5)
+        result = independent_difference(proportion(a, m), proportion(b, n))
+        assert (result.low, result.high) == pytest.approx(ends, abs=5e-5)
 
 
 def test_a_paired_difference_equals_a_manually_computed_one() -> None:
     """Agresti and Min (2005): 9 and 3 of 40 pairs: (6 ± 1.96·√(13 − 36/42))/42."""
-    found = paired_difference(9, 3, 40)
+    result = paired_difference(9, 3, 40)
     half = 1.959964 * math.sqrt(13 - 36 / 42) / 42
-    assert (found.value, found.low, found.high) == pytest.approx((0.15, 6 / 42 - half, 6 / 42 + half), abs=1e-6)
+    assert (result.value, result.low, result.high) == pytest.approx((0.15, 6 / 42 - half, 6 / 42 + half), abs=1e-6)
 
 
 def test_zero_counts_are_unknown_and_impossible_counts_are_refused() -> None:
@@ -199,8 +199,8 @@ def test_wilson_coverage_is_95_percent_on_average_at_calibration_sizes() -> None
     """Exact, over rates from .005 to .5; the module's docstring has the values."""
     for n in (30, 36, 40):
         yes = np.arange(n + 1)
-        found = [proportion(int(k), n) for k in yes]
-        low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+        result = [proportion(int(k), n) for k in yes]
+        low, high = np.array([entry.low for entry in result]), np.array([entry.high for entry in result])
         rates = np.linspace(0.005, 0.5, 500)
         cover = np.array([(binom.pmf(yes, n, p) * ((low <= p) & (p <= high))).sum() for p in rates])
         assert cover.mean() == pytest.approx(0.952, abs=0.002)
@@ -211,14 +211,17 @@ def test_paired_difference_coverage_is_95_percent_on_average_at_calibration_size
     """Exact, over yes-rates .4 to .85 that differ by up to .3 with the order."""
     n, rng = 36, np.random.default_rng(0)
     cells = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
-    found = [paired_difference(int(b), int(c), n) for b, c, _ in cells]
-    low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+    result = [paired_difference(int(b), int(c), n) for b, c, _ in cells]
+    low, high = (
+        np.array([rate_longer.low for rate_longer in result]),
+        np.array([rate_longer.high for rate_longer in result]),
+    )
     cover = []
     for _ in range(60):
         tpr, order = rng.uniform(0.4, 0.85), rng.uniform(-0.3, 0.3)
-        one, other, stays = tpr + order / 2, tpr - order / 2, rng.uniform(0, 1)
-        only_first = stays * max(0.0, order) + (1 - stays) * one * (1 - other)
-        only_second = stays * max(0.0, -order) + (1 - stays) * other * (1 - one)
+        rate_longer, rate_shorter, stays = tpr + order / 2, tpr - order / 2, rng.uniform(0, 1)
+        only_first = stays * max(0.0, order) + (1 - stays) * rate_longer * (1 - rate_shorter)
+        only_second = stays * max(0.0, -order) + (1 - stays) * rate_shorter * (1 - rate_longer)
         chance = multinomial.pmf(cells, n, [only_first, only_second, 1 - only_first - only_second])
         cover.append(float((chance * ((low <= order) & (order <= high))).sum()))
     assert np.mean(cover) == pytest.approx(0.95, abs=0.01)
@@ -229,29 +232,29 @@ def cells(n_agents: int, n_items: int, *, rho: float, seed: int = 0) -> tuple[np
     """Return cells with correlation ρ among agents within items, and common item difficulties of both sides."""
     rng = np.random.default_rng(seed)
     items = 3 * rng.normal(size=n_items)
-    one = rng.normal(size=(n_agents, n_items))
-    other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=(n_agents, n_items))
-    return one + items, other + items
+    side_a = rng.normal(size=(n_agents, n_items))
+    side_b = rho * side_a + np.sqrt(1 - rho**2) * rng.normal(size=(n_agents, n_items))
+    return side_a + items, side_b + items
 
 
 def test_both_item_statistics_equal_those_of_a_loop_over_items() -> None:
-    one, other = cells(7, 9, rho=0.5)
-    one[0, :4], other[3, 5], other[:, 8] = np.nan, np.nan, 1.0
-    both = ~(np.isnan(one) | np.isnan(other))
-    found = cell_correlation(one, other)
-    assert found.n_cells == both.sum()
-    assert found.overall.value == pytest.approx(spearmanr(one[both], other[both]).statistic)
-    by_item = [spearmanr(one[both[:, j], j], other[both[:, j], j]).statistic for j in range(8)]
-    assert found.n_items == 8
-    assert found.within_items.value == pytest.approx(np.mean(by_item))
-    assert found.overall.low < found.overall.value < found.overall.high
-    assert found.within_items.low < found.within_items.value < found.within_items.high
+    a, b = cells(7, 9, rho=0.5)
+    a[0, :4], b[3, 5], b[:, 8] = np.nan, np.nan, 1.0
+    both = ~(np.isnan(a) | np.isnan(b))
+    result = cell_correlation(a, b)
+    assert result.n_cells == both.sum()
+    assert result.overall.value == pytest.approx(spearmanr(a[both], b[both]).statistic)
+    by_item = [spearmanr(a[both[:, j], j], b[both[:, j], j]).statistic for j in range(8)]
+    assert result.n_items == 8
+    assert result.within_items.value == pytest.approx(np.mean(by_item))
+    assert result.overall.low < result.overall.value < result.overall.high
+    assert result.within_items.low < result.within_items.value < result.within_items.high
 
 
 def test_common_difficulty_affects_only_the_overall_statistic() -> None:
-    found = cell_correlation(*cells(20, 60, rho=0.0))
-    assert found.overall.low > 0.5
-    assert found.within_items.low < 0 < found.within_items.high
+    result = cell_correlation(*cells(20, 60, rho=0.0))
+    assert result.overall.low > 0.5
+    assert result.within_items.low < 0 < result.within_items.high
 
 
 @pytest.mark.slow
@@ -259,10 +262,10 @@ def test_intervals_over_items_cover_the_statistic_of_many_items() -> None:
     truth = cell_correlation(*cells(8, 1_000, rho=0.6, seed=1))
     hits = np.zeros(2)
     for seed in range(100):
-        found = cell_correlation(*cells(8, 15, rho=0.6, seed=seed + 2))
+        result = cell_correlation(*cells(8, 15, rho=0.6, seed=seed + 2))
         hits += [
-            found.overall.low <= truth.overall.value <= found.overall.high,
-            found.within_items.low <= truth.within_items.value <= found.within_items.high,
+            result.overall.low <= truth.overall.value <= result.overall.high,
+            result.within_items.low <= truth.within_items.value <= result.within_items.high,
         ]
     assert (hits / 100 >= 0.9).all(), hits
 
@@ -276,20 +279,22 @@ def test_intervals_over_items_cover_the_statistic_of_many_items() -> None:
     ],
 )
 def test_without_variation_there_is_no_statistic(one: np.ndarray, other: np.ndarray) -> None:
-    found = cell_correlation(one, other)
-    assert np.isnan([found.overall.value, found.overall.low, found.within_items.value, found.within_items.high]).all()
-    assert found.overall.method == "none: nothing varies"
+    result = cell_correlation(one, other)
+    assert np.isnan(
+        [result.overall.value, result.overall.low, result.within_items.value, result.within_items.high]
+    ).all()
+    assert result.overall.method == "none: nothing varies"
 
 
 def test_two_items_have_statistics_without_intervals() -> None:
-    found = cell_correlation(*cells(6, 2, rho=0.5))
-    assert not np.isnan(found.overall.value)
-    assert np.isnan([found.overall.low, found.within_items.low]).all()
-    assert found.within_items.method == "none: 2 items are too few"
+    result = cell_correlation(*cells(6, 2, rho=0.5))
+    assert not np.isnan(result.overall.value)
+    assert np.isnan([result.overall.low, result.within_items.low]).all()
+    assert result.within_items.method == "none: 2 items are too few"
 
 
 def test_items_with_equal_correlations_give_no_interval() -> None:
-    found = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within_items
-    assert found.value == pytest.approx(1)
-    assert np.isnan([found.low, found.high]).all()
-    assert found.method == "none: all 3 items have the same correlation"
+    result = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within_items
+    assert result.value == pytest.approx(1)
+    assert np.isnan([result.low, result.high]).all()
+    assert result.method == "none: all 3 items have the same correlation"

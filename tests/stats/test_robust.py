@@ -48,8 +48,8 @@ def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float
     first, second = np.tile(first, J), np.tile(second, J)
     chance = ability[first] + ability[second] + rng.normal(0, 0.05, J)[item]
     chance[np.isin(first, together) & np.isin(second, together)] = agreement
-    said = (rng.random(len(first)) < chance).astype(np.float64)
-    return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), said)
+    output = (rng.random(len(first)) < chance).astype(np.float64)
+    return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), output)
 
 
 def taken(of: Answers, rows: Bools | Positions) -> Answers:
@@ -72,15 +72,15 @@ def blocks(of: Answers) -> list[PairChunk]:
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
         PairChunk(
-            first=one.first,
-            second=one.second,
-            item=one.item - np.int32(start),
-            value=one.value,
-            weight=np.ones(len(one.value)),
-            rate=np.ones(len(one.value)),
+            first=half_means.first,
+            second=half_means.second,
+            item=half_means.item - np.int32(start),
+            value=half_means.value,
+            weight=np.ones(len(half_means.value)),
+            rate=np.ones(len(half_means.value)),
             n_items=J,
         )
-        for start, one in parts
+        for start, half_means in parts
     ]
 
 
@@ -97,9 +97,9 @@ def test_with_equal_partner_weights_an_ability_is_the_mean_over_partners() -> No
 
 def test_honest_agents_are_not_flagged_and_weights_of_single_agents_change_nothing() -> None:
     of = answers(ABILITY)
-    found = linked(of)
-    assert found.clusters == ()
-    alone = fitted(of, group_balanced_weights(found.cluster))
+    result = linked(of)
+    assert result.clusters == ()
+    alone = fitted(of, group_balanced_weights(result.cluster))
     assert alone.ability == pytest.approx(fitted(of, uniform_weights(K)).ability, abs=1e-12)
 
 
@@ -107,9 +107,9 @@ def test_honest_agents_are_not_flagged_and_weights_of_single_agents_change_nothi
 def test_a_ring_of_the_worst_agents_is_flagged_and_falls(agreement: float) -> None:
     ring = (0, 1, 2, 3)
     of = answers(ABILITY, together=ring, agreement=agreement)
-    found = linked(of)
-    assert found.clusters == (ring,)
-    places = rankdata(-fitted(of, group_balanced_weights(found.cluster)).ability)
+    result = linked(of)
+    assert result.clusters == (ring,)
+    places = rankdata(-fitted(of, group_balanced_weights(result.cluster)).ability)
     assert rankdata(-fitted(of, uniform_weights(K)).ability)[list(ring)].mean() < 10
     assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
 
@@ -122,9 +122,9 @@ def test_a_panel_scores_every_agent_and_its_own_members() -> None:
 
 def test_the_standard_error_includes_the_variance_over_items() -> None:
     worlds = [fitted(answers(ABILITY, seed=seed), group_balanced_weights(THREES)) for seed in range(30)]
-    found = np.array([one.ability - one.ability.mean() for one in worlds])
-    told = np.array([one.covariance.std_error for one in worlds])
-    assert np.sqrt((told**2).mean() / found.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
+    result = np.array([half_means.ability - half_means.ability.mean() for half_means in worlds])
+    differences = np.array([half_means.covariance.std_error for half_means in worlds])
+    assert np.sqrt((differences**2).mean() / result.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
 
 
 def test_one_group_and_a_panel_of_one_are_errors() -> None:
@@ -137,8 +137,8 @@ def test_one_group_and_a_panel_of_one_are_errors() -> None:
 def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
     of = answers(ABILITY)
     kept = (of.first > 1) & (of.second > 1) | ((of.first < 2) & (of.second < 2))
-    found = fitted(taken(of, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
-    assert np.flatnonzero(np.isnan(found.ability)).tolist() == [0, 1]
+    result = fitted(taken(of, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
+    assert np.flatnonzero(np.isnan(result.ability)).tolist() == [0, 1]
 
 
 def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerSplitHalf:
@@ -155,9 +155,9 @@ def additive(K: int = 8, J: int = 10) -> Floats:
 
 
 def test_additive_abilities_do_not_depend_on_the_partners() -> None:
-    found = halves(additive())
-    assert found.rho == pytest.approx(1.0)
-    assert found.rank_change.tolist() == [0.0] * 8
+    result = halves(additive())
+    assert result.rho == pytest.approx(1.0)
+    assert result.rank_change.tolist() == [0.0] * 8
 
 
 def test_an_agent_with_few_matching_partners_depends_most_on_the_pool() -> None:
@@ -165,9 +165,9 @@ def test_an_agent_with_few_matching_partners_depends_most_on_the_pool() -> None:
     side = np.array([1.0, -1, 1, -1, 0, 1, -1, 1])
     dense[:, 4] += 0.5 * side
     dense[:, :, 4] += 0.5 * side
-    found = halves(dense)
-    assert found.rho < 0.95
-    assert int(found.rank_change.argmax()) == 4
+    result = halves(dense)
+    assert result.rho < 0.95
+    assert int(result.rank_change.argmax()) == 4
 
 
 def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
@@ -181,12 +181,14 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
         design[row, pair] = 1
     effect = np.linalg.lstsq(design, m[pairs[:, 0], pairs[:, 1]], rcond=None)[0]
     half = np.random.default_rng(1).permutation(9)[:4]
-    one = [np.mean([m[i, k] - effect[k] for k in half if k != i]) for i in range(9)]
-    other = [np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)]
-    places = [np.argsort(np.argsort(side)) for side in (one, other)]
-    found = halves(dense, seed=1, n_splits=1)
-    assert found.rho == pytest.approx(np.corrcoef(places[0], places[1])[0, 1])
-    assert found.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
+    half_means = [np.mean([m[i, k] - effect[k] for k in half if k != i]) for i in range(9)]
+    other_half_means = [
+        np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)
+    ]
+    places = [np.argsort(np.argsort(side)) for side in (half_means, other_half_means)]
+    result = halves(dense, seed=1, n_splits=1)
+    assert result.rho == pytest.approx(np.corrcoef(places[0], places[1])[0, 1])
+    assert result.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
 
 
 def test_a_run_states_pool_dependence_and_names_at_most_three_agents(tmp_path: Path) -> None:

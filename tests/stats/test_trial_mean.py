@@ -175,12 +175,12 @@ def test_inconsistent_columns_and_missing_answers_are_refused() -> None:
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
     """Return the drawn paired trials and the independent ones (item, first, second, other item)."""
     paired = np.column_stack([*drawn[:3], np.full(len(drawn.item), -1)])
-    item, first, second, other = np.vstack([paired, *independent]).astype(np.int32).T
-    trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    item, first, second, other_item = np.vstack([paired, *independent]).astype(np.int32).T
+    trial_type = np.where(other_item < 0, PAIRED, INDEPENDENT).astype(np.int8)
     block = np.append(drawn.block, np.full(len(independent), -1)).astype(np.int32)
-    made = make_plan(make_pool(*train.shape), design="dense", holdout=0.0, independent="pooled")
-    trials = Trials(item, first, second, trial_type, other, np.zeros(len(item), dtype=np.int32), block)
-    return replace(made, trials=trials, split=replace(made.split, train=train, holdout=~train))
+    plan = make_plan(make_pool(*train.shape), design="dense", holdout=0.0, independent="pooled")
+    trials = Trials(item, first, second, trial_type, other_item, np.zeros(len(item), dtype=np.int32), block)
+    return replace(plan, trials=trials, split=replace(plan.split, train=train, holdout=~train))
 
 
 def test_own_rates_are_subtracted_with_their_errors_and_missing_answers_counted() -> None:

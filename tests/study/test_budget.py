@@ -125,9 +125,9 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
                     blocks=20,
                     coverage=0.95,
                 )
-                for calls, rho in found
+                for calls, rho in result
             )
-            for name, found in rows.items()
+            for name, result in rows.items()
         },
     )
 
@@ -179,9 +179,9 @@ def test_few_blocks_and_irregular_coverage_are_reported() -> None:
     assert "explains 30%" in more
     assert "too narrow" in words
     few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
-    said = " ".join(describe_budget(BudgetStudy(**few), parse_goal("0.5")))
-    assert "too narrow" not in said
-    assert "With 3 seeds, the coverage of intervals is not assessed; that needs 20." in said
+    output = " ".join(describe_budget(BudgetStudy(**few), parse_goal("0.5")))
+    assert "too narrow" not in output
+    assert "With 3 seeds, the coverage of intervals is not assessed; that needs 20." in output
 
 
 def test_a_simulated_population_of_a_pilot_has_shrunken_abilities(tmp_path: Path) -> None:
@@ -192,9 +192,9 @@ def test_a_simulated_population_of_a_pilot_has_shrunken_abilities(tmp_path: Path
     assert whole.observed == 1
     assert any("pilot" in line for line in whole.caveats)
     truth = np.linspace(0.4, -0.4, 8) / 2
-    found = whole.scores("symmetric").mean(axis=1)
-    assert np.corrcoef(found, truth)[0, 1] > 0.9
-    assert 0.5 < found.std() / (truth.std() * 6 / 7 + truth.std() / 7) < 1.5
+    result = whole.scores("symmetric").mean(axis=1)
+    assert np.corrcoef(result, truth)[0, 1] > 0.9
+    assert 0.5 < result.std() / (truth.std() * 6 / 7 + truth.std() / 7) < 1.5
     assert simulate_from_pilot(read_recorded_answers(folder), seed=0).rates.digest == whole.rates.digest
 
 
@@ -219,8 +219,8 @@ def test_default_budgets_fit_the_pool() -> None:
 
 
 def test_recall_equals_a_manually_computed_value() -> None:
-    found, dense = np.array([0.9, 0.1, 0.8, 0.7]), np.array([0.9, 0.8, 0.7, np.nan])
-    assert [top_recall(found, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
+    result, dense = np.array([0.9, 0.1, 0.8, 0.7]), np.array([0.9, 0.8, 0.7, np.nan])
+    assert [top_recall(result, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
 
 
 def test_recall_is_reported_with_the_correlation_of_split_halves(
@@ -268,10 +268,10 @@ def test_budgets_are_given_as_trials_or_half_widths(youden: Youden, tmp_path: Pa
         "study", "budget", "dense", "--calls", "40/agent,80/agent", "--half-width", "0.08", "--n-seeds", "3", "--json"
     )
     assert ended.code == 0, ended.err
-    found = json.loads(ended.out)["budget"]["designs"]
-    assert [row["budget_label"] for row in found["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
-    assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
-    assert found["cyclic"][2]["half_width"] < 0.085
-    assert "cannot plan for a half-width" in found["nlogn"][2]["infeasible_reason"]
-    shown = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--n-seeds", "2")
-    assert "cyclic at 40/agent (40 trials per agent, 132 calls" in " ".join(shown.out.split())
+    designs = json.loads(ended.out)["budget"]["designs"]
+    assert [row["budget_label"] for row in designs["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
+    assert [row["trials"] for row in designs["cyclic"][:2]] == [40, 80]
+    assert designs["cyclic"][2]["half_width"] < 0.085
+    assert "cannot plan for a half-width" in designs["nlogn"][2]["infeasible_reason"]
+    displayed = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--n-seeds", "2")
+    assert "cyclic at 40/agent (40 trials per agent, 132 calls" in " ".join(displayed.out.split())

@@ -44,8 +44,8 @@ def test_the_dense_row_equals_the_fit_on_training_scores_against_held_out_ones(
     split = draw_split(recorded_10_by_24.pool.present, fraction=0.2, rule=rule, seed=0)
     rates = replace(recorded_10_by_24.rates, split=split)
     fit = ClippedLinear().fit(rates.training_scores(kind="row").value)
-    held = rates.holdout_scores(kind="row").value
-    assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
+    holdout = rates.holdout_scores(kind="row").value
+    assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - holdout) ** 2)))
     assert not_none(study.dense.of_train).mean == 1
 
 
@@ -109,10 +109,10 @@ def test_baselines_are_compared_on_the_same_cells(recorded_10_by_24: RecordedAns
 def test_one_seed_supports_no_claim_on_other_holdouts_and_names_its_uncertainty(
     recorded_10_by_24: RecordedAnswers,
 ) -> None:
-    one = study_baselines(recorded_10_by_24, names=["uv-paper"], n_seeds=1, c=0.9)
-    assert one.rows[1].se_seeds is None
-    assert one.rows[1].se_items > 0
-    words = " ".join(describe_baselines(one))
+    study = study_baselines(recorded_10_by_24, names=["uv-paper"], n_seeds=1, c=0.9)
+    assert study.rows[1].se_seeds is None
+    assert study.rows[1].se_items > 0
+    words = " ".join(describe_baselines(study))
     assert "nothing follows for others" in words
     assert "over items of this kind" in words
     assert "On this one holdout, worse than clipped-linear: uv-paper" in words
@@ -127,10 +127,10 @@ def test_compute_item_std_error_equals_the_bootstrap_of_the_mean_difference() ->
     for weight in drawn:
         items = np.repeat(np.arange(9), weight)
         each = [[np.sqrt(squares[s, m, items].sum() / counts[s, m, items].sum()) for m in range(2)] for s in range(3)]
-        slow.append(np.mean([two - one for one, two in each]))
-    found = _compute_item_std_error(squares, counts)
-    assert found[0] == 0
-    assert found[1] == pytest.approx(np.std(slow, ddof=1))
+        slow.append(np.mean([second - study for study, second in each]))
+    item_std_error = _compute_item_std_error(squares, counts)
+    assert item_std_error[0] == 0
+    assert item_std_error[1] == pytest.approx(np.std(slow, ddof=1))
 
 
 def test_more_seeds_do_not_increase_the_number_of_items(recorded_10_by_24: RecordedAnswers) -> None:
@@ -150,8 +150,8 @@ def test_an_order_that_both_errors_support_is_claimed_and_otherwise_open(peer_pr
 def test_the_contrast_is_that_of_the_paper_if_its_groups_exist() -> None:
     plain = dense_world(6, 4)
     assert find_contrast(plain) is None
-    found = not_none(find_contrast(plain, above=["even"], below=["odd"]))
-    assert found.positive.tolist() == [True, False] * 3
+    contrast = not_none(find_contrast(plain, above=["even"], below=["odd"]))
+    assert contrast.positive.tolist() == [True, False] * 3
     with pytest.raises(ConfigError, match="even, odd"):
         find_contrast(plain, above=["good"], below=["odd"])
     with pytest.raises(ConfigError, match="overlap"):
@@ -192,9 +192,9 @@ def test_study_commands_print_tables_and_json(tmp_path: Path) -> None:
         ("baselines", ["--n-seeds", "1", "--only", "svd,uv", *groups]),
         ("links", ["--n-resamples", "25"]),
     ):
-        said = CliRunner().invoke(youden, ["study", name, run, *arguments, "--json"], catch_exceptions=False)
-        assert said.exit_code == 0, said.output
-        assert json.loads(said.stdout)[name]
+        output = CliRunner().invoke(youden, ["study", name, run, *arguments, "--json"], catch_exceptions=False)
+        assert output.exit_code == 0, output.output
+        assert json.loads(output.stdout)[name]
         assert "run" in CliRunner().invoke(youden, ["study", name, run, *arguments], catch_exceptions=False).stdout
 
 
@@ -234,8 +234,8 @@ def test_an_unknown_domain_of_the_paper_is_an_error() -> None:
 def test_every_statistic_of_a_domain_has_its_row_and_missing_ones_are_named() -> None:
     study = study_paper({"ICLR": dense_world(9, 16)}, n_seeds=2, n_draws=25)
     assert {row.table for row in study.rows} == {1, 2, 4}
-    said = [row.paper for row in study.rows if row.paper is not None]
-    assert len(said) == 6 + 9 + 3  # no groups here, so no AUC
+    output = [row.paper for row in study.rows if row.paper is not None]
+    assert len(output) == 6 + 9 + 3  # no groups here, so no AUC
     assert any(line.startswith("PubMed: no run given") and "Tables 3, 5 and 6" in line for line in study.missing)
     assert any("Llama3-70b" in line for line in study.missing)
     assert any("29 agents × 100 items" in line for line in study.disagreements)

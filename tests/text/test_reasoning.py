@@ -54,9 +54,9 @@ HARMONY = "<|channel|>analysis<|message|>NO?<|end|><|start|>assistant"
     ],
 )
 def test_only_text_after_the_last_reasoning_block_is_the_answer(reply: str) -> None:
-    found = split_reasoning(reply)
-    assert found.text is not None
-    assert (found.text.strip(), found.reasoned) == ("YES", True)
+    reasoning = split_reasoning(reply)
+    assert reasoning.text is not None
+    assert (reasoning.text.strip(), reasoning.reasoned) == ("YES", True)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,19 @@ PIECES = st.lists(st.sampled_from(["<think>", "</think>", "[/THINK]", "<analysis
 
 @given(PIECES)
 def test_text_before_a_closing_tag_is_not_part_of_the_answer(pieces: list[str]) -> None:
-    found = split_reasoning("".join(pieces))
+    reasoning = split_reasoning("".join(pieces))
     closings = [n for n, piece in enumerate(pieces) if "/" in piece]
     rest = "".join(pieces[closings[-1] + 1 :] if closings else pieces)
-    assert found.text is None or found.text == rest
-    assert found.text is None or not {"<think>", "<analysis>"} & set(pieces[closings[-1] + 1 :] if closings else pieces)
+    assert reasoning.text is None or reasoning.text == rest
+    assert reasoning.text is None or not {"<think>", "<analysis>"} & set(
+        pieces[closings[-1] + 1 :] if closings else pieces
+    )
 
 
 @given(st.text())
 def test_arbitrary_text_is_parsed(text: str) -> None:
-    found = split_reasoning(text)
-    assert found.text is None or text.endswith(found.text) or "<|" in text
+    reasoning = split_reasoning(text)
+    assert reasoning.text is None or text.endswith(reasoning.text) or "<|" in text
 
 
 @pytest.mark.parametrize(

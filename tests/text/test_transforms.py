@@ -108,8 +108,8 @@ def test_textrank_ranks_sentences_as_sumy_does() -> None:
 
 
 def test_template_differs_only_by_its_topic_and_random_words_are_used_by_no_agent() -> None:
-    one, two = made("template", "river river bank"), made("template", "bread bread oven")
-    assert one.replace("river", "bread") == two
+    first, second = made("template", "river river bank"), made("template", "bread bread oven")
+    assert first.replace("river", "bread") == second
     assert len(split_pieces(made("random"))) == len(split_pieces(TEXT))
     assert not set(split_words(made("random"))) & set(split_words(TEXT))
 

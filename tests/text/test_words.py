@@ -55,8 +55,8 @@ def test_words_of_many_scripts_are_split(text: str, expected: list[str]) -> None
 def test_arbitrary_text_gives_words_of_letters_marks_and_numbers(text: str) -> None:
     for word in split_words(text):
         assert word
-        known = {unicodedata.category(c) for c in word} - {"Cn"}  # regex may know a newer Unicode than Python
-        assert {category[0] for category in known} <= set("LMN")
+        expected = {unicodedata.category(c) for c in word} - {"Cn"}  # regex may know a newer Unicode than Python
+        assert {category[0] for category in expected} <= set("LMN")
 
 
 @given(st.text(st.characters(codec="ascii"), max_size=80))
@@ -74,9 +74,9 @@ def test_composed_and_decomposed_texts_have_the_same_words(text: str) -> None:
 @given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FA5), min_size=2, max_size=30))
 @settings(max_examples=25, deadline=None)
 def test_a_run_of_n_han_characters_is_n_minus_one_pairs(text: str) -> None:
-    found = split_words(text)
-    assert len(found) == len(text) - 1
-    assert found[0] + "".join(pair[1] for pair in found[1:]) == text
+    words = split_words(text)
+    assert len(words) == len(text) - 1
+    assert words[0] + "".join(pair[1] for pair in words[1:]) == text
 
 
 @pytest.mark.slow
@@ -122,14 +122,14 @@ def test_the_matrix_marks_a_word_once_for_any_number_of_occurrences() -> None:
 
 def test_a_group_contains_a_word_of_any_of_its_texts() -> None:
     matrix = build_word_matrix(segment_texts(["tea", "tea milk", "salt", "tea"]))
-    held = build_group_word_matrix(matrix, np.array([0, 0, 2, 2]), n_groups=3)
-    np.testing.assert_array_equal(held.toarray(), [[1, 1, 0], [0, 0, 0], [1, 0, 1]])
+    values = build_group_word_matrix(matrix, np.array([0, 0, 2, 2]), n_groups=3)
+    np.testing.assert_array_equal(values.toarray(), [[1, 1, 0], [0, 0, 0], [1, 0, 1]])
 
 
 def test_a_group_of_many_texts_contains_a_rare_word() -> None:
     matrix = build_word_matrix(segment_texts(["tea"] * 300))
-    held = build_group_word_matrix(matrix, np.zeros(300, dtype=np.int64), n_groups=1)
-    np.testing.assert_array_equal(held.toarray(), [[1]])
+    values = build_group_word_matrix(matrix, np.zeros(300, dtype=np.int64), n_groups=1)
+    np.testing.assert_array_equal(values.toarray(), [[1]])
 
 
 def test_words_in_all_items_have_zero_weight_and_rarer_words_more() -> None:
@@ -196,8 +196,8 @@ def test_the_copied_fraction_equals_a_naive_count(responses: list[list[str]], pr
         if size == 0:
             return float("nan")
         starts = range(len(response) - size + 1)
-        found = [any(response[s : s + size] == prompt[p : p + size] for p in range(len(prompt))) for s in starts]
-        return sum(found) / len(found)
+        result = [any(response[s : s + size] == prompt[p : p + size] for p in range(len(prompt))) for s in starts]
+        return sum(result) / len(result)
 
     np.testing.assert_allclose(copied_shares(responses, prompt, n=n), [slow(response) for response in responses])
 

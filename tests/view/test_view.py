@@ -91,8 +91,8 @@ def test_without_the_token_requests_are_refused(base: str, query: str) -> None:
 
 
 def test_the_browser_address_is_valid_once_and_contains_no_token(root: Path) -> None:
-    seen = "seen by others"
-    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=seen), {"token": seen}
+    observed = "seen by others"
+    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=observed), {"token": observed}
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app=app)
@@ -202,17 +202,17 @@ def test_all_trials_are_available_page_by_page(client: httpx.Client) -> None:
     assert first["total"] == 320
     kinds = [KINDS.index(line["kind"]) for line in first["lines"]]
     assert kinds == sorted(kinds)
-    seen = [
+    observed = [
         line["row"]
         for page in range(32)
         for line in client.get("/run/one/trials", params={"page": page, "by": "row"}).json()["lines"]
     ]
-    assert seen == list(range(320))
+    assert observed == list(range(320))
     missing = client.get("/run/one/trials", params={"answer": "missing"}).json()
     assert missing["total"] == 32
-    one = client.get("/run/one/trials/0").json()
-    assert one["first"].startswith("agent ")
-    assert one["raw"] is None
+    data = client.get("/run/one/trials/0").json()
+    assert data["first"].startswith("agent ")
+    assert data["raw"] is None
 
 
 def test_two_runs_are_shown_side_by_side_with_the_answers_of_both_judges(client: httpx.Client) -> None:

@@ -159,10 +159,10 @@ def test_every_trial_is_reached_by_paging_with_its_names(wide_run: RunFolder, pa
     plan = wide_run.read_plan()
     rows = []
     for page in itertools.count():
-        said = parts_client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
-        rows += [line["row"] for line in said["lines"]]
-        assert all(said["items"][str(line["item"])] == plan.item_ids[line["item"]] for line in said["lines"])
-        if not said["lines"]:
+        data = parts_client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
+        rows += [line["row"] for line in data["lines"]]
+        assert all(data["items"][str(line["item"])] == plan.item_ids[line["item"]] for line in data["lines"])
+        if not data["lines"]:
             break
     assert sorted(rows) == list(range(len(plan)))
     last = parts_client.get(f"/run/wide/trials/{len(plan) - 1}").json()

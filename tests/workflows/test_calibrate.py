@@ -50,10 +50,10 @@ def outcome(known: CalibrationTrials, answer: Floats) -> Outcome:
 
 
 def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrials) -> None:
-    found = measured(known, truth(known))
-    assert (found.tpr.value, found.fpr.value, found.j.value, found.length_j.value) == (1, 0, 1, 1)
-    assert (found.copy_yes_rate.n_yes, found.yes["template"].n_yes, found.no_answer.n_yes) == (12, 0, 0)
-    assert (found.order_flips.value, found.retest_flips.value, found.longer_first.value) == (0, 0, 0)
+    result = measured(known, truth(known))
+    assert (result.tpr.value, result.fpr.value, result.j.value, result.length_j.value) == (1, 0, 1, 1)
+    assert (result.copy_yes_rate.n_yes, result.yes["template"].n_yes, result.no_answer.n_yes) == (12, 0, 0)
+    assert (result.order_flips.value, result.retest_flips.value, result.longer_first.value) == (0, 0, 0)
     assert outcome(known, truth(known)) == "go"
 
 
@@ -66,28 +66,28 @@ def test_order_and_repetition_effects_are_counted_separately(known: CalibrationT
         answer[known.original[row] if longer else row] = 0
     before = known.original[known.rows("retest")]
     answer[known.rows("retest")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
-    found = measured(known, answer)
+    result = measured(known, answer)
     n = sum(
         length[plan.first[row], plan.item[row]] != length[plan.second[row], plan.item[row]]
         for row in known.rows("reversed")
     )
-    assert found.order_flips.n_yes == 9
-    assert found.retest_flips.n_yes == 2
-    assert found.position_bias.value == pytest.approx(9 / 24 - 2 / 10)
-    assert found.longer_first.value == pytest.approx(9 / n, abs=0.03)
-    assert found.longer_first.low > 0
+    assert result.order_flips.n_yes == 9
+    assert result.retest_flips.n_yes == 2
+    assert result.position_bias.value == pytest.approx(9 / 24 - 2 / 10)
+    assert result.longer_first.value == pytest.approx(9 / n, abs=0.03)
+    assert result.longer_first.low > 0
 
 
 def test_open_paths_are_counted_in_triples(known: CalibrationTrials) -> None:
     """Each of 6 triples is a paired trial and two trials with a third agent; a no in one of them opens a path."""
     answer, plan, rows = truth(known), known.plan, known.rows("triple")
     assert len(rows) == 12
-    for one, two in rows.reshape(-1, 2).tolist():
-        pair = known.original[one]
-        assert known.original[two] == pair < len(known.rows("paired"))
-        assert plan.item[one] == plan.item[two] == plan.item[pair]
-        first = [int(plan.first[row]) for row in (pair, one, two)]
-        second = [int(plan.second[row]) for row in (pair, one, two)]
+    for a, b in rows.reshape(-1, 2).tolist():
+        pair = known.original[a]
+        assert known.original[b] == pair < len(known.rows("paired"))
+        assert plan.item[a] == plan.item[b] == plan.item[pair]
+        first = [int(plan.first[row]) for row in (pair, a, b)]
+        second = [int(plan.second[row]) for row in (pair, a, b)]
         assert len(set(first)) == 3
         assert second == [first[1], first[2], first[0]]
     assert measured(known, answer.copy()).open_paths[:3] == (18, 0, 0)
@@ -116,9 +116,9 @@ def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
     n, rng = len(known.plan), np.random.default_rng(0)
     plan = known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
-    one = length[plan.first, plan.item]
-    two = length[plan.second, np.where(plan.other_item >= 0, plan.other_item, plan.item)]
-    by_length = (np.minimum(one, two) >= 0.9 * np.maximum(one, two)).astype(float)
+    first = length[plan.first, plan.item]
+    second = length[plan.second, np.where(plan.other_item >= 0, plan.other_item, plan.item)]
+    by_length = (np.minimum(first, second) >= 0.9 * np.maximum(first, second)).astype(float)
     for answer in (np.ones(n), np.zeros(n), by_length, np.full(n, np.nan), *(rng.integers(0, 2, (20, n)) * 1.0)):
         assert outcome(known, answer) == "no-go"
 
@@ -137,10 +137,10 @@ def test_missing_answers_are_counted_by_trial_type_and_are_not_no_answers(known:
     answer = truth(known)
     answer[known.rows("independent")[:3]] = np.nan
     answer[known.rows("clone")[:1]] = np.nan
-    found = measured(known, answer)
-    assert found.missing == {"paired": {}, "independent": {"unparsed": 3}, "planted": {"unparsed": 1}}
-    assert found.fpr.n == 27
-    assert found.yes["clone"].value == 1
+    result = measured(known, answer)
+    assert result.missing == {"paired": {}, "independent": {"unparsed": 3}, "planted": {"unparsed": 1}}
+    assert result.fpr.n == 27
+    assert result.yes["clone"].value == 1
 
 
 def test_the_suggested_calls_decide_in_four_of_five_cases(known: CalibrationTrials) -> None:
@@ -230,29 +230,29 @@ def test_a_replay_and_a_cassette_calibrate_without_a_server(
     replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="none")):
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
-    found = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
-    assert found[0]["measures"] == found[1]["measures"] == found[2]["measures"]
-    assert found[0]["decision"] == found[1]["decision"] == found[2]["decision"]
+    result = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
+    assert result[0]["measures"] == result[1]["measures"] == result[2]["measures"]
+    assert result[0]["decision"] == result[1]["decision"] == result[2]["decision"]
 
 
 def test_a_dry_run_states_calls_and_cost_and_neither_sends_nor_writes(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     before = set(calibration_folder.iterdir())
-    said = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
-    assert {name: cost["calls"] for name, cost in said["costs"].items()} == {"free": 150, "dear": 150}
-    assert said["costs"]["free"]["usd"] == 0 < said["costs"]["dear"]["usd"]
-    assert said["trials"]["paired"] == {"n": 36, "in_run": 36, "means": said["trials"]["paired"]["means"]}
+    output = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
+    assert {name: cost["calls"] for name, cost in output["costs"].items()} == {"free": 150, "dear": 150}
+    assert output["costs"]["free"]["usd"] == 0 < output["costs"]["dear"]["usd"]
+    assert output["trials"]["paired"] == {"n": 36, "in_run": 36, "means": output["trials"]["paired"]["means"]}
     assert server.n_requests == 0
     assert set(calibration_folder.iterdir()) == before
 
 
 def test_the_cheapest_passing_judge_is_named(youden: Youden, calibration_folder: Path, server: WireServer) -> None:
-    said = youden(
+    output = youden(
         "calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json"
     ).said
-    assert said["cheapest"] == "free"
-    dear, free = said["judges"]
+    assert output["cheapest"] == "free"
+    dear, free = output["judges"]
     assert dear["decision"]["outcome"] == free["decision"]["outcome"] == "go"
     assert dear["bill"]["usd"] == pytest.approx(N_REQUESTS * 101e-6)
     assert dear["bill"]["usd_per_1000"] == pytest.approx(0.101)
@@ -303,9 +303,9 @@ def test_a_judge_that_answers_nothing_is_refused_with_the_reason(
     assert "J is unknown, because no trial was answered" in ended.out
     assert "missing answers 1.00" in ended.out
     assert "92 unparsed" in ended.out
-    shown = json.loads(youden("calibrate", "notes", "--judge", "free.yaml", "--json").out)["judges"][0]["measures"]
-    assert shown["tpr"]["value"] is None
-    assert shown["missing"]["independent"] == {"unparsed": 40}
+    displayed = json.loads(youden("calibrate", "notes", "--judge", "free.yaml", "--json").out)["judges"][0]["measures"]
+    assert displayed["tpr"]["value"] is None
+    assert displayed["missing"]["independent"] == {"unparsed": 40}
 
 
 def test_the_lexical_judge_is_described_as_lexical(youden: Youden) -> None:
@@ -314,9 +314,9 @@ def test_the_lexical_judge_is_described_as_lexical(youden: Youden) -> None:
     assert "a free similarity baseline, not a model" in ended.out
     assert "they show nothing about a model" in ended.out
     assert "Only a baseline passes" in ended.out
-    said = json.loads(youden("calibrate", "datasets/field-notes", "--seed", "1", "--json").out)
-    assert said["cheapest"] is None
-    assert said["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
+    data = json.loads(youden("calibrate", "datasets/field-notes", "--seed", "1", "--json").out)
+    assert data["cheapest"] is None
+    assert data["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
 
 
 def test_order_effects_and_judge_names_are_escaped(

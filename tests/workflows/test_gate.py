@@ -79,29 +79,29 @@ def test_the_outcome_determines_the_exit_code(
 ) -> None:
     write(tmp_path / "run", world(gap=gap), calls=500 if verdict == "undecided" else 2000)
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
-    said = json.loads(ended.out)
-    assert (said["outcome"], ended.code) == (verdict, code)
-    (row,) = said["agents"]
+    data = json.loads(ended.out)
+    assert (data["outcome"], ended.code) == (verdict, code)
+    (row,) = data["agents"]
     assert row["low"] < row["difference"] < row["high"]
 
-    shown = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--margin", "0.1").err.splitlines()[0]
+    lines = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--margin", "0.1").err.splitlines()[0]
     comparative = "fewer" if row["difference"] < 0 else "more"
     number = format_recognition_difference(abs(row["difference"]))
     interval = f"interval {100 * row['low']:+.1f} … {100 * row['high']:+.1f})"
-    assert shown.startswith(
+    assert lines.startswith(
         f"{verdict}: the judge recognizes the responses of a0 in {number} {comparative} of 100 comparisons than"
     )
-    assert interval in shown
-    assert ("; the whole interval is above the margin −10." in shown) == (verdict == "no worse")
+    assert interval in lines
+    assert ("; the whole interval is above the margin −10." in lines) == (verdict == "no worse")
     if verdict == "worse":
-        assert "fewer of 100 comparisons than those of a1 (95 % interval -" in shown
+        assert "fewer of 100 comparisons than those of a1 (95 % interval -" in lines
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a3", "a2"], baseline="a1")
-    for row in found.agents:
+    result = gate_run(run, ["a3", "a2"], baseline="a1")
+    for row in result.agents:
         assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a1"]), abs=1e-9)
 
 
@@ -113,9 +113,9 @@ def test_cell_designs_with_gaps_and_a_holdout_have_the_differences_of_the_fit(
 ) -> None:
     run = write(tmp_path / "run", world(gap=0.4), **plan)
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a0"], baseline="a7").agents[0]
-    assert found.difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-6)
-    assert found.outcome == "better"
+    result = gate_run(run, ["a0"], baseline="a7").agents[0]
+    assert result.difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-6)
+    assert result.outcome == "better"
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
@@ -132,16 +132,16 @@ def test_agents_without_observed_differences_are_inconclusive_until_items_suffic
     assert 72 <= needed <= 100
     write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
-    said = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
-    assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in said
+    stderr = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
+    assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in stderr
 
 
 def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
     fit_run(run, target="these-items")
-    for told, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+    for differences, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
         ended = youden(
-            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *told, "--json"
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *differences, "--json"
         )
         assert json.loads(ended.out)["target"] == target
 
@@ -163,8 +163,8 @@ def test_the_difference_on_these_items_has_a_narrower_interval(
     about = ("--target", "these-items", "--ledger", "these.json")
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
     assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
-    said = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
-    assert "these items alone" in said
+    stderr = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
+    assert "these items alone" in stderr
     assert youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").refuses("gate-target")
 
 
@@ -176,10 +176,10 @@ def test_an_adaptive_run_is_weighted_like_its_ranking(tmp_path: Path) -> None:
     plan = make_plan(POOL, design="adaptive", calls=1500, seed=0)
     run = fitted(tmp_path / "run", run_rounds(plan, partial(answered, dense=world(gap=0.4))))
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a0"], baseline="a7")
-    assert found.agents[0].difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-9)
-    assert found.agents[0].outcome == "better"
-    assert not found.extendable
+    result = gate_run(run, ["a0"], baseline="a7")
+    assert result.agents[0].difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-9)
+    assert result.agents[0].outcome == "better"
+    assert not result.extendable
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
@@ -230,15 +230,15 @@ def test_the_suggested_calls_decide_at_the_stated_cost() -> None:
     for seed in range(40):
         dense = world(gap=-0.1, seed=seed)
         plan = make_plan(POOL, calls=400, seed=seed)
-        found = evaluate_agent(
+        result = evaluate_agent(
             outlook_of(answered(plan, dense)), GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
         )
-        if found.required is None or found.required.calls is None:
+        if result.required is None or result.required.calls is None:
             continue
         asked += 1
-        assert found.required.usd == pytest.approx(found.required.calls * 0.01)
-        more = add_calls(plan, calls=found.required.calls, focus=(0, 1))
-        assert 0 <= len(plan) + found.required.calls - len(more) < 8, "independent trials come in whole passes"
+        assert result.required.usd == pytest.approx(result.required.calls * 0.01)
+        more = add_calls(plan, calls=result.required.calls, focus=(0, 1))
+        assert 0 <= len(plan) + result.required.calls - len(more) < 8, "independent trials come in whole passes"
         then = evaluate_agent(
             outlook_of(answered(more, dense)), GateAnalysis("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )
@@ -289,14 +289,14 @@ def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None
 
 def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
-    found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
-    assert found.agents[0].outcome == "undecided"
-    needed = not_none(found.agents[0].required)
+    result = gate_run(run, ["a0"], baseline="a1", margin=0.02)
+    assert result.agents[0].outcome == "undecided"
+    needed = not_none(result.agents[0].required)
     assert needed.calls is None
     assert not_none(needed.items) > 60
-    assert format_next_command(found) is None
+    assert format_next_command(result) is None
     assert not_none(needed.conditional_power) < 0.9
-    text = render_markdown(found)
+    text = render_markdown(result)
     assert (
         f"power of {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90 % needs about "
         f"{needed.items:,} items" in text
@@ -327,8 +327,8 @@ def test_an_imported_run_is_compared_by_its_scores_without_requests(youden: Youd
     run.write_rates(judged.read_rates())
     fit_run(run)
     ended = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02", "--json")
-    said = json.loads(ended.out)
-    assert (ended.code, said["calls"], said["agents"][0]["required"]["calls"]) == (3, None, None)
+    data = json.loads(ended.out)
+    assert (ended.code, data["calls"], data["agents"][0]["required"]["calls"]) == (3, None, None)
     words = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02").err
     assert "An imported run cannot be extended" in words
 
@@ -482,16 +482,16 @@ def test_the_printed_commands_extend_the_run_until_it_is_decided(youden: Youden,
     assert youden("run", "mine.yaml").code == 0
     words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 80
     for look in (1, 2, 3):
-        said = json.loads(youden(*words, "--json").out)
-        assert said["agents"][0]["analysis"] == look
-        assert said["calls"] <= 5 * calls  # independent trials, which cost nothing, are in addition
-        if said["outcome"] != "undecided":
+        data = json.loads(youden(*words, "--json").out)
+        assert data["agents"][0]["analysis"] == look
+        assert data["calls"] <= 5 * calls  # independent trials, which cost nothing, are in addition
+        if data["outcome"] != "undecided":
             break
         (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
         assert youden(*command.split()).code == 0
         calls += int(command.split()[3])
     assert calls > 80
-    assert said["outcome"] != "undecided"
+    assert data["outcome"] != "undecided"
 
 
 def test_joined_agents_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
@@ -501,7 +501,7 @@ def test_joined_agents_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) 
     plan = add_calls(plan, calls=100, focus=(0, 6))
     run = fitted(tmp_path / "run", answered(plan, dense))
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a6", "a1"], baseline="a0")
-    for row in found.agents:
+    result = gate_run(run, ["a6", "a1"], baseline="a0")
+    for row in result.agents:
         assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a0"]), abs=1e-9)
-    assert found.agents[0].outcome == "worse"
+    assert result.agents[0].outcome == "worse"

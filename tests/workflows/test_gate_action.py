@@ -106,18 +106,20 @@ def run(script: str, *, here: Path, environment: dict[str, str]) -> subprocess.C
 
 def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str]:
     """Return exit code and output of the action's steps after installation, run like the runner with these inputs."""
-    said = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | given
-    assert not {name for name, one in ACTION["inputs"].items() if one.get("required") and not said[name]}
+    output = {name: field.get("default", "") for name, field in ACTION["inputs"].items()} | given
+    assert not {name for name, field in ACTION["inputs"].items() if field.get("required") and not output[name]}
     out = ""
     for step in ACTION["runs"]["steps"]:
         if "run" not in step or step["name"] == "Install youden":
             continue
         asked = re.fullmatch(r"inputs\.([\w-]+) != ''", step.get("if", ""))
-        if asked and not said[asked[1]]:
+        if asked and not output[asked[1]]:
             continue
         own = {
             name: re.sub(
-                r"\$\{\{ (.*?) \}\}", lambda found: VALUES.get(found[1]) or said[found[1].removeprefix("inputs.")], text
+                r"\$\{\{ (.*?) \}\}",
+                lambda result: VALUES.get(result[1]) or output[result[1].removeprefix("inputs.")],
+                text,
             )
             for name, text in step["env"].items()
         }
@@ -252,7 +254,7 @@ def test_names_of_any_kind_are_passed_unchanged_to_the_commands(tmp_path: Path) 
 @pytest.mark.posix
 def test_no_module_of_the_checkout_shadows_pip(tmp_path: Path) -> None:
     (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")
-    step = next(one for one in ACTION["runs"]["steps"] if one.get("name") == "Install youden")
+    step = next(field for field in ACTION["runs"]["steps"] if field.get("name") == "Install youden")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -292,9 +294,9 @@ def test_the_action_generates_and_judges_and_can_warn_on_an_inconclusive_gate(
 
     server.behave = behave
     items = [{"id": f"i{j}", "prompt": f"Town {j} rebuilt. Bread {j} is baked. Rain fell."} for j in range(12)]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(one) + "\n" for one in items))
-    made = [("new-model", "lead: {n: 1}"), ("old-model", "lead: {n: 2}"), ("third", "lead: {n: 3}")]
-    agents = "".join(f"  - {{id: {name}, steps: [{{{step}}}]}}\n" for name, step in made)
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(field) + "\n" for field in items))
+    created = [("new-model", "lead: {n: 1}"), ("old-model", "lead: {n: 2}"), ("third", "lead: {n: 3}")]
+    agents = "".join(f"  - {{id: {name}, steps: [{{{step}}}]}}\n" for name, step in created)
     (tmp_path / "agents.yaml").write_text(f"items: items.jsonl\nagents:\n{agents}")
     (tmp_path / "live.yaml").write_text("pool: pool\n")
     write_config(tmp_path / "judge.yaml", backend="openai", model="m", base_url=server.url, api_key_env=None, price=0)
@@ -317,7 +319,7 @@ def test_the_steps_run_the_gate_on_a_recorded_cassette(youden: Youden, server: W
     asked = server.n_requests
     environment = tools(tmp_path) | JOB["env"]
     ended = [run(script, here=checkout, environment=environment) for script in SCRIPTS[1:]]
-    assert [one.returncode for one in ended] == [0, 0, 1], [one.stderr for one in ended]
+    assert [field.returncode for field in ended] == [0, 0, 1], [field.stderr for field in ended]
     assert server.n_requests == asked
     assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"
     summary = (tmp_path / "step_summary.md").read_text(encoding="utf-8")

@@ -90,8 +90,8 @@ def test_planted_texts_are_of_the_named_kind(known_trials: CalibrationTrials, po
 def test_texts_of_unbalanced_trials_differ_more_in_length_than_balanced_ones(known_trials: CalibrationTrials) -> None:
     plan = known_trials.plan
     length = np.array([[len(text or "") for text in row] for row in known_trials.pool.texts])
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
-    ratio = np.abs(np.log(length[plan.first, plan.item] / length[plan.second, other]))
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    ratio = np.abs(np.log(length[plan.first, plan.item] / length[plan.second, other_item]))
     assert set(plan.trial_type[known_trials.rows("unbalanced")]) == {PAIRED}
     assert ratio[known_trials.rows("unbalanced")].min() > ratio[known_trials.rows("balanced")].max()
 
@@ -107,37 +107,37 @@ def test_more_calls_include_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
 
 def test_the_plan_of_a_calibration_knows_its_length(known_trials: CalibrationTrials) -> None:
     plan, texts = known_trials.plan, known_trials.pool.texts
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
-    both = [*texts[plan.first, plan.item], *texts[plan.second, other]]
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    both = [*texts[plan.first, plan.item], *texts[plan.second, other_item]]
     assert plan.characters == sum(map(len, both))
     assert plan.pool_digest == known_trials.pool.digest
 
 
 def test_independent_trials_missing_from_a_run_are_added(pool: Pool) -> None:
     plan = make_plan(pool, independent="pooled:0", seed=1)
-    known = draw_calibration_trials(plan, calls=150, seed=1)
-    rows = known.rows("independent")
+    calibration_trials = draw_calibration_trials(plan, calls=150, seed=1)
+    rows = calibration_trials.rows("independent")
     assert len(rows) == 30
-    assert len(known.rows("balanced")) == 10
-    assert not known.in_run[rows].any()
-    assert (known.plan.item[rows] != known.plan.other_item[rows]).all()
+    assert len(calibration_trials.rows("balanced")) == 10
+    assert not calibration_trials.in_run[rows].any()
+    assert (calibration_trials.plan.item[rows] != calibration_trials.plan.other_item[rows]).all()
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn", "adaptive"])
 def test_trials_are_drawn_from_any_design(pool: Pool, design: str) -> None:
     plan = make_plan(pool, design=design, calls=None if design == "dense" else 2000, seed=1)
-    known = draw_calibration_trials(plan, calls=150, seed=1)
-    assert len(known.rows("paired")) == 36
-    assert known.in_run[known.rows("paired", "unbalanced")].all()
+    calibration_trials = draw_calibration_trials(plan, calls=150, seed=1)
+    assert len(calibration_trials.rows("paired")) == 36
+    assert calibration_trials.in_run[calibration_trials.rows("paired", "unbalanced")].all()
 
 
 def test_a_pool_with_gaps_is_planned_without_missing_cells() -> None:
     present = np.random.default_rng(0).random((6, 12)) > 0.2
     pool = make_pool(6, 12, present=present)
-    known = draw_calibration_trials(make_plan(pool, seed=0), calls=150, seed=0)
-    plan, texts = known.plan, known.pool.texts
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
-    assert all(text for text in (*texts[plan.first, plan.item], *texts[plan.second, other]))
+    calibration_trials = draw_calibration_trials(make_plan(pool, seed=0), calls=150, seed=0)
+    plan, texts = calibration_trials.plan, calibration_trials.pool.texts
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    assert all(text for text in (*texts[plan.first, plan.item], *texts[plan.second, other_item]))
 
 
 def test_a_pool_too_small_to_calibrate_is_refused_with_its_size() -> None:

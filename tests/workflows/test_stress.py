@@ -92,10 +92,10 @@ def test_a_self_agreeing_family_gains_nothing_if_families_have_equal_weights() -
     chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
     answer = (rng.random(len(plan)) < chance).astype(np.float64)
     by_agent = {agent.id: agent.id[0] for agent in agents}
-    found = compute_abilities(answer_with(plan, answer), rate=np.zeros(10), families=by_agent)
-    assert set(found) == {"plain", "robust", "family-balanced"}
-    assert np.median(found["plain"][:4]) > np.median(found["plain"][4:])
-    assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])
+    abilities = compute_abilities(answer_with(plan, answer), rate=np.zeros(10), families=by_agent)
+    assert set(abilities) == {"plain", "robust", "family-balanced"}
+    assert np.median(abilities["plain"][:4]) > np.median(abilities["plain"][4:])
+    assert np.median(abilities["family-balanced"][:4]) < np.median(abilities["family-balanced"][4:])
 
 
 def test_a_planted_id_that_exists_gets_a_number(field_notes: Path) -> None:
@@ -115,13 +115,13 @@ def test_a_pool_is_attacked_offline_and_all_outputs_name_the_flagged_agents(
     draw = vega.to_svg
     monkeypatch.setattr(vega, "to_svg", checked)
     named = ("--attack", "clones", "--attack", "mirror", "--base-agent", "template")
-    said = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
-    assert said == json.loads((tmp_path / "out" / "stress.json").read_text())
-    clones, mirror = said["attacks"]
-    assert said["base_agent"] == "template"
+    output = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
+    assert output == json.loads((tmp_path / "out" / "stress.json").read_text())
+    clones, mirror = output["attacks"]
+    assert output["base_agent"] == "template"
     assert set(clones["check_findings"]["clones"]) == set(clones["agents"])
     assert mirror["check_findings"] == {"borrowed-answers": ["mirror"]}
-    assert mirror["ranks_after"]["plain"]["rank"] < said["places"]["plain"] == 12
+    assert mirror["ranks_after"]["plain"]["rank"] < output["places"]["plain"] == 12
     page = (tmp_path / "out" / "stress.md").read_text()
     assert "| mirror | 1 |" in page
     assert (tmp_path / "out" / "stress.svg").read_text().startswith("<svg")
@@ -141,7 +141,7 @@ def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, fi
     assert refused.code == 2
     assert "uses the prompts of the items, and this pool has none" in refused.err
     planned = plan_stress(tmp_path / "bare.csv")
-    left_out = {one.name for one in planned.attacks if one.skipped_reason is not None}
+    left_out = {attack.name for attack in planned.attacks if attack.skipped_reason is not None}
     assert left_out == {"source-copy", "source-reworded", "prompt-words"}
     stranger = youden("stress", str(field_notes), "--base-agent", "tempalte")
     assert stranger.code == 2
@@ -215,12 +215,12 @@ def test_a_group_that_pastes_equal_responses_is_a_quarter_of_the_pool(field_note
 def test_among_attacks_on_samsum_only_common_words_have_no_finding(peer_prediction: Path, tmp_path: Path) -> None:
     pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
     write_pool(pool, tmp_path / "samsum")
-    found = stress(plan_stress(tmp_path / "samsum"))
-    assert len(found.attacks) == len(tuple(ATTACKS))
-    for one in found.attacks:
-        assert one.check_findings or one.attack == "common-words", one.attack
-        plain, robust = one.ranks_after["plain"], one.ranks_after["robust"]
-        if one.attack == "group-concatenation":  # a quarter of the agents, more than the robust ranking resists
+    result = stress(plan_stress(tmp_path / "samsum"))
+    assert len(result.attacks) == len(tuple(ATTACKS))
+    for attack in result.attacks:
+        assert attack.check_findings or attack.attack == "common-words", attack.attack
+        plain, robust = attack.ranks_after["plain"], attack.ranks_after["robust"]
+        if attack.attack == "group-concatenation":  # a quarter of the agents, more than the robust ranking resists
             assert robust.shift <= 1.5 < plain.shift
         else:
             assert robust.shift <= 0.7
