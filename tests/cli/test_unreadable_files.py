@@ -197,6 +197,7 @@ def test_only_commands_that_send_requests_state_that_they_resume(monkeypatch: py
     assert ("Received answers are stored. To resume, run: youden" in words) == resumes
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_stopped_viewer_does_not_state_that_it_resumes(run_folder: Path) -> None:
     command = [sys.executable, "-m", "youden", "view", "run", "--no-open"]
