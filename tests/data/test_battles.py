@@ -1,4 +1,4 @@
-"""Battles of other tools as judged runs: their layouts, what is refused, and the ranking."""
+"""Test the import of battles of other tools: layouts, refusals and the ranking."""
 
 from __future__ import annotations
 
