@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ import numpy as np
 from labels import read_alpaca_eval_pool
 from precision_runs import (
     SD,
+    SMOKE_RUNS,
     compute_recall,
     estimate,
     estimate_from_trials,
@@ -42,7 +43,7 @@ from precision_runs import (
     std_error,
 )
 from precision_told import measure_forecasts
-from precision_widths import SMOKE_RUNS, measure_half_widths, measure_top
+from precision_widths import measure_half_widths, measure_top
 from recorded import SHARED, compute_dense_abilities, load_recorded_answers
 from youden import make_plan
 from youden.judging.backends.lexical import Lexical
@@ -57,7 +58,8 @@ from youden.study.replaying import make_recorded_answers, replay
 
 def measure_domains(n_runs: int, shared: Path) -> None:
     """Print variances, half-widths, ρ and top-5 recall by judged pool and number of trials per agent."""
-    for name, answer_kind, answers in iter_judged_pools(shared):
+    n_pools = None if n_runs > SMOKE_RUNS else 2
+    for name, answer_kind, answers in islice(iter_judged_pools(shared), n_pools):
         truth, (J, K, _) = compute_dense_abilities(answers), answers.shape
         for n_trials in REFERENCE_TRIALS:
             rows = []
@@ -125,7 +127,7 @@ def measure_default(n_runs: int, shared: Path) -> None:
 
 def measure_real_models(n_runs: int, shared: Path) -> None:
     """Print ρ, coverage and half-width of default plans for 39 real models."""
-    pool = read_alpaca_eval_pool(shared / "alpaca-eval")
+    pool = read_alpaca_eval_pool(shared / "alpaca-eval", n_items=None if n_runs > SMOKE_RUNS else 20)
     dense_plan = make_plan(pool, design="dense", independent="pooled:100", holdout=0.0)
     rates = Lexical().answer_many(dense_plan).rates()
     recorded = make_recorded_answers(rates, difference_only=False)
@@ -156,7 +158,7 @@ def measure_real_models(n_runs: int, shared: Path) -> None:
 def measure_agents(n_runs: int, shared: Path) -> None:
     """Print calls, half-width and coverage of default plans for 10 to 1,000 simulated agents, and the growth of the calls."""
     J, points = 1000, []
-    for K in (10, 30, 100, 300, 1000):
+    for K in (10, 30, 100, 300, 1000) if n_runs > SMOKE_RUNS else (10, 30):
         half_widths, coverages, neighbour_correlations = [], [], []
         calls = PlanSize(K, J).default_calls(450)
         for seed in range(max(2, min(n_runs, 2000 // K))):

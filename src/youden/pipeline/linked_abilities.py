@@ -79,6 +79,8 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         subtracted
     """
     plan = trials.plan
+    if plan.extensions is None:
+        return anchors.with_rates_subtracted()
     n_anchors = get_extensions(plan).anchors
     n_joined = plan.n_agents - n_anchors
     scale = fit_scale(trials, anchors)
@@ -173,11 +175,15 @@ def _iter_influence(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    The influence of an item is the weighted mean of its influence through trials in complete blocks and through linking
-    trials. The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks
-    only.
+    The influence of an item is the weighted mean of its influence through trials in complete blocks of anchors and through
+    linking trials, which compare other agents with anchors.
 
+    anchors, anchor_influence : abilities of the anchors by complete blocks, and the influence of the items on them
+    linked : effects of all agents by linking trials
+    scale : scale of the anchors, with the effects of the items
     weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
+
+    The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks only.
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
@@ -189,6 +195,7 @@ def _iter_influence(
     block_weight, linked_weight = (np.nan_to_num(weight)[:, None] for weight in weights)
 
     def iter_matrices(*, keep_anchors: bool) -> Iterator[ItemMatrices]:
+        """Yield the influence of each chunk of items on all agents, and the share of the items in their trials."""
         for items, contribution, share in linked_influence():
             in_blocks = anchor_influence.to_matrices(items, n_agents)
             combined = ItemMatrices(
@@ -203,17 +210,17 @@ def _iter_influence(
     return iter_matrices
 
 
-def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
+def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    anchors : mean answers, as in `estimate_extended_abilities`
+    estimate : returns the abilities by the trials of the run, or by those of an earlier state of it
 
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
     """
-    abilities = estimate_extended_abilities(trials, anchors)
+    abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
-    top = steps[-1].top
+    top = steps[-1].top if steps else None
     if top is None:
         return abilities
 
@@ -225,12 +232,7 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
     analyses: list[InterimAnalysis] = []
     for n_steps, max_regret in enumerate(max_regrets, first_n_steps):
         # abilities after `n_steps` extensions
-        if n_steps == len(steps):
-            current = abilities
-        elif n_steps == 0:
-            current = anchors.with_rates_subtracted()
-        else:
-            current = estimate_extended_abilities(trials_after_steps(trials, n_steps), anchors)
+        current = abilities if n_steps == len(steps) else estimate(trials_after_steps(trials, n_steps))
         analyses.append(initial_analysis(current, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 
@@ -360,14 +362,17 @@ def link_agents(
 
 
 def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> ChunkSource:
-    """Return a source of the answers to comparisons of two anchors in complete blocks.
+    """Return a source of the answers to comparisons of two anchors, the agents of the first plan.
 
-    The source is a function that yields the answers in chunks of items, each time it is called. `rows` selects the
-    trials of each chunk that are used; all by default.
+    Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
+    it is called.
+
+    rows : function that selects the trials of each chunk that are used; all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[PairChunk]:
+        """Yield the answered trials of two anchors in each chunk of items."""
         for chunk in trials.iter_answered():
             is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if rows is not None:
@@ -381,13 +386,16 @@ def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = No
 def select_added_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a source of the answers to linking trials.
 
-    An answer is listed once for each agent that the trial counts for, with an anchor as its partner. The source is a
-    function that yields the answers in chunks of items, each time it is called. `rows` selects the trials of each chunk
-    that are used; all by default.
+    Linking trials compare agents that joined later with anchors, the agents of the first plan. An answer is listed once
+    for each agent that the trial counts for, with an anchor as its partner. The source is a function that yields the
+    answers in chunks of items, each time it is called.
+
+    rows : function that selects the trials of each chunk that are used; all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[LinkingChunk]:
+        """Yield the answers to linking trials of each chunk of items, first those that count for the first agent."""
         for chunk in trials.iter_answered():
             is_linking = chunk.role == ANCHOR
             if rows is not None:

@@ -363,8 +363,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     Returns
     -------
     AgentVariances or None
-        None if the folder has no answers to its plan, if they cannot be fitted, if the run was extended, or if its
-        blocks are not complete.
+        None if the folder has no answers to its plan, if they cannot be fitted, if the run asks for preferences or was
+        extended, or if its blocks are not complete.
 
     Raises
     ------
@@ -374,7 +374,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
-    if plan.digest == folder.read_judged_plan_digest() and is_balanced(plan) and not get_extensions(plan).steps:
+    has_blocks = plan.question == "information" and is_balanced(plan) and not get_extensions(plan).steps
+    if has_blocks and plan.digest == folder.read_judged_plan_digest():
         with suppress(StatisticsError):
             return estimate_variance_components(folder.read_verdicts(plan))
     return None
@@ -407,7 +408,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     str
         Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
         because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation; also for a run that asks for preferences.
+        the judge does not discriminate, or the run has its recommendation.
 
     Notes
     -----
@@ -423,7 +424,6 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         choice is None
         or not choice.candidates
         or not facts.signal.discriminates
-        or facts.preference is not None
         or facts.recommendation.form == "recommended"
     ):
         return ""
@@ -588,8 +588,12 @@ def _format_options(
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
     labels = {0.5: "half the calls", 2.0: "twice the calls"}
-    others = [f"{100 * regret[x][0].mean:.1f} with {label}" for x, label in labels.items() if x in regret]
-    suffix = f" ({', '.join(others)})" if others else ""
+    with_other_budgets = []
+    for multiple, label in labels.items():
+        if multiple in regret:
+            uniform_regret, _ = regret[multiple]
+            with_other_budgets.append(f"{100 * uniform_regret.mean:.1f} with {label}")
+    suffix = f" ({', '.join(with_other_budgets)})" if with_other_budgets else ""
     yield (
         f"all agents sampled equally: on reference data, the agent that ranks first is on average "
         f"{_format_of_100(uniform)} of 100 comparisons behind the best{suffix}; the regret bound is "

@@ -154,6 +154,7 @@ class PlanSize(NamedTuple):
         Returns
         -------
         int
+            At least 1.
 
         Raises
         ------
@@ -207,8 +208,7 @@ def make_plan(
     pool : Pool
         Responses of the agents to the items.
     design : str, default "cyclic"
-        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn"
-        or a plugin's.
+        Name of a registered design: a key of `youden.protocol.designs.DESIGNS`, or the name of a plugin's design.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired
         trials per agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if
@@ -319,17 +319,11 @@ def make_plan(
         n_independent=None if request.rule == "matched" else len(added),
         rounds=drawn.rounds,
         request=PlanRequest(independent, holdout, budget, free_independent=is_free),
-        characters=count_characters(pool, trials) + (_count_task_characters(pool, trials) if is_preference else 0),
+        characters=count_characters(pool, trials, with_tasks=is_preference),
         notes=tuple(notes),
         source=pool,
     )
     return _with_shortfall(plan)
-
-
-def _count_task_characters(pool: Pool, trials: Trials) -> int:
-    """Count the characters of the items' prompts, which a judge sees in each trial that asks for a preference."""
-    lengths = np.array([len(item.prompt or "") for item in pool.items], dtype=np.int64)
-    return int(lengths[trials.item].sum())
 
 
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
@@ -412,6 +406,7 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
     n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
     n_probes : number of probes among the independent trials
     n_independent : number of independent trials
+    split : holdout of the plan
     """
     notes = []
     if n_holdout_trials is not None:
@@ -535,8 +530,9 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
 
-        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several. Without
-        a requested number, there are then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget.
+        paired : paired trials of the plan
+        in_rounds : whether these are the first round of several; without a requested number, the independent trials are
+            then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -101,7 +101,8 @@ def has_free_calls(plan: Plan) -> bool:
 
 def has_default_number(plan: Plan) -> bool:
     """Return whether a plan has the default number of pooled independent trials, so that extensions add more."""
-    return plan.independent == "pooled" and plan.request.independent in (None, "pooled")
+    is_default = plan.independent == "pooled" and plan.request.independent in (None, "pooled")
+    return is_default and plan.question == "information"
 
 
 def adds_independent(plan: Plan) -> bool:
@@ -258,6 +259,7 @@ def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tupl
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
     codes : int64 array, numbers of the earlier comparisons
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
     Returns the numbers, int64 array (n,), and a bool array (n,).
     """

@@ -256,14 +256,17 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 
 
 def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
-    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it."""
+    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it.
+
+    alternatives : names of the alternative rankings in the table, such as "robust"
+    """
     plain_fields = {column.name: record[column.name] for column in columns_of(RankingRow)}
     alternative_rows = {}
-    for name in alternatives:
-        if record[f"{name}_rank_low"] is None:
-            continue
-        fields = {column: record[f"{name}_{column}"] for column in ALTERNATIVE_COLUMNS}
-        alternative_rows[name] = RankingRow(**plain_fields | fields)
+    for ranking in alternatives:
+        is_ranked = record[f"{ranking}_rank_low"] is not None
+        if is_ranked:
+            fields = {column: record[f"{ranking}_{column}"] for column in ALTERNATIVE_COLUMNS}
+            alternative_rows[ranking] = RankingRow(**plain_fields | fields)
     return RankingRow(**plain_fields, alternative_rankings=alternative_rows)
 
 

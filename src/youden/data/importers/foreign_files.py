@@ -47,6 +47,7 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
     Returns
     -------
     ImportFormatError
+        The error, to be raised by the caller.
     """
     return ImportFormatError(f"{location}: {problem}", slug=slug)
 
@@ -108,6 +109,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
     Returns
     -------
     str
+        The text, without a byte order mark.
 
     Raises
     ------
@@ -157,6 +159,7 @@ def read_json(path: Path, replaced: Replacements | None = None) -> Json:
     Returns
     -------
     JSON value
+        The parsed value.
 
     Raises
     ------
@@ -191,6 +194,7 @@ def parse_json(
     Returns
     -------
     JSON value
+        The parsed value.
 
     Raises
     ------
@@ -347,6 +351,8 @@ def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
     """Count the last parts that all paths have in common, of which at least the first two parts of each path remain.
 
     The result is 0 if all paths are equal.
+
+    parts_of_paths : folders and file name of each path
     """
     if len(set(parts_of_paths)) < 2:
         return 0
@@ -359,6 +365,8 @@ def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
     """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
+
+    paths : path of each name, in the same order
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']

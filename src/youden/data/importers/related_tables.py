@@ -124,6 +124,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     Returns
     -------
     SourceTable
+        The table with its flat rows.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
@@ -294,6 +295,8 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
     """Add a column to the rows with the number of the repeat in the path of their file; return the paths without it.
 
     If the agents differ only in these numbers, no column is added and the paths are returned unchanged.
+
+    tables : tables of the files; their rows are changed in place
     """
     files = [table.file for table in tables]
     has_agents = any(is_agent_name(column) for column in tables[0].columns)
@@ -309,9 +312,12 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
             return file
         return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
 
+    # the number may be in the name of the file, or in that of its folder
+    file_names = [file.stem for file in files]
+    folder_names = [file.parent.name for file in files]
     attempts = (
-        ([file.stem for file in files], [remove_file_number(file) for file in files]),
-        ([file.parent.name for file in files], [remove_folder_number(file) for file in files]),
+        (file_names, [remove_file_number(file) for file in files]),
+        (folder_names, [remove_folder_number(file) for file in files]),
     )
     for names, files_without_numbers in attempts:
         matches = [_NUMBER.search(name) for name in names]

@@ -285,10 +285,12 @@ def is_pool_header(names: Iterable[object]) -> bool:
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
 
-    `text` is the content of the file, whose path only names it in locations and errors. A location has the number of
-    the record's first line.
+    A location has the number of the record's first line.
 
-    Raises: ImportFormatError [import-csv].
+    file : path of the file, for locations and errors
+    text : content of the file
+
+    Raises: ImportFormatError [import-csv] if a record is not valid CSV.
     """
     start = 1
     with allow_long_csv_fields():
@@ -311,6 +313,9 @@ def _read_separated_rows(
 
     With `exact`, or if the header is that of a pool, the values are those in the file. Otherwise blank cells become
     None, and lines above the header are left out.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the values that had to be replaced; None to count none
     """
     text = _decode_separated(file, note, replaced, exact=exact)
     first_line, _, other_lines = text.partition("\n")
@@ -332,6 +337,9 @@ def _read_separated_rows(
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
     """Return the text of a file, read as UTF-8 or, if that fails, as Windows-1252.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the values that had to be replaced; None to count none
 
     Raises: ImportFormatError [import-encoding] if the file is not UTF-8, and either `exact` is True, the header is that
         of a pool, or the file contains a null byte.
@@ -358,6 +366,8 @@ def _read_exact_rows(
     file: Path, header: Sequence[str], records: Iterator[tuple[str, list[str]]]
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each record; all values of a blank line are None.
+
+    records : location and fields of each line, the header first
 
     Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record is not as long as the header.
     """
@@ -412,6 +422,7 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     Parameters
     ----------
     folder : Path
+        Folder with one subfolder per agent.
     replaced : Replacements
         Counter of the characters that are replaced because a pool cannot hold them.
 

@@ -43,6 +43,8 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
 
     The task is cancelled a little earlier, by up to a second or a quarter of `grace`, so that answers can be written.
 
+    stop : function that asks the task to end
+
     Raises: whatever the task raises; CancelledError if the waiting was cancelled, after the task has ended.
     """
     try:
@@ -71,6 +73,7 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     Parameters
     ----------
     main : coroutine
+        Coroutine that has not been started.
 
     Returns
     -------
@@ -320,21 +323,23 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     TooManyMissingError
         [too-many-missing]: if a larger fraction is missing, or if a judge, alone or in a jury, answered no trial.
     """
-    n = len(verdicts) - verdicts.n_pending
-    n_missing = n - int(verdicts.answered.sum())
-    is_none_answered = n > 0 and n_missing == n
-    if n_missing > max_missing * n or is_none_answered:
+    n_done = len(verdicts) - verdicts.n_pending
+    n_missing = n_done - int(verdicts.answered.sum())
+    is_none_answered = n_done > 0 and n_missing == n_done
+    if n_missing > max_missing * n_done or is_none_answered:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
         del counts["pending"]
-        raise make_too_many_missing_error(n_missing, n, reasons=format_missing_reasons(counts), max_missing=max_missing)
-    if verdicts.votes is not None:
+        reasons = format_missing_reasons(counts)
+        raise make_too_many_missing_error(n_missing, n_done, reasons=reasons, max_missing=max_missing)
+    if verdicts.votes is not None and n_done > 0:
         judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
-        unanswered = [
-            judge["name"] for judge, votes in zip(judges, verdicts.votes, strict=True) if np.isnan(votes).all()
-        ]
-        if unanswered and n:
+        silent_judges = []
+        for judge, votes in zip(judges, verdicts.votes, strict=True):
+            if np.isnan(votes).all():
+                silent_judges.append(str(judge["name"]))
+        if silent_judges:
             raise TooManyMissingError(
-                f"Of the jury's judges, {', '.join(map(str, unanswered))} answered none of the {n:,} trials. Check these judges "
+                f"Of the jury's judges, {', '.join(silent_judges)} answered none of the {n_done:,} trials. Check these judges "
                 "with `youden doctor`, or remove them from the jury; --retry-failed queries them again. All answers are kept.",
                 slug="too-many-missing",
             )
@@ -374,7 +379,13 @@ def make_batches_pending_error(n: int, *, store: str) -> IncompleteRunError:
 
 
 def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> IncompleteRunError:
-    """Build the error for an outage that lasted more than `outage` seconds. error: the last failure."""
+    """Build the error for a server that has not responded for too long.
+
+    error : the last failure
+    judge : name of the judge
+    address : address of its server
+    outage : time that has passed at least, in seconds
+    """
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
         "All answers are stored. Run the same command again when it responds, or set a longer `max_outage` in its config; if "

@@ -18,7 +18,12 @@ RESIDUAL = TableColumn(
 
 
 def write_audit(audit: Audit, folder: Path) -> Path:
-    """Write report.html, ranking.csv, items.csv and audit.json to a folder, and return the path of the report."""
+    """Write the files of an audit, a ranking of existing scores: report.html, ranking.csv, items.csv and audit.json.
+
+    folder : folder to write to, which is created if it does not exist
+
+    Returns the path of the report.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     scripts = embed.load_scripts("page.js", charts=False)
     page = embed.get_environment().get_template("audit.html")
