@@ -31,7 +31,7 @@ from youden.types.finding import Fact
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import Rates
-from youden.types.trials import FOLLOW_UP, MAIN, PROBE
+from youden.types.trials import FOLLOW_UP, MAIN, PROBE, SELF_TRIAL
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
@@ -177,6 +177,8 @@ class TrialsByItem:
         Number of judges whose votes are kept.
     has_follow_ups : bool
         Whether the run has follow-ups: additional trials that serve only to flag groups of agents.
+    has_self_trials : bool
+        Whether the run has self-trials: comparisons of two responses of one agent.
     yes_counts : YesCounts
         Counts over the independent trials, probes included.
     independent : ItemTotals
@@ -208,6 +210,7 @@ class TrialsByItem:
         n_partitions = _N_PARTITIONS if directory else -(-plan.n_agents * plan.n_items // MAX_CELLS_PER_CHUNK)
         self._items_per_partition = max(1, -(-plan.n_items // n_partitions))
         self.has_follow_ups = False
+        self.has_self_trials = plan.is_self_plan
         self._is_repeated = False  # whether a pair may have several paired trials on an item
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
@@ -223,6 +226,9 @@ class TrialsByItem:
             self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
             self._append_to_partitions("paired", columns, is_paired)
             self._add_independent(columns)
+            is_self_trial = columns["trial_type"] == SELF_TRIAL
+            self.has_self_trials |= bool(is_self_trial.any())
+            self._append_to_partitions("self", columns, is_self_trial)
             if directory is not None and self._partitions is None and self.n > MAX_TRIALS_PER_CHUNK:
                 self._move_to(directory)
 
@@ -332,8 +338,8 @@ class TrialsByItem:
             yield ItemChunk(start, stop - start, **defaults | columns)
 
     def read_self_trials(self) -> Columns:
-        """Read all self-trials, paired and independent ones, as columns: item, other_item, first and answer (n_trials,)."""
-        kinds = ("paired", "independent")
+        """Read all self-trials as the columns `item`, `other_item` (−1 for paired ones), `first` and `answer`, (n_trials,)."""
+        kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         columns: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
         for start, stop in self._compute_chunk_bounds(kinds):
             for kind in kinds:
@@ -342,7 +348,9 @@ class TrialsByItem:
                 part.setdefault("other_item", np.full(len(part["item"]), -1, dtype=np.int32))
                 for name, parts in columns.items():
                     parts.append(part[name])
-        return {name: np.concatenate(parts) for name, parts in columns.items()}
+        trials = {name: np.concatenate(parts) for name, parts in columns.items()}
+        trials["other_item"][trials["other_item"] == trials["item"]] = -1
+        return trials
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -565,9 +573,9 @@ class TrialsByItem:
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the structured NumPy type of the record that is kept of each trial.
 
-        `kind` is "paired", "follow-up" or "independent".
+        `kind` is "paired", "follow-up", "independent" or "self".
         """
-        if kind == "independent":
+        if kind in ("independent", "self"):
             return _INDEPENDENT_DTYPE
 
         fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
@@ -582,7 +590,7 @@ class TrialsByItem:
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append some trials to the partitions of their items.
 
-        kind : "paired", "follow-up" or "independent"
+        kind : "paired", "follow-up", "independent" or "self"
         columns : columns of a chunk of rows
         mask : bool array (n_rows,), rows to append
         """
@@ -648,7 +656,7 @@ class TrialsByItem:
     def _read(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition.
+        kind : "paired", "independent", "follow-up" or "self". `start` is the first item of a partition.
 
         Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
         """

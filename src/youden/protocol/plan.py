@@ -37,6 +37,7 @@ from youden.protocol.self_trials import (
     draw_self_trials,
     needs_self_trials,
     suggest_additions,
+    with_self_trials,
 )
 from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
@@ -198,6 +199,7 @@ def make_plan(
     default_budget: int | None = None,
     calls_are_free: bool = False,
     question: Question = "information",
+    self_trials: int = 0,
 ) -> Plan:
     """Plan which pairs of responses a judge compares.
 
@@ -231,12 +233,15 @@ def make_plan(
         one, at most 200,000, in addition to the budget.
     question : {"information", "preference"}, default "information"
         What the judge is asked. A plan for preferences has neither independent trials nor held-out cells.
+    self_trials : int, default 0
+        Maximum number of paired self-trials of each agent, and of independent ones, in addition to the budget. They
+        compare responses of the agent to one item, and to two items, and no ability uses them.
 
     Returns
     -------
     Plan
-        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent),
-        and others. If the pool allows fewer calls than requested, its first note says so.
+        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent,
+        2 self-trial), and others. If the pool allows fewer calls than requested, its first note says so.
 
     Raises
     ------
@@ -257,7 +262,14 @@ def make_plan(
     if question == "information" and needs_self_trials(pool):
         own_design = None if design == "cyclic" else design
         check_self_trials(
-            requested, {**(options or {}), "design": own_design, "independent": independent, "holdout": holdout}
+            requested,
+            {
+                **(options or {}),
+                "design": own_design,
+                "independent": independent,
+                "holdout": holdout,
+                "self_trials": self_trials,
+            },
         )
         return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
@@ -322,7 +334,7 @@ def make_plan(
         notes=tuple(notes),
         source=pool,
     )
-    return _with_shortfall(plan)
+    return with_self_trials(_with_shortfall(plan), pool, self_trials)
 
 
 def _count_task_characters(pool: Pool, trials: Trials) -> int:
@@ -392,7 +404,7 @@ def find_shortfall(plan: Plan) -> str | None:
     is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
     if budget is None or plan.options.get("calls") is None or not is_first_plan:
         return None
-    n_planned = int((plan.trial_type == PAIRED).sum()) if has_free_calls(plan) else len(plan)
+    n_planned = int((plan.trial_type == PAIRED).sum()) if has_free_calls(plan) else len(plan) - plan.n_self_trials
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
     return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"

@@ -29,6 +29,7 @@ from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
 from youden.types.recommendation import Recommendation
 from youden.types.results import Rates, ScoreKind
+from youden.types.trials import SELF_TRIAL
 
 MatchItems = Literal["id", "number"]
 _TRIAL_COLUMNS = ["item", "first", "second", "trial_type", "other_item", "replicate", "first_repeat", "second_repeat"]
@@ -393,7 +394,8 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     columns += [plan.trial_type, other_item, plan.replicate, *repeats]
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
     unit = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
-    return _select_shared(unit, (other_item != -1) & is_answered, hard=verdicts.hard_answer, soft=verdicts.answer)
+    is_used = (other_item != -1) & is_answered & (plan.trial_type != SELF_TRIAL)
+    return _select_shared(unit, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
