@@ -126,3 +126,12 @@ def test_agents_without_answers_have_no_interval_and_perfect_ones_have_one() -> 
     std_error = result.covariance.std_error
     assert std_error[2] > 0.5, "two items cannot show that no item differs"
     assert np.isnan(std_error[:2]).all()
+
+
+def test_nearly_constant_responses_have_a_smallest_standard_error() -> None:
+    n = 30
+    item = np.tile(np.arange(n, dtype=np.int32), 2)
+    other = np.append(np.full(n, -1), np.roll(np.arange(n), 1)).astype(np.int32)
+    answer = 0.9 + 0.01 * (-1.0) ** item
+    result = estimate_self_consistency(np.zeros(2 * n, np.int32), item, other, answer, n_agents=1, n_items=n)
+    assert result.covariance.std_error[0] == pytest.approx(1.7 * 0.9 / n)

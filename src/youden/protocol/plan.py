@@ -351,12 +351,12 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         per_agent = requested.value if requested.unit else requested.value / (2 * pool.n_agents)
         n_paired = int(per_agent)
         budget = int(2 * pool.n_agents * per_agent + 0.5)
-    if n_paired < 1:
-        raise PlanError(
-            f"The budget is less than two calls per agent: got {format_count(budget or 0, 'call')} for "
-            f"{format_count(pool.n_agents, 'agent')}. Set more calls.",
-            slug="calls-invalid",
-        )
+        if n_paired < 1:
+            raise PlanError(
+                f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
+                f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
+                slug="calls-invalid",
+            )
     by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=seed) for agent in range(pool.n_agents)]
     for agent, trials_of_agent in zip(pool.agents, by_agent, strict=True):
         if not len(trials_of_agent):
@@ -407,6 +407,11 @@ def find_shortfall(plan: Plan) -> str | None:
     n_planned = int((plan.trial_type == PAIRED).sum()) if has_free_calls(plan) else len(plan) - plan.n_self_trials
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
+    if plan.is_self_plan:
+        return (
+            f"the responses of this pool allow only {n_planned:,} self-trials: got a budget of {budget:,} calls; add "
+            "responses or items for more"
+        )
     return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"
 
 

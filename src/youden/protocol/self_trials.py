@@ -116,7 +116,7 @@ def check_compares_agents(plan: Plan, command: str) -> None:
     if plan.is_self_plan:
         raise PlanError(
             f"`youden {command}` compares different agents: got self-trials of "
-            f"{format_count(len(plan.agent_ids), 'agent')}. Use a pool of three agents or more.",
+            f"{format_count(len(plan.agent_ids), 'agent')}. Use a run of three agents or more.",
             slug="self-trials-only",
         )
 
