@@ -8,7 +8,7 @@ the stability s and the probabilities π of the classes. The trials are those of
 `coverage`: share of draws whose 95 % interval contains J; `bias`: mean error; `std_error_ratio`: root of the mean estimated
 variance over the standard deviation of J. `difference`: coverage of the difference of two agents with the same main classes.
 
-    python benchmarks/replication.py [--draws 200] [--seed 2] [--out FILE] [--smoke]
+    python benchmarks/replication.py [--draws 400] [--seed 2] [--out FILE] [--smoke]
 
 prints JSON and exits with 1 if a coverage is outside .93 to .97 by more than 2 standard errors, or if the mean over all
 settings is outside .93 to .97. The channel "rare and stable" is reported without a bar: 90 % of the items have one class, and
@@ -126,7 +126,7 @@ def measure(channel: Channel, n_items: int, n_repeats: int, *, n_draws: int, see
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--smoke", action="store_true", help="measure one setting with few draws")
