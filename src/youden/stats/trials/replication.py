@@ -18,7 +18,9 @@ from scipy.special import digamma
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
 from youden.stats.base.pair_chunks import check_trials
+from youden.types import Verdicts
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.trials import count_earlier
 
 
 _MIN_DIFFERENT_ITEMS = 1.7
@@ -107,6 +109,74 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     # H(R₀ − 1) − H(R₁ − 1), where H(m) is digamma(m + 1) plus a constant
     kl = digamma(n_other) - digamma(n_same)
     return ReplicationScores(pearson, kl)
+
+
+def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
+    """Compute replication scores of the responses of an agent from the self-trials of a run; their means are lower bounds.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers of a run of one or two agents, or of a run with `self_trials`.
+    agent : str
+        Id of the agent.
+
+    Returns
+    -------
+    ReplicationScores
+        One score of each kind per response of a self-trial. A KL score is NaN if no further response to the item matches.
+
+    Raises
+    ------
+    StatisticsError
+        [replication-agent]: if the run has no answered self-trial of the agent.
+
+    Notes
+    -----
+    Each response is compared with m responses to other items, in the order of the plan, and usually matches none of them.
+    R₀ is therefore replaced by min(R₀, m + 1). As the plan fixes m, the mean Pearson score is at most the χ² information in
+    expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
+    The two orders of a pair of responses count once, by the first answer.
+    """
+    plan = verdicts.plan
+    position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1
+    rows = np.flatnonzero((plan.first == position) & (plan.second == position) & verdicts.answered)
+    if not len(rows):
+        raise StatisticsError(
+            f"The run has no answered self-trials of this agent: got '{agent}'. Pass an agent of a run with self-trials, for "
+            "example one with `self_trials: 100`.",
+            slug="replication-agent",
+        )
+
+    # both responses of each trial, numbered by item and repeat; a trial belongs to the sequences of both
+    trials = plan.trials.take(rows)
+    numbers = [
+        cell * np.int64(plan.n_agents * plan.n_items + 1) + text_row
+        for cell, text_row in zip(trials.text_cells, trials.text_rows(plan.n_agents), strict=True)
+    ]
+    response, partner = np.concatenate(numbers), np.concatenate(numbers[::-1])
+    is_same_item = np.tile(trials.text_cells[0] == trials.text_cells[1], 2)
+    answer = np.tile(verdicts.hard_answer[rows], 2)
+
+    # the first comparison of each pair of responses, in the order of the plan
+    trial = np.tile(np.arange(len(rows)), 2)
+    order = np.lexsort([trial, partner, response])
+    is_first = np.any(np.diff([response[order], partner[order]], axis=1, prepend=-1) != 0, axis=0)
+    kept = np.sort(order[is_first])
+    kept = kept[np.argsort(trial[kept], kind="stable")]
+    _, number = np.unique(response, return_inverse=True)
+    n_responses = int(number.max()) + 1
+    sequences = []
+    for mask in (is_same_item[kept], ~is_same_item[kept]):
+        row = number[kept][mask]
+        column = count_earlier(row)
+        sequence = np.full((n_responses, int(column.max(initial=-1)) + 1), np.nan)
+        sequence[row, column] = answer[kept][mask]
+        sequences.append(sequence)
+
+    # a match after the last comparison turns R₀ into min(R₀, m + 1)
+    same_item, other_items = sequences
+    return replication_scores(same_item, np.column_stack([other_items, np.ones(n_responses)]))
 
 
 def _to_array(answers: ArrayLike) -> Floats:
