@@ -141,6 +141,15 @@ def test_what_cannot_have_self_trials_is_refused() -> None:
     assert one.value.slug == "self-trials"
 
 
+def test_forecasts_do_not_count_self_trials(youden: Youden, tmp_path: Path) -> None:
+    write_pool(pool_of(6, 30), tmp_path / "pool")
+    write_config(tmp_path / "c.yaml", pool="pool", judge="lexical", out=str(tmp_path / "run"))
+    plain, planned = (youden("plan", str(tmp_path / "c.yaml"), "--self-trials", n).well().err for n in ("0", "20"))
+    lines = {line for line in plain.splitlines() if "independent calls" in line or "95 % interval" in line}
+    assert len(lines) == 3
+    assert lines <= set(planned.splitlines())
+
+
 def test_a_part_of_a_run_leaves_self_trials_out_and_says_so() -> None:
     plan = make_plan(pool_of(), calls=300, self_trials=40)
     part = subsample(plan)
@@ -150,7 +159,7 @@ def test_a_part_of_a_run_leaves_self_trials_out_and_says_so() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, youden: Youden) -> Path:
+def run_with_self_trials(tmp_path: Path, youden: Youden) -> Path:
     """A judged run with self-trials."""
     write_pool(pool_of(6, 30), tmp_path / "pool")
     write_config(
@@ -162,7 +171,8 @@ def run(tmp_path: Path, youden: Youden) -> Path:
     return tmp_path / "run"
 
 
-def test_run_writes_columns_and_report_and_refuses_another_number(run: Path, youden: Youden) -> None:
+def test_run_writes_columns_and_report_and_refuses_another_number(run_with_self_trials: Path, youden: Youden) -> None:
+    run = run_with_self_trials
     rows = read_ranking(run)
     assert all(float(row[COLUMNS[1]]) < float(row[COLUMNS[0]]) < float(row[COLUMNS[2]]) for row in rows)
     written = json.loads((run / "ranking.json").read_text(encoding="utf-8"))["agents"]
@@ -178,7 +188,8 @@ def test_run_writes_columns_and_report_and_refuses_another_number(run: Path, you
     assert read_ranking(run) == rows, resumed.out
 
 
-def test_ranking_is_that_of_the_run_without_self_trials(run: Path, youden: Youden) -> None:
+def test_ranking_is_that_of_the_run_without_self_trials(run_with_self_trials: Path, youden: Youden) -> None:
+    run = run_with_self_trials
     youden("run", str(run.parent / "c.yaml"), "--self-trials", "0", "--out", str(run.parent / "plain")).well()
     without = read_ranking(run.parent / "plain")
     assert not any(name in without[0] for name in COLUMNS)
@@ -188,7 +199,8 @@ def test_ranking_is_that_of_the_run_without_self_trials(run: Path, youden: Youde
             assert (run / name).read_bytes() == (run.parent / "plain" / name).read_bytes()
 
 
-def test_extend_keeps_self_trials_and_rejudge_leaves_them_out(run: Path, youden: Youden) -> None:
+def test_extend_keeps_self_trials_and_rejudge_leaves_them_out(run_with_self_trials: Path, youden: Youden) -> None:
+    run = run_with_self_trials
     before = {row["agent"]: row["self_consistency"] for row in read_ranking(run)}
     write_pool(pool_of(7, 30), run.parent / "more")
     added = pool_of(7, 30)

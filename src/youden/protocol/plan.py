@@ -367,6 +367,9 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
                 slug="repeats-few",
             )
     trials = Trials.concat(by_agent)
+    n_single = int((pool.n_repeats == 1).sum())
+    single = format_count(n_single, "response", "has", "have")
+    left_out = f"; {single} no second one to compare with, so the plan leaves out the item" if n_single else ""
     plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
@@ -381,7 +384,8 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         characters=count_characters(pool, trials),
         notes=(
             f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
-            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency",
+            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency"
+            f"{left_out}",
         ),
         source=pool,
     )

@@ -34,7 +34,7 @@ def needs_self_trials(pool: Pool) -> bool:
 def suggest_additions(pool: Pool) -> str:
     """Return what to add to a pool that is too small for a ranking and for self-trials, as an imperative without a full stop."""
     if pool.n_items < 2:
-        return "Add agents and items" if pool.n_agents < 3 else "Add items"
+        return "Add agents and items" if pool.n_agents < 3 and pool.repeats == 1 else "Add items"
     if needs_self_trials(pool) or pool.n_agents == 0:
         return "Add agents"
     agents = "the agent" if pool.n_agents == 1 else "each agent"

@@ -302,7 +302,7 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
         n_responses=len(valid_lengths),
         n_all_responses=pool.n_responses,
         n_missing=pool.n_missing,
-        n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
+        n_blank=sum(text is not None and not text.strip() for row in pool.all_texts for text in row),
         n_prompts=sum(bool(item.prompt) for item in pool.items),
         shortest=int(valid_lengths.min()) if has_responses else 0,
         median=int(np.median(valid_lengths)) if has_responses else 0,

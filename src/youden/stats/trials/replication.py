@@ -22,7 +22,6 @@ from youden.types import Verdicts
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.types.trials import count_earlier
 
-
 _MIN_DIFFERENT_ITEMS = 1.7
 """Standard error of J, in units of FPR / number of items, that an agent with nearly constant responses has at least. Tuned on
 simulated agents of `benchmarks/replication.py` (seed 11, 400 draws)."""
