@@ -245,6 +245,15 @@ def test_remedies_for_one_agent_name_responses_and_not_other_agents() -> None:
     assert "Remove" not in finding.remedy
 
 
+@pytest.mark.parametrize(("answer", "name"), [(0.0, "no"), (1.0, "yes")])
+def test_a_judge_that_always_gives_the_same_answer_is_reported(answer: float, name: str) -> None:
+    plan = make_plan(pool_of(1, n_items=20))
+    table = youden.rank(answer_with(plan, np.full(len(plan), answer)))
+    assert table.ability[0] == 0
+    assert table.low[0] < 0 < table.high[0]
+    assert f"the judge answers {name} to all self-trials" in table.attrs["recommendation"].text
+
+
 def test_responses_that_are_left_out_or_blank_are_stated() -> None:
     pool = pool_of(1, gaps=True)
     assert "no second one" not in make_plan(pool_of(1)).notes[0]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import youden
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config
 from small_pools import answer_with, make_pool, starts_with
+from wire_server import Reply, WireServer
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -225,3 +226,28 @@ def test_a_config_cannot_combine_self_trials_with_trials_of_another_run(tmp_path
     refused = youden("plan", str(tmp_path / "c.yaml"))
     assert refused.refuses("run-config")
     assert "cannot be combined with self_trials" in refused.err
+
+
+@pytest.mark.parametrize(("n_agents", "settings"), [(1, {}), (4, {"calls": 160, "self_trials": 40})])
+def test_a_run_that_ends_at_its_cap_is_resumed_with_the_same_self_trials(
+    youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, settings: dict[str, int]
+) -> None:
+    server.behave = lambda _n, body: Reply(text="YES" if len(str(body)) % 3 else "NO")
+    write_pool(pool_of(n_agents, 12), tmp_path / "pool")
+    judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
+    config = str(tmp_path / "c.yaml")
+    out = tmp_path / "run"
+    write_config(tmp_path / "c.yaml", pool="pool", judge=judge, max_cost=1, out=str(out), **settings)
+    stopped = youden("run", config)
+    assert stopped.code == 1
+    assert "the same command as before resumes it" in stopped.err
+    n_sent = server.n_requests
+    planned = youden("plan", config, "--json").said
+    assert planned["cost"]["stored"] == n_sent
+    if settings:
+        youden("fit", str(out)).well()
+        assert "self_consistency" in read_ranking(out)[0]
+    finished = youden("run", config, "--max-cost", "100", "--json").well().said
+    assert finished["partial"] is None
+    assert server.n_requests <= planned["cost"]["calls"]
+    assert youden("run", config, "--json").said["ranking"] == finished["ranking"]
