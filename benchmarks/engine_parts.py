@@ -76,7 +76,7 @@ def judge_in_new_store(
                 store=store,
                 judge=judge,
                 environment=ENVIRONMENT,
-                asking=JudgingOptions(max_missing=1.0, **options),
+                options=JudgingOptions(max_missing=1.0, **options),
             )
         )
 

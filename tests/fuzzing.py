@@ -60,9 +60,9 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
         max_tries=2,
     )
     batching = Batching(poll=0.0) if batched else None
-    asking = JudgingOptions(max_cost=cap, max_missing=1.0, retry_failed=retry_failed, batching=batching)
+    options = JudgingOptions(max_cost=cap, max_missing=1.0, retry_failed=retry_failed, batching=batching)
     try:
-        return Passed(await ask(PLAN, POOL, config, path, asking=asking), None)
+        return Passed(await ask(PLAN, POOL, config, path, options=options), None)
     except YoudenError as error:
         return Passed(None, error)
 

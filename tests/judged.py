@@ -100,7 +100,7 @@ async def ask(
     judge: str | list[str] | JudgeConfig | Judge,
     store: Store | str | Path,
     *,
-    asking: JudgingOptions | None = None,
+    options: JudgingOptions | None = None,
     environment: Mapping[str, str] = ENVIRONMENT,
     **changes: Any,
 ) -> Verdicts:
@@ -114,7 +114,7 @@ async def ask(
             store=opened,
             judge=None if isinstance(judge, str | list | JudgeConfig) else judge,
             environment=environment,
-            asking=asking,
+            options=options,
         )
 
 

@@ -25,7 +25,7 @@ def main() -> None:
     pool = make_pool(n_agents, n_items)
     judge = judge_config(url, concurrency=concurrency, start_concurrency=concurrency)
     try:
-        result = asyncio.run(ask(dense_plan(pool), pool, judge, path, asking=JudgingOptions(max_missing=1.0)))
+        result = asyncio.run(ask(dense_plan(pool), pool, judge, path, options=JudgingOptions(max_missing=1.0)))
     except YoudenError as error:
         print(error.slug)
         raise SystemExit(error.exit_code) from None

@@ -193,7 +193,7 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
     assert get_backend_record("parrot").makes_calls
     config = load_judge_config({"backend": "parrot", "model": "grey", "price": 0})
     with open_store(tmp_path / "v.db") as store:
-        result = await judge_plan(plan, config=config, store=store, environment={}, asking=JudgingOptions(0))
+        result = await judge_plan(plan, config=config, store=store, environment={}, options=JudgingOptions(0))
     np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
     assert result.models == ("grey",)
 

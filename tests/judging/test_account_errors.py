@@ -190,7 +190,7 @@ async def test_a_hostile_text_that_a_server_repeats_does_not_end_the_run(tmp_pat
 
     async with UnrulyServer(repeats) as server:
         found = await ask(
-            plan, pool, server.url, tmp_path / "v.db", asking=JudgingOptions(max_missing=1.0), backend=backend
+            plan, pool, server.url, tmp_path / "v.db", options=JudgingOptions(max_missing=1.0), backend=backend
         )
     one, two = plan.text_rows
     second_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
@@ -213,7 +213,7 @@ async def test_in_a_batch_too(tmp_path: Path, provider: str) -> None:
     async with server:
         judge = load_judge_config({**config, "base_url": server.url})
         with pytest.raises(JudgeError) as caught:
-            await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))
+            await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
     assert caught.value.slug == "judge-quota"
     with closing(sqlite3.connect(tmp_path / "v.db")) as stored:
         assert stored.execute("SELECT count(*) FROM failures").fetchone() == (0,)

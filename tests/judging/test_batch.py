@@ -71,7 +71,7 @@ async def ask(
 ) -> Verdicts:
     batching = Batching(poll=0.0, say=([] if said is None else said).append, sleep=sleep)
     return await judged.ask(
-        plan, POOL, server.url, store, asking=JudgingOptions(batching=batching, **terms), **(changes or {})
+        plan, POOL, server.url, store, options=JudgingOptions(batching=batching, **terms), **(changes or {})
     )
 
 

@@ -36,7 +36,7 @@ HERE = Path(__file__).parents[1]
 
 async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = None) -> Verdicts:
     batching = Batching(sleep=sleep or (lambda _s: asyncio.sleep(0.05)))
-    return await ask(plan, POOL, url, place, asking=JudgingOptions(batching=batching))
+    return await ask(plan, POOL, url, place, options=JudgingOptions(batching=batching))
 
 
 async def call_by_call(
@@ -44,7 +44,7 @@ async def call_by_call(
 ) -> Verdicts:
     """As the judge at `url`, whose calls go to `calls`."""
     async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 60.0))) as judge:
-        return await ask(plan, POOL, judge, place, base_url=url, asking=JudgingOptions(progress=told))
+        return await ask(plan, POOL, judge, place, base_url=url, options=JudgingOptions(progress=told))
 
 
 def slowly(n: int, body: Any) -> Reply:

@@ -50,7 +50,7 @@ async def ask(
     **terms: Any,
 ) -> Verdicts:
     who = judge.url if isinstance(judge, WireServer) else judge
-    return await judged.ask(plan, POOL, who, store, asking=JudgingOptions(**terms), **(changes or {}))
+    return await judged.ask(plan, POOL, who, store, options=JudgingOptions(**terms), **(changes or {}))
 
 
 async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Store) -> None:
@@ -148,7 +148,7 @@ async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store)
             await judged.ask(plan, pool, server.url, store)
         assert 200 <= server.n_requests < len(plan)
         assert caught.value.exit_code == 1
-        more = await judged.ask(plan, pool, server.url, store, asking=JudgingOptions(max_missing=0.1))
+        more = await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.1))
     assert more.answered.sum() == len(plan) - 12
     assert server.n_requests == len(plan)
 

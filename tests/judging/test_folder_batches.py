@@ -75,9 +75,9 @@ class Worker:
 async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **changes: Any) -> Verdicts:
     say = ([] if said is None else said).append
     batching = Batching(poll=0.0, max_requests=LIMIT, sleep=worker, say=say)
-    asking = JudgingOptions(batching=batching, max_missing=0.5)
+    options = JudgingOptions(batching=batching, max_missing=0.5)
     folder = {"batch_provider": "folder"}
-    return await judged.ask(PLAN, POOL, NOWHERE, store, asking=asking, environment={}, **folder, **changes)
+    return await judged.ask(PLAN, POOL, NOWHERE, store, options=options, environment={}, **folder, **changes)
 
 
 async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:

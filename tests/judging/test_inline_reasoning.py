@@ -57,7 +57,7 @@ async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
         )
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))
+        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
     np.testing.assert_array_equal(found.answer, truth(PLAN))
 
 
@@ -65,13 +65,13 @@ async def test_a_jury_too(tmp_path: Path) -> None:
     async with WireServer(reasons) as server:
         judges = [judge_config(server.url, model=name).public() for name in ("a", "b")]
         jury = load_judge_config({"backend": "jury", "judges": judges, "vote": "mean"})
-        found = await ask(PLAN, POOL, jury, tmp_path / "v.db", asking=ANY)
+        found = await ask(PLAN, POOL, jury, tmp_path / "v.db", options=ANY)
     np.testing.assert_array_equal(found.answer, truth(PLAN))
 
 
 async def test_reasoning_that_does_not_end_is_missing_with_its_reason(tmp_path: Path) -> None:
     async with WireServer(does_not_end) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", asking=ANY)
+        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=ANY)
     assert missing(found) == {"unfinished_reasoning": len(PLAN)}
     assert f"{len(PLAN)} unfinished_reasoning" in "".join(one.message for one in found.warnings)
 

@@ -65,13 +65,13 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "always"))
         with open_store(tmp_path / "v.db") as store:
-            result = await ask(PLAN, POOL, config, store, asking=terms)
-            again = await ask(PLAN, POOL, config, store, asking=terms)
+            result = await ask(PLAN, POOL, config, store, options=terms)
+            again = await ask(PLAN, POOL, config, store, options=terms)
             alone = load_judge_config({"backend": "replay", "replay_of": config.judges[2].public()})
             always = await ask(PLAN, POOL, alone, store)
         assert server.n_requests == 3 * N
         config = load_judge_config(jury(server.url, "a", "always", vote="mean"))
-        mean = await ask(PLAN, POOL, config, tmp_path / "mean.db", asking=terms)
+        mean = await ask(PLAN, POOL, config, tmp_path / "mean.db", options=terms)
     np.testing.assert_array_equal(result.answer, yes)
     np.testing.assert_array_equal(again.answer, yes)
     np.testing.assert_array_equal(always.answer, np.ones(N))
@@ -87,7 +87,7 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
 async def test_an_undecided_vote_is_missing_for_the_first_reason(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "always", "mute"))
-        result = await ask(PLAN, POOL, config, store, asking=JudgingOptions(1.0, max_missing=1.0))
+        result = await ask(PLAN, POOL, config, store, options=JudgingOptions(1.0, max_missing=1.0))
     independent = PLAN.trial_type == 1
     assert set(result.missing_reason[independent]) == {MISSING_REASONS.index("unparsed")}
     assert result.answered[~independent].all()
@@ -97,7 +97,7 @@ async def test_one_cap_holds_for_all_judges_together(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "c"))
         with pytest.raises(BudgetError):
-            await ask(PLAN, POOL, config, store, asking=JudgingOptions(0.011))
+            await ask(PLAN, POOL, config, store, options=JudgingOptions(0.011))
     assert server.n_requests * 101 / 1e6 <= 0.011
 
 

@@ -49,8 +49,8 @@ async def ask(server: BatchServer, store: Store, *, max_outage: float = 60.0) ->
 async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
     """limit: most requests of a batch."""
     batching = Batching(poll=0.0, max_requests=limit)
-    asking = JudgingOptions(max_cost=CAP, batching=batching, account="run")
-    return await judged.ask(PLAN, POOL, url, store, asking=asking, price=1, **changes)
+    options = JudgingOptions(max_cost=CAP, batching=batching, account="run")
+    return await judged.ask(PLAN, POOL, url, store, options=options, price=1, **changes)
 
 
 async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:

@@ -67,7 +67,7 @@ async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, aw
 @pytest.mark.slow
 async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the_last_ones(store: Store) -> None:
     async with WireServer(breaks_on_a_text(Reply(fault="reset"))) as server:
-        verdicts = await ask(server.url, store, asking=JudgingOptions(max_missing=0.5), max_tries=3, concurrency=2)
+        verdicts = await ask(server.url, store, options=JudgingOptions(max_missing=0.5), max_tries=3, concurrency=2)
     n_failed = int((~verdicts.answered).sum())
     assert 0 < n_failed < len(PLAN) / 3
     assert sum(map(is_poison, server.bodies)) <= 4 * n_failed + 10
@@ -106,7 +106,7 @@ async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) ->
 
     async with BatchServer(faults={"look": ["reset"] * 1000}) as server:
         batching = Batching(poll=0.01, sleep=sleep)
-        verdicts = await ask(server.url, store, backend="openai", asking=JudgingOptions(batching=batching))
+        verdicts = await ask(server.url, store, backend="openai", options=JudgingOptions(batching=batching))
     assert verdicts.answered.all()
     assert len(server.bodies) == len(PLAN)
 
@@ -163,12 +163,12 @@ async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_
 @pytest.mark.slow
 async def test_texts_that_break_the_server_are_not_mistaken_for_an_outage(store: Store) -> None:
     """Asked again they are all there is to ask: what was answered before is asked once more, and the server is there."""
-    asking = JudgingOptions(max_missing=0.5)
+    options = JudgingOptions(max_missing=0.5)
     async with WireServer(breaks_on_a_text(Reply(status=502))) as server:
-        first = await ask(server.url, store, asking=asking, concurrency=4)
+        first = await ask(server.url, store, options=options, concurrency=4)
         n_poison, before = int((~first.answered).sum()), server.n_requests
         assert n_poison >= 3
-        again = await asyncio.wait_for(ask(server.url, store, asking=asking, concurrency=4), 600)
+        again = await asyncio.wait_for(ask(server.url, store, options=options, concurrency=4), 600)
         n_more = server.n_requests - before
     assert int((~again.answered).sum()) == n_poison
     assert n_more <= 5 * n_poison + 10

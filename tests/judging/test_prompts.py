@@ -216,7 +216,7 @@ async def test_long_texts_are_shortened_counted_and_signed(store: Store, policy:
 
 async def test_by_default_a_text_too_long_is_not_asked_and_counted(store: Store) -> None:
     judge = Scripted(lambda _: "NO")
-    result = await ask(PLAN, POOL, judge, store, context_window=500, asking=JudgingOptions(max_missing=1))
+    result = await ask(PLAN, POOL, judge, store, context_window=500, options=JudgingOptions(max_missing=1))
     assert 0 < judge.n_calls < len(PLAN)
     assert missing(result) == {"answered": judge.n_calls, "not_asked": len(PLAN) - judge.n_calls}
     assert "truncate" not in result.judge

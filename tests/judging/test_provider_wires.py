@@ -371,8 +371,8 @@ JUDGE = {"backend": "anthropic", "model": "m", "price": 1, "backoff": 0.001}
 
 async def in_batches(server: ClaudeBatchServer, store: Store, *, max_tries: int = 3) -> Verdicts:
     judge = load_judge_config({**JUDGE, "base_url": server.url, "max_tries": max_tries})
-    asking = JudgingOptions(batching=Batching(poll=0.01))
-    return await ask(PLAN, POOL, judge, store, asking=asking, environment={"ANTHROPIC_API_KEY": KEY})
+    options = JudgingOptions(batching=Batching(poll=0.01))
+    return await ask(PLAN, POOL, judge, store, options=options, environment={"ANTHROPIC_API_KEY": KEY})
 
 
 async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store: Store) -> None:

@@ -69,7 +69,7 @@ async def test_batches_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.
     async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         judge = load_judge_config({"backend": provider, "model": "m", "base_url": URL, "price": 0, "api_key_env": None})
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))
+        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
     assert found.answered.all()
     assert {one["Host"] for one in proxy.headers} == {HOST}
 

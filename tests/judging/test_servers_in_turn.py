@@ -125,7 +125,7 @@ async def test_texts_that_break_every_server_are_their_trials_failures(store: St
         poison = "item 3" in str(body) and "agent 2" in str(body)
         return Reply(fault="reset") if poison else well_behaved(n, body)
 
-    terms: dict[str, Any] = {"asking": JudgingOptions(max_missing=0.5), "max_tries": 3, "concurrency": 2}
+    terms: dict[str, Any] = {"options": JudgingOptions(max_missing=0.5), "max_tries": 3, "concurrency": 2}
     async with WireServer(behave) as one, WireServer(behave) as two:
         verdicts = await asyncio.wait_for(ask(store, one, two, **terms), 300)
     assert 0 < int((~verdicts.answered).sum()) < len(PLAN) / 3
@@ -137,7 +137,7 @@ async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
         with pytest.raises(
             ConfigError, match=r"a batch is fetched from the server that it was sent to.*\[judge-servers\]"
         ):
-            await judged.ask(PLAN, POOL, urls, store, backend="openai", asking=JudgingOptions(batching=Batching()))
+            await judged.ask(PLAN, POOL, urls, store, backend="openai", options=JudgingOptions(batching=Batching()))
     assert not server.bodies
 
 

@@ -39,7 +39,7 @@ ASKED = tuple(name for name, one in BACKENDS.items() if one.batches)
 
 
 async def asked_at(server: UnrulyServer, path: Path, *, plan: Plan = PLAN, **changes: Any) -> Verdicts:
-    return await ask(plan, POOL, server.url, path, asking=JudgingOptions(1000, max_missing=1.0), price=1000, **changes)
+    return await ask(plan, POOL, server.url, path, options=JudgingOptions(1000, max_missing=1.0), price=1000, **changes)
 
 
 async def judged(script: Callable[[int, str, Body], Sent], path: Path, **changes: Any) -> Verdicts:
@@ -200,9 +200,9 @@ async def test_reasoning_outside_of_completion_tokens_is_booked_and_capped(limit
 
     prices: dict[str, Any] = {"price_in": 0, "price_out": 1000, "max_tokens": limit, "concurrency": 1}
     async with UnrulyServer(thinks) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", asking=JudgingOptions(1000), **prices)
+        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=JudgingOptions(1000), **prices)
         assert found.total_usd == pytest.approx(0.7 * len(PLAN))
         n_before = server.n_requests
         with pytest.raises(BudgetError):
-            await ask(PLAN, POOL, server.url, tmp_path / "w.db", asking=JudgingOptions(5.0), **prices)
+            await ask(PLAN, POOL, server.url, tmp_path / "w.db", options=JudgingOptions(5.0), **prices)
         assert server.n_requests - n_before <= 5 / 0.7 + 1

@@ -82,7 +82,7 @@ async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_pa
 
     async def asked(cap: float) -> int:
         judge = Scripted(say)
-        await ask(PLAN, POOL, judge, tmp_path / "v.db", price=3, asking=JudgingOptions(max_cost=cap))
+        await ask(PLAN, POOL, judge, tmp_path / "v.db", price=3, options=JudgingOptions(max_cost=cap))
         return judge.n_calls
 
     async def asked_second(cap: float) -> int:

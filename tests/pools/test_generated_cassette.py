@@ -232,7 +232,7 @@ def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, 
 def make(folder: Path, store: str, *, max_missing: float = 0.2) -> GenerationResult:
     file = load_agents(folder / "agents.yaml", model_map={"m": str(folder / "m.yaml"), "n": str(folder / "n.yaml")})
     planned = plan_generation(file, read_items(str(folder / "items.jsonl")))
-    return generate(planned, store=folder / store, asking=JudgingOptions(1, max_missing))
+    return generate(planned, store=folder / store, options=JudgingOptions(1, max_missing))
 
 
 def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(

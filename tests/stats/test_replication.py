@@ -135,7 +135,7 @@ def test_nearly_constant_responses_have_a_smallest_standard_error() -> None:
     n = 30
     item = np.tile(np.arange(n, dtype=np.int32), 2)
     other = np.append(np.full(n, -1), np.roll(np.arange(n), 1)).astype(np.int32)
-    answer = 0.9 + 0.01 * (-1.0) ** item
+    answer = np.where(item % 2, 0.89, 0.91)
     result = estimate_self_consistency(np.zeros(2 * n, np.int32), item, other, answer, n_agents=1, n_items=n)
     assert result.covariance.std_error[0] == pytest.approx(1.7 * 0.9 / n)
 

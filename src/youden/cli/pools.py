@@ -110,7 +110,7 @@ def generate_command(
         result = generate(
             planned,
             store=store,
-            asking=replace(
+            options=replace(
                 make_options(progress=bar if planned.makes_calls else None),
                 max_cost=overrides.get("max_cost"),
                 max_missing=overrides.get("max_missing", MAX_MISSING),
@@ -380,7 +380,7 @@ def export_command(
     folder = RunFolder(source)
     check_fit(folder)
     data = folder if folder.has("pool.json") else read_pool(source)
-    written = exporter(data, out, terms=ExportOptions(overwrite, organization, raw_cells))
+    written = exporter(data, out, options=ExportOptions(overwrite, organization, raw_cells))
     url = None if repo is None else upload_dataset(out, repo, public=public)
     for line in written.notes:
         output.print_note(line)

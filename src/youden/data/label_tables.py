@@ -257,15 +257,18 @@ def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """
     key_path = label_key_path(path)
     matches = []
-    for file in dict.fromkeys([key_path, *sorted(path.parent.glob("*.json"))]):
+    files = dict.fromkeys([key_path, *sorted(path.parent.glob("*.json"))])
+    for file in files:
+        agents_and_items = {}
+        # another .json file, which `youden label` did not write, is skipped
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            answers = json.loads(read_regular(file))["answers"]
-            agents_and_items = {str(answer["id"]): (str(answer["agent"]), str(answer["item"])) for answer in answers}
-            if not agents_and_items.keys() >= set(ids):
-                continue
-            if file == key_path:
+            for answer in json.loads(read_regular(file))["answers"]:
+                agents_and_items[str(answer["id"])] = str(answer["agent"]), str(answer["item"])
+            has_all_ids = set(ids) <= agents_and_items.keys()
+            if has_all_ids and file == key_path:
                 return agents_and_items
-            matches.append(agents_and_items)
+            if has_all_ids:
+                matches.append(agents_and_items)
     if len(matches) == 1:
         return matches[0]
     n_files = "several files" if matches else "no file"
@@ -330,14 +333,15 @@ def to_number(value: object) -> float | None:
 
 def _parse_id(value: object, column: str, location: str) -> str:
     """Return the id of an agent or an item. Raises: ImportFormatError [labels-id] if it is not a text or a whole number."""
-    name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if not isinstance(name, str) or not name.strip():
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
         raise import_error(
             location,
             f"the {column} is not an id: got {format_excerpt(value)}. Set its id as in the pool.",
             slug="labels-id",
         )
-    return name
+    return value
 
 
 def read_families(path: Path) -> dict[str, str]:

@@ -231,13 +231,14 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Join the scores of all chunks, at least one, and subtract a false-positive rate, `offset`, from each.
+        """Join the scores of all chunks that were added, at least one, and empty the collector.
 
-        `role` is "train" for scores for training, and "holdout" for those of held-out cells. The collector is empty
-        afterwards.
+        role : "train" for scores of training cells (agent, item), "holdout" for those of held-out cells
+        offset : false-positive rate to subtract from each score
         """
-        agent, item, value, weight = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
+        columns = [np.concatenate(parts) for parts in zip(*self._chunks, strict=True)]
         self._chunks.clear()
+        agent, item, value, weight = columns
         value -= offset
 
         source = self._source
@@ -291,8 +292,15 @@ class CallCounts:
         for columns in read_rows():
             is_paid = self._find_paid(columns)
             if is_paid.any():
-                paid_hashes = columns["request_hash"][is_paid]
-                self._free_hashes = [hashes[~np.isin(hashes, paid_hashes)] for hashes in self._free_hashes]
+                self._remove_free_hashes(columns["request_hash"][is_paid])
+
+    def _remove_free_hashes(self, paid_hashes: NDArray[Any]) -> None:
+        """Remove the hashes of paid requests, array (n_paid,), from those of answers that cost nothing."""
+        remaining = []
+        for free_hashes in self._free_hashes:
+            is_paid = np.isin(free_hashes, paid_hashes)
+            remaining.append(free_hashes[~is_paid])
+        self._free_hashes = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing."""
@@ -300,16 +308,18 @@ class CallCounts:
         missing_reason = columns["missing_reason"]
         for position in ("first", "second"):
             self._is_compared[columns[position][is_paired], columns["item"][is_paired]] = True
-        for row in range(len(self._n_calls)):
-            is_of_type = columns["trial_type"] == row
-            self._n_calls[row] += np.bincount(missing_reason[is_of_type], minlength=len(MISSING_REASONS))
+        for type_number in range(len(self._n_calls)):
+            is_of_type = columns["trial_type"] == type_number
+            n_by_reason = np.bincount(missing_reason[is_of_type], minlength=len(MISSING_REASONS))
+            self._n_calls[type_number] += n_by_reason
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())
 
         if "seconds" in self._measured:
-            timed = columns["seconds"][columns["seconds"] > 0]
-            self._seconds += float(timed.sum())
-            self._n_timed += len(timed)
+            seconds = columns["seconds"]
+            measured_seconds = seconds[seconds > 0]
+            self._seconds += float(measured_seconds.sum())
+            self._n_timed += len(measured_seconds)
 
             is_free = (missing_reason == 0) & ~self._find_paid(columns)
             if "request_hash" in self._measured and is_free.any():

@@ -338,19 +338,24 @@ class TrialsByItem:
             yield ItemChunk(start, stop - start, **defaults | columns)
 
     def read_self_trials(self) -> Columns:
-        """Read all self-trials as the columns `item`, `other_item` (−1 for paired ones), `first` and `answer`, (n_trials,)."""
+        """Read all self-trials (comparisons of two responses of one agent), paired and independent ones.
+
+        Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent, and `other_item`
+        is −1 for paired trials.
+        """
         kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
-        columns: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
+        chunks_by_column: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
         for start, stop in self._compute_chunk_bounds(kinds):
             for kind in kinds:
-                part = self._read(kind, start, stop)
-                part["item"] = part["item"] + np.int32(start)
-                part.setdefault("other_item", np.full(len(part["item"]), -1, dtype=np.int32))
-                for name, parts in columns.items():
-                    parts.append(part[name])
-        trials = {name: np.concatenate(parts) for name, parts in columns.items()}
-        trials["other_item"][trials["other_item"] == trials["item"]] = -1
-        return trials
+                trials = self._read(kind, start, stop)
+                trials["item"] = trials["item"] + np.int32(start)
+                if "other_item" not in trials:  # paired trials
+                    trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
+                for name, chunks in chunks_by_column.items():
+                    chunks.append(trials[name])
+        columns = {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
+        columns["other_item"][columns["other_item"] == columns["item"]] = -1
+        return columns
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -384,11 +389,17 @@ class TrialsByItem:
             yield self._read_rates(start, stop, kinds)
 
     def find_alarms(self) -> list[Finding]:
-        """Find agents and pairs whose responses to different items the judge calls the same source too often."""
+        """Find agents, and pairs of agents, whose responses to different items are too often called the same source.
+
+        Returns one finding "alarm" per agent or pair, with the counts of answers, in the order of the test's alarms.
+        """
         findings = []
         for alarm in self.yes_counts.find_alarms():
-            agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
-            texts = f"two responses of {agents[0]}" if self.plan.is_self_plan else f"texts of {' and '.join(agents)}"
+            positions = sorted(set(alarm.agents))
+            agents = tuple(self.plan.agent_ids[position] for position in positions)
+            texts = f"texts of {' and '.join(agents)}"
+            if self.plan.is_self_plan:
+                texts = f"two responses of {agents[0]}"
             message = (
                 f"False-positive alarm: {texts} on unrelated items were called the same source "
                 f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
@@ -428,6 +439,9 @@ class TrialsByItem:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
         kinds : kinds of trials to use, of "paired", "independent" and "follow-up"
+
+        Returns the rates from all these trials (`rates`), and those without independent trials that training scores may
+        not use (`clean`).
         """
         split = self.plan.split
         items = slice(start, stop)
@@ -435,8 +449,8 @@ class TrialsByItem:
         paired = columns["paired"]
         independent = columns.get("independent")
         if "follow-up" in columns:
-            follow_up = columns["follow-up"]
-            paired = {name: np.concatenate([column, follow_up[name]]) for name, column in paired.items()}
+            follow_ups = columns["follow-up"]
+            paired = {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
 
         is_repeated = self._is_repeated or "follow-up" in columns
         rates = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
@@ -444,14 +458,14 @@ class TrialsByItem:
             return RateChunk(start, rates, clean=rates)
 
         # with a holdout, training scores may use only some of the independent trials
-        may_train = _is_usable_for_training(
+        is_training = _is_usable_for_training(
             split,
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        training = {name: column[may_train] for name, column in independent.items()}
+        training = {name: column[is_training] for name, column in independent.items()}
         clean = self._compute_rates(paired, training, items, is_repeated=True)
         return RateChunk(start, rates, clean)
 
@@ -540,23 +554,25 @@ class TrialsByItem:
 
         mask : bool array (n_rows,), rows to add
         """
-        first, item, second, other_item, answer = (columns[name][mask] for name in _INDEPENDENT_COLUMNS)
-        may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
-        self.independent.add(answer[may_train], item[may_train], other_item[may_train])
+        first, item, second, other_item, answer = [columns[name][mask] for name in _INDEPENDENT_COLUMNS]
+        is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
+        self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
-        # without extensions, all trials belong to step 0 and count for both agents
-        step = np.zeros(len(answer), dtype=np.int32)
-        counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
-        in_complete_block = np.ones(len(answer), dtype=np.bool_)
         if self._was_extended:
+            n_anchors = get_extensions(self.plan).anchors
             step = columns["step"][mask]
             counts_for_first = columns["weight_first"][mask] > 0
             counts_for_second = columns["weight_second"][mask] > 0
-            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[mask]
+            in_complete_block = is_in_complete_block(columns, n_anchors)[mask]
+        else:
+            # all trials belong to step 0 and count for both agents
+            step = np.zeros(len(answer), dtype=np.int32)
+            counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
+            in_complete_block = np.ones(len(answer), dtype=np.bool_)
 
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
-        for group_step, group_in_complete_block in sorted(groups):
-            group = group_step, group_in_complete_block
+        for group in sorted(groups):
+            group_step, group_in_complete_block = group
             rows = (step == group_step) & (in_complete_block == group_in_complete_block)
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
@@ -566,7 +582,7 @@ class TrialsByItem:
                 answer[rows],
                 item=item[rows],
                 other_item=other_item[rows],
-                is_training=may_train[rows],
+                is_training=is_training[rows],
                 counts_for=(counts_for_first[rows], counts_for_second[rows]),
             )
 

@@ -223,13 +223,13 @@ def infer_judge_keys(name: str) -> dict[str, Json] | None:
     >>> infer_judge_keys("o4-mini")["parameters"], infer_judge_keys("llama")
     ({'max_completion_tokens': 2048}, None)
     """
-    prefix, _, model_name = name.partition("/")
+    prefix, _, name_without_prefix = name.partition("/")
     model = name
-    if model_name and prefix in BACKENDS["litellm"].hosts:
+    if name_without_prefix and prefix in BACKENDS["litellm"].hosts:
         backend = "litellm"
-    elif model_name and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
+    elif name_without_prefix and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
         backend = prefix
-        model = model_name
+        model = name_without_prefix
     else:
         backend = _find_backend(name)
     if not backend:

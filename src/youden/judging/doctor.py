@@ -121,9 +121,8 @@ async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Compl
     """
     questions = config.questions()
     plain_request = questions.request_for_texts(_TEXT_A, _TEXT_B)
-    logprobs_request = replace(
-        plain_request, parameters={"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain_request.parameters}
-    )
+    logprobs_parameters = {"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain_request.parameters}
+    logprobs_request = replace(plain_request, parameters=logprobs_parameters)
     judge = make_calling_judge(config.backend, connection)
     try:
         if "logprobs" in get_backend_record(config.backend).unsupported:
@@ -177,10 +176,11 @@ def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
         )
     if reading.missing_reason == "answered" and has_reasoning:
         answer_excerpt = repr((answer or "").strip()[:_MAX_DISPLAYED_CHARACTERS])
-        fact = f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it"
-        return _make_finding(
-            "parse", "warning", f"{fact}: {completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
+        message = (
+            f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it: "
+            f"{completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
         )
+        return _make_finding("parse", "warning", message)
     if reading.missing_reason == "answered":
         return _make_finding("parse", "ok", f"{excerpt} reads as {reading.answer:.3g}")
     return _make_finding(

@@ -125,7 +125,8 @@ class JudgedTrials:
         n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
         first_trials = self._iter_cyclic(0, n_first)
         last_trials = self._iter_cyclic(n_first, n_trials)
-        for row, key in _interleave(last_trials, n_trials - n_first, over=first_trials, n_over=n_first):
+        interleaved = _interleave(last_trials, n_trials - n_first, others=first_trials, n_others=n_first)
+        for row, key in interleaved:
             self._request_hashes[row] = key
             yield row, key
 
@@ -211,15 +212,15 @@ class JudgedTrials:
         )
 
 
-def _interleave(rows: Iterator[RowKey], n_rows: int, *, over: Iterator[RowKey], n_over: int) -> Iterator[RowKey]:
-    """Yield the elements of `over` in order, and those of `rows` at equal distances between them.
+def _interleave(rows: Iterator[RowKey], n_rows: int, *, others: Iterator[RowKey], n_others: int) -> Iterator[RowKey]:
+    """Yield the elements of `others` in order, and those of `rows` at equal distances between them.
 
-    n_rows, n_over : number of elements of `rows` and of `over`
+    n_rows, n_others : number of elements of `rows` and of `others`
     """
-    n_yielded = 0
-    for position, element in enumerate(over, 1):
+    n_yielded = 0  # elements of `rows`
+    for position, element in enumerate(others, 1):
         yield element
-        n_due = position * n_rows // n_over
+        n_due = position * n_rows // n_others
         yield from islice(rows, n_due - n_yielded)
         n_yielded = n_due
     yield from rows
@@ -229,7 +230,7 @@ async def judge_plan(
     plan: Plan,
     *,
     config: JudgeConfig,
-    asking: JudgingOptions | None = None,
+    options: JudgingOptions | None = None,
     store: Store | None = None,
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
@@ -243,7 +244,7 @@ async def judge_plan(
         The plan, with its pool.
     config : JudgeConfig
         The judge. A jury sends the requests of its judges one judge after the other.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies
         from 200 trials on. A cassette answers single calls even if batches are set.
     store : Store, optional
@@ -254,12 +255,12 @@ async def judge_plan(
     environment : mapping, optional
         Environment variables with the API key. Default: those of the process.
     budget : Budget, optional
-        Budget that several plans share. Default: one of this plan, with the cap of `asking`.
+        Budget that several plans share. Default: one of this plan, with the cap of `options`.
 
     Returns
     -------
     Verdicts
-        One row per trial. Its costs are those of this invocation, or, if `asking` has an account, of all invocations;
+        One row per trial. Its costs are those of this invocation, or, if `options` has an account, of all invocations;
         NaN if a price is unknown.
 
     Raises
@@ -269,13 +270,13 @@ async def judge_plan(
     JudgeError, BudgetError, TooManyMissingError
         If the run has to stop. All answers are stored, so that the same call resumes it.
     AnswersMissingError
-        If `asking` allows only stored answers, and the store lacks some.
+        If `options` allows only stored answers, and the store lacks some.
     IncompleteRunError
         If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     ReplayMissError
         [replay-miss]: if a replay lacks an answer.
     """
-    options = asking or JudgingOptions()
+    options = options or JudgingOptions()
     if options.batching is not None:
         config = config.with_batch_prices()
     if environment is None:
@@ -344,6 +345,7 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
     questions = replayed.questions()
 
     def raise_replay_miss(key: str, row: int) -> None:
+        """Raise the error that the store has no answer to the request of a trial."""
         raise ReplayMissError(
             f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
             "Replay the plan, pool and judge that were judged, or judge this plan first.",
@@ -462,10 +464,10 @@ def _make_verdicts(
     if account is not None:
         costs = costs.from_ledger(answers.key, store.paid(account))
         calibration_payments = store.paid(calibration_account(account))
-        request_hashes = set(answers.key.tolist()) if calibration_payments else set()
-        usd_calibration = sum(
-            payment.usd for key, payment in calibration_payments.items() if key.encode() in request_hashes
-        )
+        if calibration_payments:
+            request_hashes = set(answers.key.tolist())
+            paid_usd = [payment.usd for key, payment in calibration_payments.items() if key.encode() in request_hashes]
+            usd_calibration = sum(paid_usd)
 
     uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
     shortened = _warn_shortened(config.questions(), run)

@@ -155,7 +155,8 @@ def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
     """
     if not config.makes_calls:
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
-    tokens_in = -(-(plan.characters + config.overhead_characters * len(plan)) // CHARACTERS_PER_TOKEN)
+    n_characters = plan.characters + config.overhead_characters * len(plan)
+    tokens_in = -(-n_characters // CHARACTERS_PER_TOKEN)  # rounded up
     tokens_out = config.answer_tokens * len(plan)
     usd = _usd(config, tokens_in, tokens_out)
     return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
@@ -242,10 +243,13 @@ def _subtract_stored(
     keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
     """
-    n_stored = 0
-    n_remaining = 0
+    n_stored = 0  # trials
+    n_remaining = 0  # distinct requests
     remaining_characters = 0
-    while chunk := list(islice(keys, CHUNK)):
+    while True:
+        chunk = list(islice(keys, CHUNK))
+        if not chunk:
+            break
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
         final_keys = {key for key, outcome in outcomes.items() if _is_final(outcome)}
@@ -278,11 +282,13 @@ def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     except (ImportError, KeyError):
         return None
 
-    cache_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
-    folder = Path(cache_folder) if cache_folder else Path(tempfile.gettempdir(), "data-gym-cache")
+    cache_folder = Path(tempfile.gettempdir(), "data-gym-cache")
+    configured_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
+    if configured_folder:
+        cache_folder = Path(configured_folder)
     url = f"{_ENCODINGS}/{name}.tiktoken"
     file_name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()  # as tiktoken names its files
-    if not (folder / file_name).is_file():
+    if not (cache_folder / file_name).is_file():
         return None
     return tiktoken.get_encoding(name)
 

@@ -53,12 +53,16 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of a range of items as matrices (n_agents, stop − start), 0 for unobserved cells.
+        """Return `contribution` and `share` for a range of items as matrices.
 
-        `items` needs a start and a stop; its step is ignored.
+        items : positions of the items; the slice needs a start and a stop, and its step is ignored
+        n_agents : number of rows of the matrices
+
+        Returns two float arrays (n_agents, stop − start), 0 for cells (agent, item) that were not observed.
         """
         # cells are sorted by item
-        rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
+        first_row, end_row = np.searchsorted(self.cells.item, [items.start, items.stop])
+        rows = slice(first_row, end_row)
         item = self.cells.item[rows] - np.int32(items.start)
         cells = CellIndex(self.cells.agent[rows], item, n_agents, items.stop - items.start)
         return ItemMatrices(
@@ -68,9 +72,11 @@ class ItemInfluence(NamedTuple):
 
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
-        """Collect the influence of the items on each agent through its own trials, given the other agents' effects."""
-        # agent, item, influence and weight of the observed cells, one tuple of arrays per chunk of items
-        columns_by_chunk = []
+        """Collect the influence of each item on the ability of each agent that has a trial on it.
+
+        Only the agent's own trials count; the effects of the other agents are taken as known.
+        """
+        columns_by_chunk = []  # agent, item, influence and weight of the observed cells of each chunk of items
         n_items = 0
         for influence in fit.influence_chunks():
             cells = CellIndex.from_mask(influence.weight > 0)
@@ -81,7 +87,7 @@ class ItemInfluence(NamedTuple):
             )
             n_items += influence.weight.shape[1]
 
-        agent, item, contribution, weight = (np.concatenate(parts) for parts in zip(*columns_by_chunk, strict=True))
+        agent, item, contribution, weight = (np.concatenate(column) for column in zip(*columns_by_chunk, strict=True))
         observed_cells = CellIndex(agent, item, len(fit.weight), n_items)
         return cls(observed_cells, contribution, weight / fit.weight[agent])
 
@@ -299,9 +305,10 @@ def describe_method(method: str, rates: AgentRates) -> str:
 
 
 def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Average the answers to each agent's paired training trials.
+    """Average the answers to each agent's paired trials of training cells, and estimate its false-positive rate.
 
-    For the target "these-items", the influence of the items is not computed.
+    The rates are subtracted if `request.with_rates` is set. The influence of the items is computed if
+    `request.with_items` is set, but not for the target "these-items".
     """
     target = request.target
     for_these_items = target == "these-items"
@@ -315,18 +322,18 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
         item_influence = ItemInfluence.from_fit(means)
 
     rates = estimate_rates(trials, target)
-    abilities = Abilities(
-        means.ability,
-        means.covariance,
-        means.weight.astype(np.int32),
-        rates,
-        TRIAL_MEAN,
-        describe_method(means.method, rates),
-        target,
-        find_components(trials),
-        item_influence,
+    mean_answers = Abilities(
+        ability=means.ability,
+        covariance=means.covariance,
+        n_trials=means.weight.astype(np.int32),
+        rates=rates,
+        ranking=TRIAL_MEAN,
+        method=describe_method(means.method, rates),
+        target=target,
+        component=find_components(trials),
+        item_influence=item_influence,
     )
-    return abilities.with_rates_subtracted() if request.with_rates else abilities
+    return mean_answers.with_rates_subtracted() if request.with_rates else mean_answers
 
 
 MAX_UNANSWERED_FRACTION = 0.05
@@ -366,9 +373,11 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Return the number of each agent's component, int32 array (n_agents,).
+    """Divide the agents into components, whose abilities can be compared only within a component.
 
     Two agents are in the same component if answered trials on common items connect them, directly or through others.
+
+    Returns an int32 array (n_agents,): number of each agent's component from 0, −1 for an agent without an answer.
     """
     plan = trials.plan
     observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
@@ -449,13 +458,15 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Convert a selection to facts that name agents by their ids instead of their positions.
+    """Describe a selection of the best agents by the ids of the agents instead of their positions.
 
-    `ability`, float array (n_agents,), are the abilities of all agents, and `agent_ids` their ids. The facts contain
-    the probability of being the best for all agents, largest first, and the abilities of the selected agents and of the
-    best other one.
+    selection : selected agents with their regret bound and the probabilities of being the best
+    ability : float array (n_agents,), abilities of all agents
+    agent_ids : ids of all agents, in the order of `ability`
+
+    The result lists the probabilities of all agents, largest first, and the abilities of the selected agents and of the
+    best other agent.
     """
-    # agents with the highest probability of being the best come first
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
 
@@ -466,22 +477,23 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
     abilities = {agent_ids[agent]: float(ability[agent]) for agent in described_agents}
 
     return ChoiceFacts(
-        tuple(agent_ids[agent] for agent in selection.agents),
-        selection.regret_bound,
-        selection.level,
-        tuple(agent_ids[agent] for agent in selection.candidates),
-        selection.ability_low,
-        selection.ability_high,
-        p_best,
-        selection.expected_regret,
-        abilities,
+        agents=tuple(agent_ids[agent] for agent in selection.agents),
+        regret_bound=selection.regret_bound,
+        level=selection.level,
+        candidates=tuple(agent_ids[agent] for agent in selection.candidates),
+        ability_low=selection.ability_low,
+        ability_high=selection.ability_high,
+        p_best=p_best,
+        expected_regret=selection.expected_regret,
+        abilities=abilities,
     )
 
 
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
-    """Summarize the false-positive rates of the agents, and their share in the variance of abilities.
+    """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
-    Returns None if no agent has an independent trial, from which its rate could be estimated.
+    Returns None if no agent has an independent trial (of responses to different items), which a rate is estimated from.
+    The share is None if no ability has an interval.
     """
     rates = abilities.rates
     if not rates.n_trials.any():
@@ -490,11 +502,11 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     by_rate = np.argsort(-rates.rate, kind="stable").tolist()
     agents = tuple(
         AgentRate(
-            agent_ids[agent],
-            float(rates.rate[agent]),
-            or_none(rates.low[agent]),
-            or_none(rates.high[agent]),
-            int(rates.n_trials[agent]),
+            agent=agent_ids[agent],
+            rate=float(rates.rate[agent]),
+            low=or_none(rates.low[agent]),
+            high=or_none(rates.high[agent]),
+            n_trials=int(rates.n_trials[agent]),
         )
         for agent in by_rate
     )
@@ -504,12 +516,12 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     rate_variance = abilities.rate_variance
     has_share = (variance > 0) & (rate_variance > 0)
     if not has_share.any():
-        return RateFacts(agents, None, None)
+        return RateFacts(agents, variance_share=None, calls_to_halve=None)
     share = float((rate_variance[has_share] / variance[has_share]).mean())
 
-    # to halve a standard error takes four times as many trials, three times as many more; each counts for two agents
+    # four times as many trials halve a standard error, so three times as many are added; a trial counts for two agents
     n_trials = float(rates.n_trials.sum()) / 2
-    return RateFacts(agents, share, round(3 * n_trials))
+    return RateFacts(agents, variance_share=share, calls_to_halve=round(3 * n_trials))
 
 
 def build_ranking_table(
@@ -517,9 +529,11 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    `agent_ids` are the ids of the agents in the order of `abilities`, `differences` the pairwise differences of
-    `abilities`. `groups` (agent → group) fills the column `group`, which is None by default. Agents without an ability
-    (NaN) come last, and equal abilities stay in the order of `agent_ids`.
+    Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
+
+    agent_ids : ids of the agents, in the order of `abilities`
+    differences : pairwise differences of `abilities`, which determine the ranks
+    groups : group of each agent that has one; the column `group` is None for all others
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 

@@ -121,11 +121,13 @@ def fit_abilities(
 def abilities_from_fit(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
-    """Return the abilities of an additive fit of trials, which links all agents that have trials.
+    """Convert an additive fit of trials to abilities, from which false-positive rates are not subtracted yet.
 
-    `mean_score` is the mean score of the average agent, to which the fitted effects are added. The false-positive rates
-    are stored, but not subtracted. `with_items` is whether to compute the influence of the items, which only the target
-    "items-like-these" has. Abilities are clipped to [−1, 1]; that of an agent without trials is NaN.
+    The fit must link all agents that have trials. Abilities are clipped to [−1, 1]; an agent without trials has NaN.
+
+    mean_score : mean score of the average agent, to which the fitted effects of the agents are added
+    rates : false-positive rates, which are stored in the result
+    with_items : whether to compute the influence of the items; it exists only for the target "items-like-these"
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
@@ -137,16 +139,17 @@ def abilities_from_fit(
     if with_items and target == "items-like-these":
         item_influence = ItemInfluence.from_fit(fit)
 
+    has_trials = fit.weight > 0
     return Abilities(
-        np.clip(fit.ability + mean_score, -1, 1),
-        covariance,
-        fit.weight.astype(np.int32),
-        rates,
-        ADDITIVE_FIT,
-        method,
-        target,
-        np.where(fit.weight > 0, 0, -1).astype(np.int32),
-        item_influence,
+        ability=np.clip(fit.ability + mean_score, -1, 1),
+        covariance=covariance,
+        n_trials=fit.weight.astype(np.int32),
+        rates=rates,
+        ranking=ADDITIVE_FIT,
+        method=method,
+        target=target,
+        component=np.where(has_trials, 0, -1).astype(np.int32),
+        item_influence=item_influence,
     )
 
 

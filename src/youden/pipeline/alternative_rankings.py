@@ -57,10 +57,10 @@ TITLES: Mapping[AlternativeRanking, str] = {
 def alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
-    """List the findings about alternative rankings.
+    """List the findings (messages) about alternative rankings, which weight the partners of an agent differently.
 
     There is one for each flagged group of agents, for each ranking that could not be made, and for each ranking in which
-    the leader of the plain ranking falls.
+    the leader of the plain ranking falls. The robust ranking has a single finding if there are too few agents for it.
     """
     findings = []
     for name, facts in rankings.items():
@@ -68,15 +68,12 @@ def alternative_ranking_findings(
             findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
             continue
         if name == "robust":
-            findings += [
-                Finding(
-                    "pairs",
+            for group in facts.groups:
+                message = (
                     f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
-                    "robust ranking, they count as one partner and do not score each other.",
-                    agents=group,
+                    "robust ranking, they count as one partner and do not score each other."
                 )
-                for group in facts.groups
-            ]
+                findings.append(Finding("pairs", message, agents=group))
         if facts.message:
             message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
             findings.append(Finding("no-standing", message, facts={"ranking": name}))
@@ -262,13 +259,16 @@ def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     _check_agents_exist("families", rules.families, agent_ids)
     _check_agents_exist("trusted", rules.trusted, agent_ids)
 
-    if len(set(rules.trusted)) == 1 or (rules.ranked_by == "trusted" and not rules.trusted):
+    n_trusted = len(set(rules.trusted))
+    needs_panel = rules.ranked_by == "trusted"
+    if n_trusted == 1 or (needs_panel and n_trusted == 0):
         raise StatisticsError(
-            f"A trusted panel needs at least 2 agents, which score each other: got {len(set(rules.trusted))}. Set trusted to 2 "
+            f"A trusted panel needs at least 2 agents, which score each other: got {n_trusted}. Set trusted to 2 "
             "agents or more.",
             slug="panel-small",
         )
-    if rules.families and len(np.unique(label_families(rules.families, agent_ids))) < 2:
+    n_families = len(np.unique(label_families(rules.families, agent_ids)))
+    if rules.families and n_families < 2:
         raise StatisticsError(
             f"All {len(agent_ids)} agents belong to one family, so no other family can score them: got "
             f"{next(iter(rules.families.values()))!r}. Set two families or more, or remove families.",
@@ -326,7 +326,7 @@ class PairedAnswers(NamedTuple):
 
     Attributes
     ----------
-    blocks : callable
+    iter_chunks : callable
         Function without arguments that returns the answers in chunks of items (`PairChunk`).
     totals : PairTotals
         Sums of the answers.
@@ -334,13 +334,13 @@ class PairedAnswers(NamedTuple):
         Sums that include the follow-up trials; None if there are none.
     """
 
-    blocks: ChunkSource
+    iter_chunks: ChunkSource
     totals: PairTotals
     totals_with_follow_ups: PairTotals | None = None
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Read the answers of a run, and sum them by pair of agents, with and without follow-up trials.
+        """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
 
         Parameters
         ----------
@@ -356,12 +356,13 @@ class PairedAnswers(NamedTuple):
             trials.
         """
         n_agents = trials.plan.n_agents
-        blocks = partial(iter_answers, trials.iter_rates)
-        totals = totals or PairTotals.from_chunks(blocks(), n_agents)
+        iter_chunks = partial(iter_answers, trials.iter_rates)
+        totals = totals or PairTotals.from_chunks(iter_chunks(), n_agents)
         if not trials.has_follow_ups:
-            return cls(blocks, totals)
-        with_follow_ups = iter_answers(partial(trials.iter_rates, with_follow_ups=True))
-        return cls(blocks, totals, PairTotals.from_chunks(with_follow_ups, n_agents))
+            return cls(iter_chunks, totals)
+        chunks_with_follow_ups = iter_answers(partial(trials.iter_rates, with_follow_ups=True))
+        totals_with_follow_ups = PairTotals.from_chunks(chunks_with_follow_ups, n_agents)
+        return cls(iter_chunks, totals, totals_with_follow_ups)
 
 
 def iter_answers(blocks: Callable[[], Iterable[RateChunk]]) -> Iterator[PairChunk]:
@@ -421,7 +422,10 @@ def rank_alternatives(
 
 
 def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
-    """Return weights that count each group of flagged agents as one partner, whose members do not score each other.
+    """Make weights of partners that count each group of flagged agents as one partner.
+
+    The members of a group do not score each other. Raises StatisticsError [robust-few-agents] for too few agents, and
+    [all-agents-flagged] if all of them are in one group.
 
     cluster : int32 array (n_agents,), the same number for the agents of a group
     """
@@ -438,18 +442,21 @@ def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
 
-    `abilities` itself is returned if all weights are equal. StatisticsError [partners-none] or [cluster-agents] is
-    raised if the weighted answers do not determine abilities or their standard errors.
+    With t the additive fit of all answers, the new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of
+    t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
 
-    The result has neither the influence of items nor the state of a search. With t the additive fit of all answers, the
-    new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of t(weighted), with standard errors
-    multiplied by the ratio of those of θ_i and t_i(equal).
+    answers : answers of the run, from which `abilities` were estimated
+    partners : weight of each partner in the score of each agent
+
+    Returns the abilities without the influence of items and the state of a search; `abilities` itself if all weights are
+    equal. Raises StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities
+    or their standard errors.
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
         return abilities
-    equal = fit_weighted_abilities(answers.blocks, answers.totals, equal_partners)
-    weighted = fit_weighted_abilities(answers.blocks, answers.totals, partners)
+    equal = fit_weighted_abilities(answers.iter_chunks, answers.totals, equal_partners)
+    weighted = fit_weighted_abilities(answers.iter_chunks, answers.totals, partners)
 
     # C_ik = C_ik(weighted) · r_i · r_k, r_i = se(θ_i) / se(t_i(equal))
     ratio = np.sqrt(np.diag(abilities.covariance.covariance) / np.diag(equal.covariance.covariance))
@@ -467,10 +474,12 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
 def with_alternative_columns(
     table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
 ) -> pd.DataFrame:
-    """Return a ranking table with the columns of alternative rankings added, and its rows in the same order.
+    """Return a copy of a ranking table with columns of alternative rankings, such as `robust_ability`, added on the right.
 
-    `table` has a column `agent`, and `agent_ids` are the ids in the order of the rankings' abilities. The names of the
-    columns begin with the name of the ranking. They are NaN if the ranking could not be made.
+    The columns of a ranking that could not be made are NaN.
+
+    table : table with a column `agent`, whose rows stay in their order
+    agent_ids : ids of the agents, in the order of the abilities in `rankings`
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:
@@ -489,9 +498,9 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """List the ids of each group of two or more agents, the largest group first.
+    """List the ids of the agents of each group, the largest group first; an agent alone is no group.
 
-    label : int32 array (n_agents,), same number for the agents of a group
+    label : int32 array (n_agents,), the same number for the agents of a group
     """
     agents_by_label: dict[int, list[str]] = {}
     for agent, group_label in zip(agent_ids, label.tolist(), strict=True):

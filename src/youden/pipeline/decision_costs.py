@@ -40,21 +40,23 @@ class OtherDecision(NamedTuple):
 
 
 def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
-    """Forecast how many calls the other decision of a judge needs to reach the half-width that a plan reaches.
+    """Forecast how many calls a judge needs for the same precision if it answers in its other way.
 
-    A decision is how the judge answers: by yes or no, or by log-probabilities.
+    A judge answers by yes or no, or by log-probabilities, which give graded answers. The precision is the expected
+    half-width of the agents' intervals under the plan.
 
     Parameters
     ----------
     plan : Plan
         Plan of the run.
     judge : JudgeConfig
-        Its judge.
+        Judge of the run, with its present way of answering.
 
     Returns
     -------
     OtherDecision or None
-        None if the judge has no other decision, if the plan has no blocks, or if it only has the first round of several.
+        The other way of answering and its calls, which are None if no number of calls on these items suffices. None if
+        the judge has no other way, if the plan has no blocks, or if it only has the first round of several.
     """
     decision = judge.other_decision
     n_blocks = len(np.unique(plan.block[plan.block >= 0]))
@@ -82,7 +84,10 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
 
 
 def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:
-    """Format the calls and the cost of another decision as a sentence; `usd_per_call` is None if it is unknown."""
+    """Format the calls and the cost of the judge's other way of answering as part of a sentence.
+
+    usd_per_call : cost of a call in USD; None if it is unknown, so that no cost is stated
+    """
     text = f"with `decision: {forecast.decision}`, the same half-width "
     if forecast.calls is None:
         return f"{text}may not be reached on these items"

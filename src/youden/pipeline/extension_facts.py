@@ -27,11 +27,14 @@ from youden.types.pool import Bools, or_none
 def compute_extension_facts(
     trials: TrialsByItem, after: Abilities, *, answers_recomputed: bool
 ) -> ExtensionFacts | None:
-    """Compare a run with its state before its last extension; None for a run that was never extended.
+    """Compare the abilities and ranks of a run with those before its last extension, and test agents and judge for drift.
 
-    `after` are the abilities by all trials. `answers_recomputed` is whether the judge answered the earlier trials
-    again, because its answers have no request hashes. The changes are those of the agents before that extension, also
-    if their rank stays; what cannot be estimated is None.
+    trials : all trials of the run
+    after : abilities that were estimated from all trials
+    answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes
+
+    Returns one change for each agent of the run before the extension; what cannot be estimated is None in it. Returns
+    None for a run that was never extended.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps
@@ -208,15 +211,16 @@ _DRIFT_ADVICE = {
 
 
 def _describe_drift(facts: ExtensionFacts) -> list[str]:
-    """State which earlier agents drifted significantly; an empty list if no drift could be tested."""
+    """State which earlier agents drifted (changed their ability significantly); an empty list if none could be tested."""
     basis, advice = _DRIFT_BASIS[facts.kind], _DRIFT_ADVICE[facts.kind]
     tested = [change for change in facts.agent_changes if change.p_holm is not None]
     sentences = []
     for change in tested:
         if change.p_holm is not None and change.p_holm < ALPHA:
-            direction = "higher" if (change.drift or 0) > 0 else "lower"
+            drift = change.drift or 0
+            direction = "higher" if drift > 0 else "lower"
             sentences.append(
-                f"The ability of {change.agent} is {abs(change.drift or 0):.3f} {direction} {basis} than before "
+                f"The ability of {change.agent} is {abs(drift):.3f} {direction} {basis} than before "
                 f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
             )
     if tested and not sentences:

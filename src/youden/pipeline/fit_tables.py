@@ -158,7 +158,10 @@ def fit_judged(
 
 
 def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitResult:
-    """Fit an imported run, of which only rates are known, and write all its tables.
+    """Fit an imported run, which has a rate (a score) for each pair of agents and item but no answers, and write its tables.
+
+    pool : agents and items of the run
+    terms : target population of the intervals, and rules of alternative rankings
 
     Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
     fitted, or the main ranking cannot be made.
@@ -167,12 +170,14 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
     chunks = [RateChunk(0, rates, rates)]
 
     # imported values are D = TPR − FPR already, so there are no independent trials to subtract
-    sums = ChunkSums(chunks, rates, IndependentTotals(rates.n_agents, rates.n_items))
+    no_independent_trials = IndependentTotals(rates.n_agents, rates.n_items)
+    sums = ChunkSums(chunks, rates, no_independent_trials)
+    answers = PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals)
     model = ClippedLinear().fit(sums.symmetric)
     abilities = fit_rates(rates, target=terms.target)
     fit = FitResult(
         sums,
-        PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals),
+        answers,
         model,
         abilities,
         measure_judge_from_differences(chunks, n_items=rates.n_items),
@@ -322,16 +327,16 @@ class FitResult:
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
-        """Write all tables into the folder of a fit; that of the holdout only if there is one.
+        """Write all tables of the fit to files in a folder; existing files are replaced.
 
         Parameters
         ----------
         folder : RunFolder
             Folder to write into.
         signature : Signature
-            Signature of the run's numbers.
+            Everything that the numbers depend on, such as the digests of plan and answers, to be written with them.
         run : str
-            Name of the run.
+            Name of the run, for `ranking.json`.
         """
         folder.write_scores("symmetric", self.symmetric)
         folder.write_scores("row", self.row)
@@ -371,10 +376,14 @@ def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions)
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """Measure how far the rankings by two random halves of the partners agree.
+    """Measure how far the rankings by two random halves of the partners agree: their split-half reliability.
 
-    The partners of an agent are the agents that it is compared with; `totals` are the sums of their answers. Returns
-    None for fewer than 5 agents, or if the two rankings cannot be correlated.
+    The partners of an agent are the agents that it is compared with.
+
+    totals : sums of the answers to the paired trials of each pair of agents
+
+    Returns Spearman's ρ, and the agents whose ranks differ most between both halves. Returns None for fewer than 5 agents,
+    or if the two rankings cannot be correlated.
     """
     try:
         halves = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
@@ -433,12 +442,14 @@ def describe_judged_run(
 def compare_links_of_scores(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Compare link functions, the scales on which scores may be additive, by their deviation from additivity, the curl.
+    """Measure on the scale of each link function (identity, probit, logit) how far scores are from additive.
+
+    The deviation from additivity is the curl: the interaction contrast of two agents on two items.
 
     Parameters
     ----------
     scores : mapping of str to Scores
-        Scores by kind.
+        Scores by kind, "symmetric" or "row".
 
     Returns
     -------
@@ -465,10 +476,14 @@ def compare_links_of_scores(
 
 
 def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
-    """Compute the RMSE of clipped predictions for held-out cells, with its 95 % interval, in units of the scores.
+    """Compute the root mean squared error of a model's predictions for held-out cells (agent, item), in units of the scores.
 
-    Cells whose agent or item is in no training cell are left out. None if no cell remains or `holdout` is None. `rule`
-    is only recorded.
+    model : model that was fitted to the other cells
+    holdout : observed scores of the held-out cells; None if there are none
+    rule : holdout rule of the plan, which is only recorded in the result
+
+    Returns the error with its 95 % interval. Cells whose agent or item is in no training cell are left out; the result is
+    None if no cell remains.
     """
     if holdout is None:
         return None

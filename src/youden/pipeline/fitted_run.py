@@ -75,7 +75,7 @@ def fit_run(
 
 
 def check_fit(folder: RunFolder) -> None:
-    """Check that the ranking of a run, if it has one, belongs to its plan and to its answers so far.
+    """Check that the ranking of a run, if it has one, was computed from its present plan and all its answers.
 
     Parameters
     ----------
@@ -91,11 +91,12 @@ def check_fit(folder: RunFolder) -> None:
     is_imported = not folder.has("plan.parquet")
     if is_imported or not folder.has("fit.json"):
         return
-    fit = folder.read_signature().parts
+    signature = folder.read_signature().parts
     verdicts = folder.open_judged_files().verdicts
     n_done = len(verdicts) - verdicts.metadata.n_pending
-    is_same_plan = verdicts.metadata.plan_digest.startswith(str(fit.get("plan")))
-    if not is_same_plan or fit.get("done", fit.get("calls")) != n_done:
+    n_done_when_fitted = signature.get("done", signature.get("calls"))  # a complete run has only "calls"
+    is_same_plan = verdicts.metadata.plan_digest.startswith(str(signature.get("plan")))
+    if not is_same_plan or n_done_when_fitted != n_done:
         raise RunFolderError(
             f"The ranking in {folder.path} belongs to an earlier plan or to earlier answers. "
             f"Run `youden fit {folder.path}` to fit the run again.",

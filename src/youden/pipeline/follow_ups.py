@@ -29,14 +29,14 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to the pairs of agents in undecided groups.
+    """Allocate follow-up trials to the pairs of agents in groups that agree much, but not significantly yet.
 
     The groups are served in the order of `flags.undecided`. A group gets no trials if the remaining budget is too small
-    for it. Pairs within one cluster get none, because they are flagged already.
+    for it. Pairs within one cluster of flagged agents get none.
 
     budget : maximum number of trials in all
 
-    Returns a dictionary: positions of a pair of agents → number of trials.
+    Returns the number of trials of each pair, a pair being the positions of two agents (lower, higher).
     """
     n_trials: dict[tuple[int, int], int] = {}
     for group in flags.undecided:
@@ -53,12 +53,16 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 
 
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge follow-up trials of groups that may agree more than any honest group on record.
+    """Judge follow-up trials, which decide whether groups of agents agree more than any honest group on record.
 
-    `judge_plan` returns the verdicts of a plan. `share` is the maximum number of follow-ups, as a fraction of the
-    plan's calls. They are planned once, from the verdicts of the plan, so that a group is tested at most twice, and an
-    interrupted run draws the same trials when it resumes. Follow-ups in `result` are replaced. Returns the verdicts of
-    the plan with its follow-ups, or of the plan alone if no group needs them.
+    The trials are planned once, from the verdicts without follow-ups, so that a group is tested at most twice, and an
+    interrupted run draws the same trials when it resumes.
+
+    result : verdicts of the run so far; follow-ups among them are replaced
+    judge_plan : function that returns the verdicts of a plan
+    share : maximum number of follow-ups, as a fraction of the plan's calls
+
+    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any.
     """
     result = verdicts_without_follow_ups(result)
     plan = result.plan
@@ -72,19 +76,21 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
 
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
-    """Draw follow-up trials, which decide whether groups of agents are flagged and which do not enter abilities.
+    """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
 
-    Each pair of agents is compared on random training items on which it was not compared yet, in alternating order. The
-    trials have the role `FOLLOW_UP` and the weight 0 for both agents. `n_trials` is the number of trials of each pair
-    (lower position, higher position); fewer are drawn if the pair has fewer such items.
+    Each pair of agents is compared on random items on which it was not compared yet and neither of its cells is held out.
+    The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
+
+    n_trials : number of trials of each pair of agents (lower position, higher position); fewer are drawn if the pair has
+        fewer such items
     """
-    rows = []
+    rows = []  # item, first agent and second agent of each trial
     lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     for (agent, partner), n_of_pair in n_trials.items():
         is_of_pair = (lower == agent) & (higher == partner) & (plan.trial_type == PAIRED)
         judged_items = plan.item[is_of_pair]
-        is_eligible = plan.split.train[agent] & plan.split.train[partner]
-        new_items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
+        is_training = plan.split.train[agent] & plan.split.train[partner]
+        new_items = np.setdiff1d(np.flatnonzero(is_training), judged_items)
         drawn_items = rng.choice(new_items, size=min(n_of_pair, len(new_items)), replace=False)
 
         # the two orders alternate

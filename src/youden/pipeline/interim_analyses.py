@@ -101,10 +101,11 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
-    """Compute the mean answer to the paired trials of the pilot, the first plan of a search."""
+    """Compute the mean answer to the paired trials of the pilot, the first round of a search, which samples all agents."""
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
-        is_of_pilot = (chunk.block >= 0) & (chunk.step == 0)
+        is_in_block = chunk.block >= 0
+        is_of_pilot = is_in_block & (chunk.step == 0)
         answer = chunk.answer[is_of_pilot]
         n_answers += len(answer)
         total += answer.sum()
@@ -112,10 +113,11 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 
 
 def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
-    """Compute the selection bias to subtract from each ability, reduced so that the same agents stay selected.
+    """Compute the bias to subtract from each ability, reduced so far that the agents with the highest abilities stay first.
 
-    ability, cumulative_bias : float array (n_agents,)
-    top : number of selected agents
+    ability : float array (n_agents,), estimates before the correction
+    cumulative_bias : float array (n_agents,), bias of each agent because it was sampled for its high estimates
+    top : number of agents that must stay first
 
     Returns a float array (n_agents,).
     """
@@ -144,17 +146,25 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the trials of each round, and find the agents that it sampled."""
-    n_rounds = 1 + max(int(chunk.step[chunk.block >= 0].max(initial=-1)) for chunk in trials.iter_chunks())
+    """Count the paired trials of each round of a search, and find the agents whose abilities they measure.
+
+    Only trials in blocks belong to a round; the block of any other trial is −1.
+    """
+    last_round = -1
+    for chunk in trials.iter_chunks():
+        in_blocks = chunk.block >= 0
+        last_round = max(last_round, int(chunk.step[in_blocks].max(initial=-1)))
+    n_rounds = 1 + last_round
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
     for chunk in trials.iter_chunks():
-        in_blocks = chunk.where(chunk.block >= 0)
-        n_trials += np.bincount(in_blocks.step, minlength=n_rounds)
+        block_trials = chunk.where(chunk.block >= 0)
+        n_trials += np.bincount(block_trials.step, minlength=n_rounds)
 
-        for_first = in_blocks.where(in_blocks.counts_for_first)
+        # a trial may count for one of its agents only
+        for_first = block_trials.where(block_trials.counts_for_first)
         is_active[for_first.step, for_first.first] = True
-        for_second = in_blocks.where(in_blocks.counts_for_second)
+        for_second = block_trials.where(block_trials.counts_for_second)
         is_active[for_second.step, for_second.second] = True
     return _RoundSummary(n_trials, is_active)
 

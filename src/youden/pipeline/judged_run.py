@@ -84,7 +84,7 @@ class PlannedRun:
 class AnswerCollector(Protocol):
     """Function that collects the answers to a run's plan, and writes only to the store."""
 
-    def __call__(self, planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None) -> Verdicts:
+    def __call__(self, planned: PlannedRun, options: JudgingOptions | None, *, team: WorkerGroup | None) -> Verdicts:
         """Query the judge of a planned run and return its verdicts."""
         ...
 
@@ -152,7 +152,7 @@ def _write_config(planned: PlannedRun) -> None:
 
 def judge_run(
     planned: PlannedRun,
-    asking: JudgingOptions | None = None,
+    options: JudgingOptions | None = None,
     *,
     collect: AnswerCollector | None = None,
     on_start: Callable[[], None] = lambda: None,
@@ -167,7 +167,7 @@ def judge_run(
     ----------
     planned : PlannedRun
         Result of `plan_run`.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of
         missing answers are those of the run's config.
     collect : AnswerCollector, optional
@@ -203,7 +203,7 @@ def judge_run(
     )
     with lock, coordination as team:
         on_start()
-        log = ProgressLog(None if asking is None else asking.progress)
+        log = ProgressLog(None if options is None else options.progress)
         write_missing_keys(folder, planned.plan, planned.judge, log=partial(log.announce, "keys"))
         facts: dict[str, str | int] = {
             "run": folder.path.name,
@@ -212,7 +212,7 @@ def judge_run(
         }
         try:
             with trace_step("judge", **facts, calls=len(planned.plan)):
-                result = (collect or collect_answers)(planned, asking, team=team)
+                result = (collect or collect_answers)(planned, options, team=team)
         except IncompleteRunError as error:
             can_be_ranked = team is not None and _has_answers(planned, team) and planned.can_be_partial
             if can_be_ranked and not isinstance(error, TooManyMissingError):
@@ -239,14 +239,16 @@ def get_run_name(folder: RunFolder, plan: Plan) -> str:
     return f"{folder.path.resolve().name} {get_extensions(plan).pool[:12]}"
 
 
-def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *, team: WorkerGroup | None) -> Verdicts:
+def collect_answers(
+    planned: PlannedRun, options: JudgingOptions | None = None, *, team: WorkerGroup | None
+) -> Verdicts:
     """Collect the answers to a run's plan, with all its rounds and follow-ups, and write only to the store.
 
     Parameters
     ----------
     planned : PlannedRun
         The run. The cost cap and the maximum fraction of missing answers are those of its config.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the requests.
     team : WorkerGroup or None
         Processes that send requests for this run and share its cost cap; None for a judge that makes no calls.
@@ -262,7 +264,7 @@ def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *
     """
     config = planned.config
     options = replace(
-        asking or JudgingOptions(),
+        options or JudgingOptions(),
         max_cost=config.max_cost,
         max_missing=config.max_missing,
         account=get_cost_account(planned.config) if planned.judge.stores_new_answers else None,
@@ -275,7 +277,7 @@ def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *
 
     def judge_plan(plan: Plan) -> Verdicts:
         """Query the judge on the trials of a plan whose answers the store lacks."""
-        task = query_judge(plan, judge=planned.judge, store=config.store_location, asking=options, budget=budget)
+        task = query_judge(plan, judge=planned.judge, store=config.store_location, options=options, budget=budget)
         verdicts = run_until_stopped(task)
         check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
         return verdicts

@@ -48,16 +48,17 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
     """Shift abilities so that their mean over agents is the mean answer on the items of the first plan.
 
-    `abilities` is returned unchanged if no items were added, or if none of the first items has an answer.
+    n_items : number of items of the first plan; later items were added by extensions
 
-    n_items : number of items of the first plan; those after them were added by extensions
+    Returns the same abilities if no items were added, or if none of the first items has an answer.
     """
     if trials.plan.n_items == n_items:
         return abilities
 
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
-        answer = chunk.answer[chunk.start + chunk.item < n_items]
+        item = chunk.start + chunk.item
+        answer = chunk.answer[item < n_items]
         n_answers += len(answer)
         total += float(answer.sum())
 
@@ -143,10 +144,11 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 
 
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Replace the abilities and covariances of some anchors by those from before the extension.
+    """Replace the estimates of some anchors, the agents of the first plan, by those from before the extension.
 
+    abilities : abilities of all agents after the extension
     anchors : abilities before the extension, with false-positive rates that are not subtracted yet
-    unchanged : int array, positions of the anchors to replace
+    unchanged : int array, positions of the anchors whose abilities, covariances and degrees of freedom are replaced
     """
     before = anchors.with_rates_subtracted()
     ability = abilities.ability.copy()
@@ -236,13 +238,13 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
 def _estimate_covariance(
     influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Compute the covariance of abilities from the influence of the items.
+    """Estimate the covariance of abilities by the sandwich estimator: the sum over items of products of their influence.
 
-    `influence` returns the matrices of all items in chunks each time it is called.
-
-    n_trials : float array (n_agents,)
+    influence : function that yields the matrices (influence and share of trials) of all items, in chunks, at each call
+    n_trials : float array (n_agents,), numbers of trials
+    n_anchors : number of anchors, which are the first agents
     """
-    # number of items of each agent, and sum of the squares of their shares of the agent's trials
+    # number of items of each agent, and Σ_j p_ij² with p_ij the fraction of agent i's trials that are on item j
     n_items = np.zeros(len(n_trials), dtype=np.int64)
     share_squares = np.zeros(len(n_trials))
     for _, share in influence():
@@ -277,10 +279,14 @@ def _combine_variances(
     *,
     factor: float,
 ) -> CentredCovariance:
-    """Combine the variances of complete blocks and of linking trials, and neglect the covariances between both.
+    """Combine the variances of abilities from complete blocks and from linking trials, which are taken as independent.
 
-    block_weight, linked_weight : float array (n_agents,), fractions of an agent's trials in complete blocks, and of linking
-        trials
+    Linking trials compare agents that joined later with anchors, the agents of the first plan.
+
+    anchor_covariance : covariance of the anchors by complete blocks
+    linked : effects of all agents by linking trials
+    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials that are in complete blocks, and
+        that are linking trials
     factor : ratio of a difference in ability to a difference of effects
     """
     n_anchors = len(anchor_covariance.df)
@@ -297,7 +303,7 @@ def _combine_variances(
     linked_variance = np.where(linked.n_trials > 0, linked.variance, 0.0)
     covariance[np.diag_indices(n_agents)] += factor**2 * linked_weight**2 * linked_variance
 
-    # degrees of freedom: blocks − 1, for anchors those of both sources, plus those of the prior
+    # degrees of freedom: number of blocks − 1, for anchors the sum over both sources, plus those of the prior
     df = linked.n_blocks - 1.0
     n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
     df[:n_anchors] = n_linked_blocks + np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)

@@ -32,9 +32,9 @@ ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
 def average_judges(result: Verdicts) -> Verdicts:
-    """Replace the answers of a jury by the mean of its judges' votes.
+    """Replace the answers of a jury (several judges) by the means of its judges' votes.
 
-    An answer is missing if a vote is missing. Verdicts of a single judge are returned unchanged.
+    An answer is missing if the vote of one of its judges is missing. Verdicts of a single judge are returned unchanged.
     """
     if result.votes is None:
         return result
@@ -78,14 +78,18 @@ def average_judge_rows(rows: Rows) -> Rows:
 
 
 def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Widen the intervals of abilities so that they hold for more judges of the same kind.
+    """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
 
-    `trials` must hold the votes of a jury. Raises StatisticsError [judges-few] if a single judge answered.
+    trials : trials of the run, with the vote of each judge of a jury
+
+    Raises StatisticsError [judges-few] if a single judge answered.
     """
 
     def iter_votes() -> Iterator[tuple[PairChunk, Floats]]:
+        """Yield chunks of trials with their votes, float array (n_judges, n_trials)."""
         for chunk in trials.iter_answered():
-            yield chunk.to_pairs(), chunk.votes.T if trials.n_votes else chunk.answer[None]
+            votes = chunk.votes.T if trials.n_votes else chunk.answer[None]
+            yield chunk.to_pairs(), votes
 
     judge_spread = _measure_spread(iter_votes, abilities.covariance, n_agents=trials.plan.n_agents)
     return abilities._replace(
@@ -95,10 +99,15 @@ def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 
 
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between a jury's votes to the covariance of abilities, as their target requires.
+    """Add the variance between a jury's votes to the covariance of abilities, if their target requires it.
 
-    `trials` must hold the votes of a jury. Abilities for the target "items-like-these" are returned as they are. Raises
-    StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
+    For "items-and-judges", this is the variance between judges. For "these-items", it is that of the votes on the same
+    trials. Abilities for "items-like-these" are returned unchanged, because variation of the answers is part of their
+    variance.
+
+    trials : trials of the run, with the vote of each judge of a jury
+
+    Raises StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
         return rank_across_judges(abilities, trials)
@@ -110,7 +119,7 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
 
-    Abilities are returned as they are if the jury does not answer by the mean of its votes.
+    Abilities are returned unchanged if the answers are not the means of the votes, but for example majorities.
 
     With K agents and J items, agent i has P = 2(K − 1)J possible comparisons. If each is judged once, the variance of
     the mean answer is σ²_i/P. σ²_i is the mean over the agent's trials of the variance of the votes, divided by their
@@ -142,15 +151,18 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a note to the verdicts of a jury: how many independent judges have as much information as its judges.
+    """Add a note to the verdicts of a jury with its effective number of judges.
 
-    Verdicts of a single judge, or of judges of whom one always answers the same, are returned as they are.
+    This is the number of independent judges with as much information as the judges of the jury. Verdicts of a single
+    judge, or of a jury in which one judge always answers the same, are returned unchanged.
     """
     if result.votes is None:
         return result
     is_complete = ~np.isnan(result.votes).any(axis=0)
     votes = result.votes[:, is_training_answer(result) & is_complete]
-    if votes.shape[1] < 2 or not votes.std(axis=1).all():  # a judge that always answers the same has no correlation
+    n_trials = votes.shape[1]
+    has_constant_judge = not votes.std(axis=1).all()  # its correlation with others is undefined
+    if n_trials < 2 or has_constant_judge:
         return result
 
     n_judges = len(votes)
@@ -248,9 +260,10 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 
 
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
-    """Measure how far judges differ on the trials of a plan that all of them answered.
+    """Estimate the variance between judges from the trials of a plan that all of them answered.
 
-    votes : float array (n_judges, n_trials), NaN for a missing answer
+    plan : plan of the n_trials trials
+    votes : float array (n_judges, n_trials), answers of each judge; NaN for a missing answer
 
     Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
     there is a single judge.
@@ -270,9 +283,8 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
         item=plan.item[independent],
         other_item=plan.other_item[independent],
     )
-    return _measure_spread(
-        lambda: [(pairs, votes[:, paired])], None, n_agents=plan.n_agents, rates=totals.estimate_rates()
-    )
+    rates = totals.estimate_rates()
+    return _measure_spread(lambda: [(pairs, votes[:, paired])], None, n_agents=plan.n_agents, rates=rates)
 
 
 def _measure_spread(
@@ -282,11 +294,14 @@ def _measure_spread(
     n_agents: int,
     rates: AgentRates | None = None,
 ) -> JudgeSpread:
-    """Measure how far judges differ, from chunks of trials and their votes.
+    """Estimate the abilities by each judge and the variance between judges, from paired trials and their votes.
 
-    iter_votes : function that yields the chunks each time it is called: trials, and votes, float array (n_judges, n_trials)
+    iter_votes : function that yields chunks of trials each time it is called, with their votes, float array (n_judges,
+        n_trials)
     covariance : covariance of the ranking without the variance between judges; None for that of the mean votes
     rates : false-positive rates of the mean votes, which are subtracted from abilities if `covariance` is None
+
+    Raises ConfigError [variance-other] if an agent has fewer than 2 trials.
     """
     sums = VoteSums()
     for _, votes in iter_votes():

@@ -66,7 +66,9 @@ class Stage:
 
 
 def find_stage(planned: PlannedRun) -> Stage:
-    """Plan as many rounds as the answers in the run's store allow.
+    """Plan as many rounds of a run as can be determined from the answers in its store.
+
+    A round depends on the answers to the previous one, so later rounds cannot be planned yet.
 
     Parameters
     ----------
@@ -76,7 +78,8 @@ def find_stage(planned: PlannedRun) -> Stage:
     Returns
     -------
     Stage
-        The plan with these rounds.
+        The plan with these rounds and with follow-ups, and the number of its rounds; follow-ups count as one more. The
+        number is None for a run that is planned at once.
 
     Raises
     ------
@@ -91,8 +94,9 @@ def find_stage(planned: PlannedRun) -> Stage:
     except AnswersMissingError as error:
         plan = error.plan
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
-    has_follow_ups = plan.n_follow_ups > 0  # they count as one more round
-    return Stage(plan, n_rounds + has_follow_ups)
+    if plan.n_follow_ups > 0:  # they count as one more round
+        n_rounds += 1
+    return Stage(plan, n_rounds)
 
 
 def export_run(
@@ -157,21 +161,22 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     lock = run_lock(config, planned.plan, planned.judge)
     with lock, coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
         stage = find_stage(planned)
-        n_new = 0
+        n_new_in_all = 0
         while True:
             with open_store(config.store_location) as store:
                 counts = import_answers(
                     paths, stage.plan, config=planned.judge, store=store, account=get_cost_account(config)
                 )
-            n_new += counts.n_new
+            n_new_in_all += counts.n_new
 
             # repeat while answers are left that may belong to the next round
             previous = stage
             stage = find_stage(planned)
-            if not counts.n_unknown or len(stage.plan) == len(previous.plan):
+            has_grown = len(stage.plan) > len(previous.plan)
+            if not counts.n_unknown or not has_grown:
                 # answers that an earlier pass of this loop imported are new, not known
-                counts.n_stored -= n_new - counts.n_new
-                counts.n_new = n_new
+                counts.n_stored -= n_new_in_all - counts.n_new
+                counts.n_new = n_new_in_all
                 return counts
 
 
@@ -197,7 +202,7 @@ def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
     return ConfigError(message, slug="judge-offline")
 
 
-def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdicts:
+def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
     Answers are written to the store of `config`, and no file is written. The function waits for the requests of other
@@ -207,7 +212,7 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
     ----------
     config : RunConfig
         Config of the run.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the requests.
 
     Returns
@@ -221,19 +226,19 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
     JudgeError, BudgetError, TooManyMissingError
         If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
-    return join_run(plan_worker_run(config), asking)
+    return join_run(plan_worker_run(config), options)
 
 
-def join_run(planned: PlannedRun, asking: JudgingOptions | None = None) -> Verdicts:
+def join_run(planned: PlannedRun, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a planned run together with other workers, and return the verdicts of its whole plan."""
     with join_as_worker(planned.config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
-        verdicts = collect_answers(planned, asking, team=team)
+        verdicts = collect_answers(planned, options, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
     return verdicts
 
 
 def collect_answers_on_ray(
-    planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None, placing: RayPlacement
+    planned: PlannedRun, options: JudgingOptions | None, *, team: WorkerGroup | None, placing: RayPlacement
 ) -> Verdicts:
     """Collect the answers to a run by workers on a Ray cluster; this process coordinates them and sends no request.
 
@@ -244,7 +249,7 @@ def collect_answers_on_ray(
     ----------
     planned : PlannedRun
         The run.
-    asking : JudgingOptions or None
+    options : JudgingOptions or None
         Options of the requests.
     team : WorkerGroup or None
         Processes that work on this run, of which this one is the coordinator; None for a judge that makes no calls,
@@ -271,7 +276,7 @@ def collect_answers_on_ray(
     check_cap([planned.judge], planned.config.max_cost)
     team.asks = False
     team.sync()
-    options = asking or JudgingOptions()
+    options = options or JudgingOptions()
     log = ProgressLog(options.progress)
     n_reported = 0
 
@@ -320,11 +325,11 @@ def resolve_placement(
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
 
 
-def _work_on_node(planned: PlannedRun, asking: JudgingOptions, store_variable: str | None) -> Verdicts:
+def _work_on_node(planned: PlannedRun, options: JudgingOptions, store_variable: str | None) -> Verdicts:
     """Send requests on a node; `store_variable` is the value of YOUDEN_STORE for a node that does not set it."""
     if store_variable is not None:
         os.environ.setdefault(VARIABLE, store_variable)
-    return join_run(planned, asking)
+    return join_run(planned, options)
 
 
 def _with_absolute_paths(planned: PlannedRun) -> PlannedRun:
@@ -396,7 +401,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
 
 
 def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunFolder:
-    """Import battles as a judged run without texts, and fit it.
+    """Import battles, recorded comparisons of two agents with a winner, as a judged run without texts, and fit it.
 
     Parameters
     ----------
@@ -423,8 +428,10 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
 
     verdicts = read_battles(path, columns=columns)
     check_output_folder(out, last_file="pool.json")
-    folder, plan = RunFolder(out), verdicts.plan
-    folder.write_pool(PoolSummary.from_import(tuple(map(Agent, plan.agent_ids)), plan.item_ids, source=str(path)))
+    plan = verdicts.plan
+    agents = tuple(Agent(agent_id) for agent_id in plan.agent_ids)
+    folder = RunFolder(out)
+    folder.write_pool(PoolSummary.from_import(agents, plan.item_ids, source=str(path)))
     folder.write_plan(plan)
     folder.write_verdicts(verdicts)
     fit_run(folder)

@@ -109,7 +109,10 @@ def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n
 
 
 def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
-    """Describe how many trials each judge of a jury has answered, as the end of a sentence; empty for a single judge."""
+    """Describe how many trials each judge of a jury has answered so far, to be appended to a sentence.
+
+    Returns an empty string for a single judge.
+    """
     if verdicts.votes is None:
         return ""
     n_answers = (~np.isnan(verdicts.votes)).sum(axis=1).tolist()
@@ -133,7 +136,10 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
 
 
 def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
-    """Read the stored answers to a plan, and those that only verdicts.parquet has; all other trials are pending."""
+    """Read the answers to a plan from the store of the run, and those that only its verdicts.parquet has.
+
+    No request is sent. Trials without an answer are pending in the result.
+    """
     options = JudgingOptions(
         stored_only=True,
         read_only=True,
@@ -141,6 +147,10 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         account=get_cost_account(config),
         keys=get_key_reader(folder),
     )
-    query = partial(query_judge, judge=judge, store=config.store_location, asking=options)
-    read_stored = reuse_saved_answers(lambda plan: run_until_stopped(query(plan)), folder, config.store_location, judge)
-    return read_stored(plan)
+    query = partial(query_judge, judge=judge, store=config.store_location, options=options)
+
+    def read_stored(plan: Plan) -> Verdicts:
+        return run_until_stopped(query(plan))
+
+    read_stored_or_saved = reuse_saved_answers(read_stored, folder, config.store_location, judge)
+    return read_stored_or_saved(plan)

@@ -83,9 +83,9 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
-    """Find the plan of a run in its folder, and add the extensions that it lacks; draw a new plan if there is none.
+    """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A new plan is also drawn if the stored one does not fit the config and was not judged to its end.
+    A new plan is also drawn if the stored one does not fit the config, and the folder has no answers to all its trials.
 
     Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
     has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
@@ -96,9 +96,10 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if stored is None:
         return RunPlan(_draw_plan(config, pools), None)
     _check_target(config, stored)
-    judged_pool = next((pool for pool in pools if pool.digest == stored.pool_digest), None)
-    if judged_pool is not None:  # the config may use another path to the pool than the folder's copy of it
-        stored = stored.with_pool(judged_pool)
+    for pool in pools:  # the config may use another path to the pool than the folder's copy of it
+        if pool.digest == stored.pool_digest:
+            stored = stored.with_pool(pool)
+            break
 
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
@@ -147,14 +148,15 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
-    """Draw the plan of a run with all its extensions, or take a part of another run's trials (`trials_from`).
+    """Draw the plan of a run with all its extensions, or select trials of another run if the config has `trials_from`.
 
     pools : pool of the first plan, and one for each extension
-    earlier : smaller part that is already in the folder
+    earlier : plan with fewer trials of the same other run that is already in the folder, if there is one
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
-        # without an extension of the other run since then, the larger part contains the earlier one
+
+        # unless the other run was extended since then, a larger selection contains the earlier one by itself
         was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
         return subsample(
             source.with_pool(pools[-1]),
@@ -235,9 +237,10 @@ def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, optio
 
 
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
-    """Extend a plan by the steps of a config, each of which adds agents, items, repeats (further responses) or calls.
+    """Extend a plan by the steps of a config.
 
-    pools : pool of each step
+    steps : extensions in order; each adds agents, items, repeats (further responses of the same agents) or calls
+    pools : pool after each step, with the added agents, items or responses
     """
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
@@ -266,19 +269,24 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
 
     pools : pool of the first plan, and one for each extension
 
-    Yields the parts of a message, such as "seed was 0 and is 1".
+    Yields one phrase per difference, such as "seed was 0 and is 1".
     """
-    # a part of another run may be older than the last extension of that run
+    # trials that were selected from another run may be older than the last extension of that run
     possible_pools = pools[:1] if config.trials_from is None else pools
-    if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
+    possible_digests = {pool.digest for pool in possible_pools}
+    if get_extensions(plan).pool not in possible_digests:
         yield "the pool has other texts than those that were judged"
-    for name, old, new in _iter_settings(config, plan):  # values in the plan and in the config
+
+    # values in the plan and in the config
+    for name, old, new in _iter_settings(config, plan):
         if old != new:
             yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
+
+    # the pool with number 0 is that of the first plan
     steps = zip(get_extensions(plan).steps, config.extensions, strict=False)
-    for number, (planned, requested) in enumerate(steps, 1):  # the first pool, number 0, is that of the first plan
+    for number, (planned, requested) in enumerate(steps, 1):
         if not _is_same_step(planned, requested, pools[number], plan):
             yield f"extension number {number} differs"
 
@@ -312,10 +320,10 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config takes more trials of another run than `plan` took.
+    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has.
 
-    False if the config does not take its trials from another run (`trials_from`), if `plan` took all trials, or if one
-    of the two numbers is not an integer. With the same seed, the larger part contains the trials of `plan`.
+    False if the config has no `trials_from`, if `plan` has all trials of the other run, or if one of the two numbers is
+    not an integer. With the same seed, the larger selection contains the trials of `plan`.
     """
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):
@@ -351,10 +359,12 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-mismatch] if a folder holds another run's answers.
+    """Raise RunFolderError [run-mismatch] if a folder contains answers to another plan or of another judge.
 
-    These are answers to another plan, answers of another judge, or an imported run. A folder without answers is
-    accepted. `run_plan` is the result of `find_run_plan`.
+    An imported run is refused too. A folder without answers is accepted.
+
+    run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
+    judge : judge of the run
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -383,10 +393,10 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
-    """Suggest the command that continues a run with a search for the best agents, if it sampled all agents equally.
+    """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
 
-    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. Empty if the config
-    does not ask for a search, if the run is one already, or if it has no fit.
+    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. The result is empty if
+    the config does not ask for a search, if the run is a search already, or if it has no ranking.
     """
     design, _ = config.effective_design
     if design != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
@@ -402,8 +412,10 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
     """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
 
-    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. Empty if anything
-    else differs.
+    pool : present pool of the config
+
+    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. The result is empty if
+    the run was extended before, or if the pool differs in another way.
     """
     extensions = get_extensions(stored)
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
@@ -416,9 +428,11 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    kind, n_added = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
-    if not n_added:
+    added_kinds = [kind for kind, count in n_new.items() if count]
+    if not added_kinds:
         return ""
+    kind = added_kinds[0]
+    n_added = n_new[kind]
 
     cost = ""
     with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
@@ -451,7 +465,11 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 
 
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Return whether answers of the recorded judge can be those of `judge`; a replay can have answers of any judge."""
+    """Return whether answers that were recorded in a run folder can be those of a judge.
+
+    recorded : description of the judge that was recorded with the answers
+    judge : judge of the run; a replay can have answers of any judge
+    """
     if judge.backend == REPLAY:
         return True
     if judge.judges:

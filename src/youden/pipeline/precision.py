@@ -63,9 +63,11 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
 
     A block is the trials of one item in which each agent appears once first and once second. The variance due to
-    false-positive rates is part of the residual variance if an extension adds independent trials in proportion to the
-    paired ones. If it adds none (`independent: pooled:N`), neither more calls nor more items reduce this variance, and it is
-    the constant component. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    false-positive rates is part of the residual variance if an extension would add independent trials in proportion to
+    the paired ones. If it would add none (`independent: pooled:N`), neither more calls nor more items reduce this
+    variance, and it is returned as the component `constant`.
+
+    Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
     plan = verdicts.plan
     abilities = estimate_abilities(verdicts)
@@ -225,14 +227,19 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width."""
-        # own answers: one case with all agents; otherwise, a case per reference data set, with the agent at a quantile
+        """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width.
+
+        width : requested half-width of the intervals
+        components : variance components of the agents from the run's own answers; None to use reference data
+        kind : kind of the judge's answers, which selects the reference data
+        """
+        # reference data: one case per data set, with the agent at a quantile; own answers: one case with all agents
         if components is None:
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            narrow_cases, cases, wide_cases = (
-                _scale_widths(at_quantile, factor) for factor in (1 / WIDTH_FACTOR, 1.0, WIDTH_FACTOR)
-            )
+            narrow_cases = _scale_widths(at_quantile, 1 / WIDTH_FACTOR)
+            cases = _scale_widths(at_quantile, 1.0)
+            wide_cases = _scale_widths(at_quantile, WIDTH_FACTOR)
         else:
             fraction = HALF_WIDTH_FRACTION
             narrow_cases = cases = wide_cases = [components]
@@ -240,11 +247,11 @@ class PrecisionForecast:
 
         def count_trials(cases: list[AgentVariances]) -> Floats:
             """Forecast the trials per agent of each case; ∞ if it does not reach the half-width on these items."""
-            n_blocks_by_case = [
-                find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
-                for case in cases
-            ]
-            return 2 * np.array([np.inf if n_blocks is None else n_blocks for n_blocks in n_blocks_by_case])
+            n_trials = []
+            for case in cases:
+                n_blocks = find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
+                n_trials.append(np.inf if n_blocks is None else 2 * n_blocks)  # an agent has 2 trials in a block
+            return np.array(n_trials)
 
         trials = count_trials(cases)
         is_reached = np.isfinite(trials)
@@ -258,9 +265,9 @@ class PrecisionForecast:
         self.items_needed = min((n_items for n_items in n_items_by_case if n_items is not None), default=None)
 
     def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
-        """Set `lowest_bound`, `search_items` and `search_calls`.
+        """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
-        max_regret : regret that the search accepts
+        max_regret : maximum regret, at which the search stops
         n_paired : number of calls if one agent is clearly the best
         components : variance components, one value per reference data set
         """
@@ -313,12 +320,12 @@ class PrecisionForecast:
             "source",
             "domains",
         )
-        values = {name: getattr(self, name) for name in names}
-        values |= {
-            name: value._asdict() for name, value in values.items() if isinstance(value, ReferenceRange | TrialsNeeded)
-        }
+        values: dict[str, Json] = {}
+        for name in names:
+            value = getattr(self, name)
+            values[name] = value._asdict() if isinstance(value, ReferenceRange | TrialsNeeded) else value
         half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
-        reach: Json = None  # of a search
+        reach: Json = None  # what a search can reach
         if self.max_regret is not None:
             reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
         return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
@@ -493,7 +500,7 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
 
 
 def check_width_attainable(plan: Plan) -> None:
-    """Raise PlanError [width-items] if a plan has too few items for the half-width that it aims at.
+    """Raise PlanError [width-items] if a plan has too few items for the requested half-width of its intervals.
 
     The agent × item variance is assumed to be half of the smallest one in the reference data sets.
     """
@@ -571,7 +578,9 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
 def _format_options(
     regret: dict[float, tuple[ReferenceRange, ReferenceRange]], bound: tuple[ReferenceRange, ReferenceRange]
 ) -> Iterator[str]:
-    """Yield two sentences that compare sampling all agents equally with a search: regret, regret bound and intervals.
+    """Yield two sentences that compare sampling all agents equally with a search for the best agent.
+
+    They state the regret (ability of the best agent minus that of the selected one), its bound, and the intervals.
 
     regret : multiple of the trials → expected regret if all agents are sampled equally, and by a search
     bound : regret bound if all agents are sampled equally, and by a search
@@ -602,7 +611,11 @@ def _format_of_100(value: ReferenceRange) -> str:
 
 
 def _format_search(expected: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
-    """Yield sentences about the calls that a search takes, and about items that do not allow its maximum regret."""
+    """Yield sentences about the calls that a search takes, and about the items that it needs if these do not suffice.
+
+    max_regret : maximum regret, at which the search stops
+    usd_per_call : cost of a call in USD; None if it is unknown
+    """
     min_calls, max_calls = expected.search_calls
     if max_regret < expected.lowest_bound.low:
         yield (
@@ -626,9 +639,9 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None) -> str:
-    """Format the trials, calls and cost that a half-width needs, or the items if these items do not allow it.
+    """Format the trials, calls and cost that a half-width of the intervals needs, or the items if these do not allow it.
 
-    width : half-width
+    width : requested half-width
     usd_per_call : cost of a call in USD; None if it is unknown
     """
     if expected.trials_needed is None:

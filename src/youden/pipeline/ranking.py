@@ -231,8 +231,8 @@ ESTIMATORS = (
 def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate abilities by the first of `ESTIMATORS` that applies to the trials.
 
-    None if the additive fit must be used: for dense and cell designs, cells without a response, a holdout, or many
-    missing answers.
+    Returns None if none applies, so that the additive fit must be used: for dense and cell designs, cells without a
+    response, held-out cells, or many missing answers.
     """
     for estimator in ESTIMATORS:
         if estimator.applies_to(trials.plan):
@@ -302,10 +302,10 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the mean answers of the anchors, the agents of the first plan, by its complete blocks.
+    """Estimate the mean answers of the anchors, the agents of the first plan, from the trials of that plan.
 
-    Their false-positive rates are estimated, but not subtracted. Their mean is the mean answer on the items of the
-    first plan. If it has no blocks, its trials are fitted by the additive model.
+    Complete blocks are averaged; without them, the additive model is fitted. The mean over anchors is the mean answer on
+    the items of the first plan. False-positive rates are estimated, but not subtracted.
     """
     first_plan = select_first_plan(trials)
     n_items = get_extensions(trials.plan).items

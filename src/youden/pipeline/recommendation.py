@@ -55,9 +55,10 @@ class JudgeRates(NamedTuple):
 
 
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
-    """Measure the judge on the answered trials of a run, without follow-ups, probes and held-out cells.
+    """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    For a jury, the answer to a trial is that of all its judges. J is NaN if a trial type has no answer.
+    Follow-ups, probes and held-out cells are left out. The answer of a jury is the combined one. J is NaN if paired or
+    independent trials have no answer.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -66,16 +67,17 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     return JudgeRates(paired.mean, independent.mean, youdens_j(paired, independent, level=LEVEL))
 
 
-def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Measure the judge of an imported run, of which only D = TPR − FPR is known.
+def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
+    """Compute J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
 
-    blocks : rates of the run in chunks of items
+    chunks : differences by pair of agents and item, in chunks of items
     """
     totals = ItemTotals(n_items)
-    for chunk in blocks:
+    for chunk in chunks:
         answers = chunk.answers
         totals.add(answers.value, answers.item + chunk.start, weight=answers.weight)
-    return JudgeRates(float("nan"), float("nan"), mean_difference(totals, level=LEVEL))
+    unknown = float("nan")
+    return JudgeRates(unknown, unknown, mean_difference(totals, level=LEVEL))
 
 
 def assess_signal(rates: JudgeRates, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
@@ -157,18 +159,23 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:
-    """Format how often the judge recognizes the responses of the selected agents, and of the next agent."""
+    """Format the abilities of the selected agents and of the next agent as numbers of 100 comparisons.
+
+    In this many comparisons, the judge recognizes that two responses answer the same item, after subtracting its false
+    positives.
+    """
     n_selected = len(choice.agents)
     names = list(choice.abilities)
-    # the lowest ability of the selected agents, and that of the agent that follows
-    values = list(choice.abilities.values())[n_selected - 1 :]
-    recognitions = format_recognitions(*values)
+    abilities = list(choice.abilities.values())
+
+    # the selected agent with the lowest ability, and the agent that follows it if there is one
+    lowest_selected, *next_agent = format_recognitions(*abilities[n_selected - 1 :])
     selection = names[0] if n_selected == 1 else "each"
     at_least = "" if n_selected == 1 else "at least "
-    text = f"The judge recognizes the responses of {selection} in {at_least}{recognitions[0]} of 100 comparisons beyond chance"
-    if len(recognitions) == 1:
+    text = f"The judge recognizes the responses of {selection} in {at_least}{lowest_selected} of 100 comparisons beyond chance"
+    if not next_agent:
         return text
-    return f"{text}, those of {names[-1]} in {recognitions[1]}"
+    return f"{text}, those of {names[-1]} in {next_agent[0]}"
 
 
 def _format_preference(choice: ChoiceFacts) -> str:
@@ -184,7 +191,7 @@ def _name_selection(choice: ChoiceFacts) -> str:
 
 
 def _format_bound(choice: ChoiceFacts) -> str:
-    """Format the regret bound of the selection as part of a sentence."""
+    """Format how much better than the selected agents another agent may be (the regret bound), as part of a sentence."""
     number = format_recognition_difference(choice.regret_bound)
     bound = f"{number} of 100 comparisons ({choice.level:.0%} confidence)"
     names = ", ".join(choice.agents)
@@ -216,7 +223,13 @@ def _with_caution(recommendation: Recommendation, caution: str) -> Recommendatio
 def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
-    """Decide what a run recommends by agreement; the maximum regret is that of its search, if it was one."""
+    """Decide which agents a run recommends by its abilities.
+
+    choice : selection of the best agents; None if agents cannot be compared
+    signal : whether the judge discriminates, and whether it separates these agents
+    abilities : abilities of the run; if it was a search, they contain its maximum regret
+    warnings : findings about the run, some of which forbid a recommendation
+    """
     if abilities.ranking == SELF_RANKING:
         if signal.tpr == signal.fpr and signal.tpr in (0, 1):
             answer = "yes" if signal.tpr else "no"
@@ -233,25 +246,30 @@ def recommend_from_abilities(
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
-    """Decide what the mean over judges recommends.
+    """Recommend agents by the mean abilities over several judges, with the variance between judges in their intervals.
 
     Parameters
     ----------
     results : sequence of Verdicts
         Answers of each judge to the same trials.
     judge_spread : JudgeSpread
-        Abilities by the mean over these judges.
+        Mean abilities over these judges, with their covariance.
 
     Returns
     -------
     Recommendation
+        Recommended agents or candidates; none if the mean answers of the judges do not discriminate.
     """
     differences = pairwise_differences(judge_spread.ability, judge_spread.covariance, level=LEVEL)
     selection = select_best(judge_spread.ability, judge_spread.covariance, differences)
-    plan = results[0].plan
-    choice = None if selection is None else describe_selection(selection, judge_spread.ability, plan.agent_ids)
-    mean_votes = average_judges(replace(results[0], votes=match_votes(results)))
-    rates = measure_judge_rates(TrialsByItem.from_verdicts(mean_votes))
+    choice = None
+    if selection is not None:  # the agents can be compared
+        choice = describe_selection(selection, judge_spread.ability, results[0].plan.agent_ids)
+
+    # all judges as one jury, which answers by the mean of their votes
+    votes = match_votes(results)
+    jury = average_judges(replace(results[0], votes=votes))
+    rates = measure_judge_rates(TrialsByItem.from_verdicts(jury))
     return recommend(choice, assess_signal(rates, judge_spread))
 
 
@@ -339,7 +357,9 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
 def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
     """Find the smallest set of agents that contains the best one with the posterior probability `quality.level`.
 
-    Returns their ids, in the order of `quality.agents`.
+    quality : quality of each agent, estimated from labels, with its probability of being the best
+
+    Returns the ids of the agents, in the order of `quality.agents`.
     """
     candidates = set()
     p_contains_best = 0.0

@@ -144,7 +144,7 @@ def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts
     is_saved: Bools = rows >= 0
     columns: dict[str, Any] = {}
     for name in _BY_TRIAL:
-        column = getattr(saved, name)[np.maximum(rows, 0)]
+        column = getattr(saved, name)[np.maximum(rows, 0)]  # a new answer replaces row 0 below
         if new is not None:
             column[~is_saved] = getattr(new, name)
         columns[name] = column

@@ -35,10 +35,11 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 
 
 def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
-    """Write the request hashes of a large, final plan for each judge that has no valid file of them yet.
+    """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
-    Nothing is written for other plans, and for judges that make no calls. `log` receives a message about an invalid
-    file, which is written again.
+    Nothing is written for a small plan or one that may still change, and for a judge that makes no calls.
+
+    log : function that receives a message about an invalid file, which is written again
     """
     for member in judge.judges or (judge,):
         if not (member.makes_calls and _is_worth_storing(plan)):
@@ -107,7 +108,11 @@ class KeysMetadata(TableMetadata):
 
 
 def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
-    """Write request hashes, which `keys` yields in hexadecimal and in plan order, to a file that is replaced atomically."""
+    """Write request hashes to a Parquet file; an existing file is replaced atomically.
+
+    keys : hashes in hexadecimal, in the order of the plan
+    metadata : plan, pool and judge to which they belong
+    """
     remaining = iter(keys)
     schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
@@ -121,16 +126,17 @@ def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
 def read_keys(path: Path, metadata: KeysMetadata, *, n: int) -> KeyFile:
     """Open a file of request hashes, and check that it belongs to a plan and a judge.
 
-    Raises RunFolderError if the file is damaged, incomplete, or written for another plan, pool or judge.
-
-    metadata : metadata that the file must have
+    metadata : plan, pool and judge for which the file must have been written
     n : number of request hashes that it must have
+
+    Raises RunFolderError if the file is damaged, incomplete, or written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:
         raise damaged_file_error(path, "it was written for another plan, pool or judge")
     file = KeyFile(path)
-    if sum(len(column) for column in file.columns()) != n:
+    n_hashes = sum(len(column) for column in file.columns())
+    if n_hashes != n:
         raise damaged_file_error(path, f"it does not have the {n:,} request hashes of this plan")
     return file
 

@@ -103,13 +103,14 @@ def plan_width_round(
 def _find_needed_blocks(
     components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks that the requested half-width needs; None if these items do not allow it.
+    """Find the number of blocks that the requested half-width of the intervals needs; None if these items do not allow it.
 
-    If the items allow only a slightly larger half-width, the number of blocks for that one is returned.
+    A block is the trials of one item in which each agent appears once first and once second. If the items allow only a
+    slightly larger half-width, the number of blocks for that one is returned.
 
     components : variance components of the agents
     requested : requested half-width
-    half_width : half-width so far
+    half_width : half-width of the intervals so far
     """
     n_blocks = int(plan.block.max()) + 1
     max_blocks = (plan.n_agents - 1) * n_items
@@ -181,7 +182,7 @@ def find_search_allocation(
         max_regret=max_regret,
     )
 
-    # trials in blocks of the agent that has most of them; each block of the round adds one trial
+    # an agent's trials in blocks; the largest number among the active agents is increased by the fraction `increase`
     n_trials_by_agent = plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)
     max_trials = float(n_trials_by_agent[active].max())
     return {"active": active, "n_blocks": ceil(max_trials * increase)}
@@ -259,10 +260,13 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
-    """Return the number of independent trials of a round of `n_paired` paired trials, which samples `n_sampled` agents.
+    """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
     If the plan has a budget, the independent trials that it leaves are shared among the rounds in proportion to their
     paired trials.
+
+    n_paired : number of paired trials of the round
+    n_sampled : number of agents that the round samples
     """
     n_independent = count_added_independent(plan, n_paired, n_scored=n_sampled)
     budget = plan.request.budget
@@ -279,16 +283,17 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
-    """Draw the independent trials of a round, for the agents that it samples.
+    """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
 
-    A plan with matched independent trials gets none here, because each belongs to a paired trial.
+    If the plan has one independent trial per paired trial (`independent: matched`), none is drawn here, because they are
+    drawn together with the paired trials.
     """
     if plan.independent == "matched":
         return Trials.concat([])
 
     n_rounds = 0 if plan.rounds is None else len(plan.rounds.starts)
     rng = stream("independent trials of rounds", plan.seed, n_rounds)
-    eligible = plan.split.train
+    eligible = plan.split.train  # cells that are not held out
     sampled = np.flatnonzero(next_round.active)
     n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled))
 
@@ -299,7 +304,7 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
 
 
 def _format_shortfall(plan: Plan) -> str:
-    """Describe which goal was not reached when the budget was spent."""
+    """Describe the goal that a plan in rounds had not reached when its budget was spent, as the end of a sentence."""
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)

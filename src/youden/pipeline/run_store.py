@@ -111,9 +111,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
 
 
 def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers to `plan` that the run's own store holds and the store in `config` does not.
-
-    Only answers of `judge` count.
+    """Count the answers of a judge to a plan that the run's own store contains and the store in `config` does not.
 
     own_store : path or URL of the run's own store
     """

@@ -16,7 +16,9 @@ from youden.types import Verdicts
 
 
 def _load_api(part: str) -> Any:
-    """Load `opentelemetry.trace` or `.metrics`; None if no variable `OTEL_…` is set or the package is not installed.
+    """Load `opentelemetry.trace` or `opentelemetry.metrics`.
+
+    Returns None if no environment variable `OTEL_…` is set, or if the package is not installed.
 
     Without an SDK, which `opentelemetry-instrument youden run …` sets up, spans and counters go nowhere.
     """

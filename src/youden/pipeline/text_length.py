@@ -82,7 +82,7 @@ def length_finding(rho: float, n_agents: int) -> Finding:
     Returns
     -------
     Finding
-        With ρ as the fact "correlation".
+        Message with ρ, which is also its fact "correlation".
     """
     text = f"The ranking correlates with mean length at ρ = {rho:.2f}"
     if not follows_length(rho, n_agents):
@@ -99,15 +99,18 @@ def length_finding(rho: float, n_agents: int) -> Finding:
 def length_warnings(
     folder: RunFolder, pool: PoolSummary, rows: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
-    """Yield a warning if text length explains much of the answers, and one if abilities correlate strongly with length.
+    """Yield a warning if text length explains much of the variance of the answers or correlates strongly with ability.
 
-    `rows` is called to iterate over the run's trials with their answers, and `n_trials` is their number. `ability`
-    belongs to the main ranking: float array (n_agents,), NaN for agents without one. The first check is left out if the
-    run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed; the second if the pool has no
-    lengths.
+    The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed;
+    the second if the pool has no lengths.
+
+    pool : agents and items of the run, with the mean length of each agent's responses
+    rows : function that yields the trials of the run with their answers, in chunks of columns
+    ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
+    n_trials : number of trials of the run
     """
     share = np.nan
-    with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
+    with suppress(YoudenError):  # the pool is gone or damaged
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
             share = _compute_explained_share(folder, pool, rows)
     if share >= MAX_SHARE:
@@ -134,12 +137,15 @@ def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -
 def read_answer_lengths(
     folder: RunFolder, pool: PoolSummary, rows: Rows
 ) -> tuple[Floats, Positions, Positions, Bools] | None:
-    """Read the answers of a run, the lengths of both texts, and whether trials are paired; None if the pool has changed.
+    """Read the answers of a run with the lengths of the compared texts.
 
-    Only answered trials count, without probes and self-trials.
+    Trials without an answer, probes and self-trials are left out.
 
     pool : pool at the time of the run
-    rows : function that yields all answers of the run in chunks
+    rows : function that yields the trials of the run with their answers, in chunks of columns
+
+    Returns four arrays (n_answers,): answer, length of the first and of the second text, and whether the trial is paired.
+    Returns None if the texts of the pool have changed since the run.
     """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:

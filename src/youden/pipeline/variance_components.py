@@ -49,10 +49,14 @@ def build_variance_table(variance: VarianceFacts) -> Table:
         by which the interval of an ability changes if the quantity is doubled.
     """
     # variance that the intervals contain
-    values = (part.ability_variance.value for part in variance.parts if part.ability_variance and part.in_interval)
+    values = [
+        component.ability_variance.value
+        for component in variance.parts
+        if component.ability_variance is not None and component.in_interval
+    ]
     total = sum(values) or 1.0
 
-    rows = [_format_row(part, total) for part in variance.parts]
+    rows = [_format_row(component, total) for component in variance.parts]
     right = ["SD in an ability", "95 %", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
 
@@ -254,24 +258,27 @@ def _interval_components(
 
 
 def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List two components of the variance of calls: how the judge's answer varies if it is asked again.
+    """List two components of the variance of calls: the variation of the judge's answers to the same two texts.
 
-    The first is for the same order of the texts, the second for the other order.
+    The first is for texts in the same order, the second for texts in the other order.
 
+    components : variance components of the run
+    result : answers of the run
     run : name of the run, for the command that measures an unknown component
     """
     same_order, other_order = _estimate_repeat_variances(result)
     variances = {"asked again": same_order, "asked in the other order": other_order}
-    parts = []
+    facts = []
     for title, variance in variances.items():
-        part = None
+        component = None
         command = f"youden calibrate {run}"
         if variance is not None:
             ability_variance = variance * components.residual_factor
-            part = Part(ability_variance, ability_variance, ability_variance)
+            component = Part(ability_variance, ability_variance, ability_variance)  # without an interval
             command = ""
-        parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=command, in_interval=False))
-    return parts
+        name = f"of these the judge, {title}"
+        facts.append(ComponentFacts(name, component, measure_command=command, in_interval=False))
+    return facts
 
 
 def _describe_response_measure(result: Verdicts, run: str) -> str:
@@ -290,25 +297,25 @@ def _list_outside_components(
     run : name of the run, for the command that measures an unknown component
     n_agents : number of agents with an ability
     """
-    judge_part = None
+    judge_component = None
     judge_command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
     if judges is not None:
-        judge_part = Part(judges.variance, judges.low, judges.high)
+        judge_component = Part(judges.variance, judges.low, judges.high)
         judge_command = ""
 
-    partner_part = None
+    partner_component = None
     partner_command = "more calls, so that pairs of agents meet on several items"
     if components.pair is not None:
-        partner_part = components.pair.times(1 / max(n_agents - 2, 1))
+        partner_component = components.pair.times(1 / max(n_agents - 2, 1))
         partner_command = ""
-        if np.isnan(partner_part.low):  # too few agents for an interval
-            partner_part = Part(partner_part.value, partner_part.value, partner_part.value)
+        if np.isnan(partner_component.low):  # too few agents for an interval
+            partner_component = Part(partner_component.value, partner_component.value, partner_component.value)
     return [
         ComponentFacts(
-            "the judge: another one of this kind", judge_part, measure_command=judge_command, in_interval=False
+            "the judge: another one of this kind", judge_component, measure_command=judge_command, in_interval=False
         ),
         ComponentFacts(
-            "partners: another pool of agents", partner_part, measure_command=partner_command, in_interval=False
+            "partners: another pool of agents", partner_component, measure_command=partner_command, in_interval=False
         ),
     ]
 
@@ -363,20 +370,23 @@ def _component_variance(part: ComponentFacts) -> float:
     return max(part.ability_variance.value, 0.0) if part.ability_variance else 0.0
 
 
-def _format_row(part: ComponentFacts, total: float) -> list[str]:
-    """Format one component as a row of the table; `total` is the variance that the intervals contain."""
-    variance = part.ability_variance
+def _format_row(component: ComponentFacts, total: float) -> list[str]:
+    """Format one variance component as a row of the table: name, standard deviation, interval, share, effect of doubling.
+
+    total : sum of the components that are part of the intervals, to which shares refer
+    """
+    variance = component.ability_variance
     if variance is None:
-        return [part.name, "unknown", "", "", ""]
+        return [component.name, "unknown", "", "", ""]
     variances = (variance.low, variance.value, variance.high)
     low, sd, high = (max(value, 0.0) ** 0.5 for value in variances)
     fraction = max(variance.value, 0.0) / total
-    if part.name.startswith("of these"):
+    if component.name.startswith("of these"):
         share = f"({fraction:.0%})"
-    elif part.in_interval:
+    elif component.in_interval:
         share = f"{fraction:.0%}"
     else:
         share = "not in it"
     interval = "" if low == high else f"{low:.4f} … {high:.4f}"
-    if_doubled = "" if part.width_change_if_doubled is None else f"× {part.width_change_if_doubled:.2f}"
-    return [part.name, f"{sd:.4f}", interval, share, if_doubled]
+    if_doubled = "" if component.width_change_if_doubled is None else f"× {component.width_change_if_doubled:.2f}"
+    return [component.name, f"{sd:.4f}", interval, share, if_doubled]

@@ -190,8 +190,8 @@ async def judge_async(
     """
     batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     log_file = None if log is None else Path(log)
-    asking = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
-    verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), asking=asking)
+    options = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
+    verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), options=options)
     check_answered(verdicts, max_missing=max_missing)
     return verdicts
 
@@ -201,7 +201,7 @@ async def query_judge(
     *,
     judge: JudgeLike,
     store: str | Path | None,
-    asking: JudgingOptions,
+    options: JudgingOptions,
     budget: Budget | None = None,
 ) -> Verdicts:
     """Query a judge on the trials of a plan, within a cost cap that several plans may share.
@@ -215,7 +215,7 @@ async def query_judge(
         effect.
     store : str, path or None
         Store of answers; None for a judge that needs none.
-    asking : JudgingOptions
+    options : JudgingOptions
         Options of the requests.
     budget : Budget, optional
         Cost cap that several plans share. Default: a cap of this plan alone.
@@ -238,14 +238,14 @@ async def query_judge(
     if not isinstance(config, JudgeConfig):
         return judge_by_function(config, plan)
     config = with_question(config, plan.question)
-    if not asking.stored_only:
-        check_cap([config], asking.max_cost)
+    if not options.stored_only:
+        check_cap([config], options.max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
-            is_read_only = config.backend == REPLAY or asking.read_only
+            is_read_only = config.backend == REPLAY or options.read_only
             answers = stack.enter_context(open_store(store, read_only=is_read_only))
-        result = await judge_plan(plan, config=config, asking=asking, store=answers, budget=budget)
+        result = await judge_plan(plan, config=config, options=options, store=answers, budget=budget)
     if result.votes is None:
         return result
     from youden.pipeline.multi_judge import with_jury_finding

@@ -82,9 +82,10 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
         )
     if rule not in ("strict", "paper"):
         raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set strict or paper.", slug="holdout-rule")
+    rng = stream("holdout", seed)
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
-    holdout_cells = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
+    holdout_cells = rng.choice(cells, size=n_holdout, replace=False)
     holdout = np.zeros(present.shape, dtype=np.bool_)
     holdout.flat[holdout_cells] = True
     return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)
@@ -357,10 +358,12 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
                 f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
                 slug="calls-invalid",
             )
-    by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=seed) for agent in range(pool.n_agents)]
-    for agent, trials_of_agent in zip(pool.agents, by_agent, strict=True):
+    by_agent = []
+    for position, agent in enumerate(pool.agents):
+        trials_of_agent = draw_self_trials(pool, position, n_paired=n_paired, seed=seed)
+        by_agent.append(trials_of_agent)
         if not len(trials_of_agent):
-            n_items = int((pool.n_repeats[pool.agents.index(agent)] >= 2).sum())
+            n_items = int((pool.n_repeats[position] >= 2).sum())
             raise PlanError(
                 f"The agent '{agent.id}' cannot be compared with itself: got {format_count(n_items, 'item')} with two responses. "
                 "Add a second response to two items or more.",
@@ -401,14 +404,19 @@ def _with_shortfall(plan: Plan) -> Plan:
 def find_shortfall(plan: Plan) -> str | None:
     """Return a note if a first plan has fewer calls than were requested, because the pool allows no more.
 
-    None for plans with rounds or extensions, and for parts of other plans. Free independent trials, which are in
-    addition to the budget, do not count.
+    Returns None if it has enough, for plans with rounds or extensions, and for parts of other plans. Independent trials
+    that cost nothing are in addition to the budget and do not count.
     """
     budget = plan.request.budget
-    is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
-    if budget is None or plan.options.get("calls") is None or not is_first_plan:
+    if budget is None or plan.options.get("calls") is None:
         return None
-    n_planned = int((plan.trial_type == PAIRED).sum()) if has_free_calls(plan) else len(plan) - plan.n_self_trials
+    is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
+    if not is_first_plan:
+        return None
+
+    n_planned = len(plan) - plan.n_self_trials
+    if has_free_calls(plan):
+        n_planned = int((plan.trial_type == PAIRED).sum())
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
     if plan.is_self_plan:

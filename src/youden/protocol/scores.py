@@ -102,11 +102,15 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     """
     plan = verdicts.plan
     mask = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    item, first, second, other_item = plan.item[mask], plan.first[mask], plan.second[mask], plan.other_item[mask]
+    item = plan.item[mask]
+    first = plan.first[mask]
+    second = plan.second[mask]
+    other_item = plan.other_item[mask]
 
     # One number per trial, equal for equal trials. The cells (agent, item) of the first texts are renumbered from 0,
     # because a number made from all four columns may exceed 64 bits.
-    _, first_cell = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
+    first_code = item.astype(np.int64) * plan.n_agents + first
+    _, first_cell = np.unique(first_code, return_inverse=True)
     second_cell = second.astype(np.int64) * plan.n_items + other_item
     codes = first_cell * (plan.n_agents * plan.n_items) + second_cell
     _, example, row = np.unique(codes, return_index=True, return_inverse=True)
@@ -285,7 +289,10 @@ def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role:
 
     def sum_by_cell(column: Floats | Ids | None) -> Floats:
         """Sum a column by cell over all sides; count the rows if it is None."""
-        return np.asarray(sum(np.bincount(cell, column, len(cells)) for cell in cell_of_side), dtype=np.float64)
+        total: Floats = np.zeros(len(cells))
+        for cell in cell_of_side:
+            total += np.bincount(cell, column, len(cells))
+        return total
 
     n_rows = sum_by_cell(None)
     mean_difference = sum_by_cell(difference[rows]) / n_rows

@@ -112,19 +112,19 @@ def run(
         allow_store(config.store)
 
     labels_path = None if labels is None else Path(labels)
-    with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
+    with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
         planned = plan_run(with_default_store(config, usual_store()))
-        return judge_and_rank(planned, asking, labels=labels_path)
+        return judge_and_rank(planned, judging_options, labels=labels_path)
 
 
-def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path | None = None) -> Run:
+def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path | None = None) -> Run:
     """Query the judge of a planned run, fit the run and write its report.
 
     Parameters
     ----------
     planned : PlannedRun
         Run with its plan, returned by `plan_run`.
-    asking : JudgingOptions
+    options : JudgingOptions
         Options for requests: retries, log and progress.
     labels : path, optional
         Table of labels with which the ranking is compared; it is read before the first request.
@@ -149,7 +149,7 @@ def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path 
         from youden.workflows.labels import open_labels, validate
 
         table = open_labels(labels, planned.pool.agents)
-    judge_run(planned, asking)
+    judge_run(planned, options)
     from youden.pools.checks.likeness import find_clone_clusters
     from youden.report.pages.writing import write_report  # after the requests: charts and pandas take a second to load
 
@@ -316,11 +316,11 @@ class Run(RunView):
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-        with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
+        with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)
             if not isinstance(planned, str):
-                extend_run(planned, asking)
+                extend_run(planned, judging_options)
                 write_report(self.folder)
                 finish_extension(self.folder)
         return self
@@ -384,9 +384,9 @@ class Run(RunView):
         changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
-        with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
+        with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             planned = plan_rejudge(self.folder, judge=judge, changes=changes, usual_store=usual_store())
-            judge_run(planned.again, asking)
+            judge_run(planned.again, judging_options)
         second_folder = planned.again.folder
         fit_run(second_folder)
         return Run(second_folder.path)
@@ -439,7 +439,7 @@ class Run(RunView):
         from youden.workflows.planned_stress import plan_stress
         from youden.workflows.stress import stress
 
-        with _sending_requests(progress=progress) as asking:
+        with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
                 attacks=attacks,
@@ -450,7 +450,7 @@ class Run(RunView):
                 seed=seed,
                 usual_store=usual_store(),
             )
-            result = stress(planned, asking)
+            result = stress(planned, judging_options)
         if out is not None:
             write_stress(result, Path(out))
         return result

@@ -444,7 +444,7 @@ class RunView:
         from youden.data.exporters.export_files import ExportOptions
 
         check_fit(self.folder)
-        return EXPORTERS.load(format)(self.folder, Path(out), terms=ExportOptions(overwrite, organization, raw_cells))
+        return EXPORTERS.load(format)(self.folder, Path(out), options=ExportOptions(overwrite, organization, raw_cells))
 
     def export_cassette(self, out: PathOrText, *, redact: bool = False) -> CassetteExport:
         """Write the requests and answers of the run to a file, as the command `youden cassette export` does.

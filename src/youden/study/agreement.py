@@ -327,9 +327,9 @@ def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: Sc
 
 
 def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]:
-    """Compute, for every two judges, how far the answers of the later one shift from those of the earlier one.
+    """Compute the differences between every two judges: by how much each agent's yes rate shifts under the later judge.
 
-    Returns the shifts, and one sentence per pair of judges for which they cannot be computed.
+    Returns the differences of each pair of judges, and one sentence per pair for which they cannot be computed.
     """
     shifts = []
     problems = []
@@ -365,7 +365,10 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
 
 
 def _describe_common_recommendation(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> str:
-    """Describe in one sentence which agents every run recommends, or lists as candidates."""
+    """Describe in one sentence which agents all runs recommend or list as candidates.
+
+    recommendations : recommendation of each run; None if the run is not fitted
+    """
     runs_without_agents = []
     agent_sets = []
     for name, recommendation in zip(names, recommendations, strict=True):
@@ -385,16 +388,17 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
     shared_names = ", ".join(shared[:3])
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
-    is_recommended = all(recommendation.form == "recommended" for recommendation in fitted)
-    if is_recommended and all(agents == in_every_run for agents in agent_sets):
+    all_recommend = all(recommendation.form == "recommended" for recommendation in fitted)
+    have_same_agents = all(agents == in_every_run for agents in agent_sets)
+    if all_recommend and have_same_agents:
         return f"The runs agree: {shared_names}."
     return f"The runs differ, but each recommends these agents or lists them as candidates: {shared_names}."
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure the curl of scores after a link function, and the curl of the predictions of an additive fit.
+    """Measure how far scores are from additive on the scale of a link function, and how far the predictions of a fit are.
 
-    Curl measures how far scores are from an additive model of agents and items.
+    The deviation from additivity is the curl |Δ|: the interaction contrast of two agents on two items.
 
     Parameters
     ----------
@@ -406,7 +410,7 @@ def measure_curl_on_link(scores: Floats, link: str) -> Curl:
     Returns
     -------
     Curl
-        Median and 95th percentile of |Δ|, the interaction of two agents and two items; None if it cannot be measured.
+        Median and 95th percentile of the curl of scores and of predictions; None if it cannot be measured.
     """
     try:
         score_quantiles = curl_quantiles(LINKS[link].forward(scores)).tolist()
@@ -426,8 +430,9 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
-    """Describe how far two judges agree on the ranking, on single answers and on significant differences.
+    """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
 
+    pair : agreement of the two judges
     units : name of what both judges answered, such as "trials", for display
     target : population that the intervals refer to
     """
@@ -450,5 +455,6 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
             f"ρ = {pair.max_rho:.2f}: only a ρ clearly below that shows that the judges differ."
         )
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
-    if pair.cohen_kappa is not None and pair.cohen_kappa < 0.4 and ranking.value > 0.8:
+    has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
+    if has_low_kappa and ranking.value > 0.8:
         yield f"{names} agree on the ranking far better than on single {units}: disagreements average out."

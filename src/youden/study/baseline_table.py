@@ -181,11 +181,11 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose about c · n log n of the training cells at random: bool array (n_agents, n_items).
+    """Choose about c · n log n training cells at random, by the design `n log n`.
 
-    train : bool array of the same shape, the training cells
+    train : bool array (n_agents, n_items), the training cells
 
-    Raises StarvedError, which names an agent or item, if it has too few cells.
+    Returns a bool array of the same shape. Raises StarvedError, with the name of an agent or item that has too few cells.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
@@ -197,8 +197,8 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Compute the standard error of each model's RMSE minus that of the first model, by a bootstrap of items.
 
-    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells and numbers
-        of these cells
+    squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
+    counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
     Returns a float array (n_models,).
     """
@@ -207,25 +207,32 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     draws = standalone_stream(0).multinomial(n_items, equal_probabilities, size=N_RESAMPLES)
     weights = draws.astype(np.float64)
 
-    # (n_seeds, n_models, n_resamples) → mean over seeds
+    # RMSE in each resample, (n_seeds, n_models, n_resamples), and its mean over seeds, (n_models, n_resamples)
     mean_squares = (squares @ weights.T) / np.maximum(counts @ weights.T, 1)
     mean_rmse = np.sqrt(mean_squares).mean(axis=0)
     return np.asarray((mean_rmse - mean_rmse[0]).std(axis=1, ddof=1))
 
 
-def _make_row(name: str, figures: Floats, behind: Floats, *, se_items: float, critical_value: float) -> BaselineRow:
-    """Summarize the results of one estimator over seeds as a row of the table.
+def _make_row(
+    name: str, figures: Floats, rmse_difference: Floats, *, se_items: float, critical_value: float
+) -> BaselineRow:
+    """Summarize the results of one estimator over seeds, and decide whether its RMSE differs from that of the first one.
 
     figures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
-    behind : float array (n_seeds,), RMSE minus that of the first estimator
-    se_items : standard error of the mean of `behind` over items
+    rmse_difference : float array (n_seeds,), RMSE minus that of the first estimator
+    se_items : standard error of the mean difference over items
     critical_value : number of standard errors from which a difference is significant
     """
     rmse, rho, tau, auc = figures.T
-    se_seeds = float(behind.std(ddof=1)) / len(behind) ** 0.5 if len(behind) > 1 else None
-    mean = float(behind.mean())
+    n_seeds = len(rmse_difference)
+    se_seeds = None
+    if n_seeds > 1:
+        se_seeds = float(rmse_difference.std(ddof=1)) / n_seeds**0.5
+
+    mean = float(rmse_difference.mean())
+    std_error = hypot(se_items, se_seeds or 0.0)
     order: Order = "open"
-    if abs(mean) > critical_value * hypot(se_items, se_seeds or 0.0):
+    if abs(mean) > critical_value * std_error:
         order = "better" if mean < 0 else "worse"
     return BaselineRow(
         name=name,
@@ -233,7 +240,7 @@ def _make_row(name: str, figures: Floats, behind: Floats, *, se_items: float, cr
         rho=SeedSummary.from_values(rho),
         tau=SeedSummary.from_values(tau),
         auc=None if np.isnan(auc).any() else SeedSummary.from_values(auc),
-        behind=SeedSummary.from_values(behind),
+        behind=SeedSummary.from_values(rmse_difference),
         se_items=se_items,
         se_seeds=se_seeds,
         order=order,

@@ -49,7 +49,7 @@ class SplitHalf:
 
 
 def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> SplitHalf:
-    """Compute how well the rankings by two random halves of the items agree: means over `N_SPLITS` random splits.
+    """Compute how well the rankings by two random halves of the items agree: their split-half reliability.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Mean and SD of Spearman's ρ, and the mean recall by k. The splits have fixed seeds.
+        Mean and SD of Spearman's ρ over `N_SPLITS` random splits, which have fixed seeds; and by k, the mean share of the
+        top k agents of one half that are in the top k of the other.
     """
     n_items = scores.shape[1]
     n_first = n_items // 2
@@ -217,10 +218,10 @@ class PlanLimit(NamedTuple):
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Draw a plan of a design within the limit, without a holdout; raise PlanError if that is not possible.
+        """Draw a plan of a design, with the budget or for the half-width of the intervals that this limit sets.
 
-        For a half-width, "cyclic" is planned as "fixed-width"; a design other than these two and "adaptive" raises
-        PlanError [width-design].
+        No cells are held out. For a half-width, "cyclic" is planned as "fixed-width". Raises PlanError if the design cannot
+        be planned, [width-design] if it is none of "cyclic", "adaptive" and "fixed-width" for a half-width.
         """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
@@ -345,8 +346,10 @@ def _parse_budget(calls: int | str) -> PlanLimit:
 def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
     """Choose the numbers k for which the recall of the top k agents is reported.
 
-    Returns the number for the goal, which is `top` or its default, and all numbers in ascending order. Raises
-    StatisticsError [budget-top] unless 1 ≤ top < n_agents.
+    top : number for the goal of the study; None for its default, 5 or fewer
+
+    Returns the number for the goal, and all numbers in ascending order. Raises StatisticsError [budget-top] unless
+    1 ≤ top < n_agents.
     """
     if top is None:
         top = min(5, n_agents - 1)
@@ -381,8 +384,11 @@ def _make_row(
     calls, trials, cells, blocks, rho, coverage, half_width, regret, *recall_values = figures.mean(axis=0).tolist()
     rho_of_seeds = figures[:, 4]
     recalls = dict(zip(tops, recall_values, strict=True))
+    percent = limit.percent
+    if np.isnan(percent):  # the limit is not a percentage of the dense calls
+        percent = 100 * calls / recorded.n_dense_calls
     return BudgetRow(
-        percent=100 * calls / recorded.n_dense_calls if np.isnan(limit.percent) else limit.percent,
+        percent=percent,
         budget_label=str(limit),
         trials=trials,
         calls=calls,
@@ -462,6 +468,7 @@ def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
     Returns
     -------
     Estimate
+        Abilities with the bounds of their 95 % intervals, which are NaN if there are none.
     """
     if target == "symmetric":
         ranked = ranking.estimate_abilities(result)

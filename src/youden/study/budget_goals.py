@@ -131,7 +131,8 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     Returns
     -------
     BudgetRecommendation
-        The recommendation, and the best row.
+        The recommended design and row, None if no row meets the goal; and the row that comes closest to it or exceeds it
+        most.
 
     Raises
     ------
@@ -147,14 +148,16 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
         )
 
     def get_merit(candidate: tuple[str, BudgetRow]) -> float:
-        figure = goal.get_figure(candidate[1]) or 0.0
+        _, row = candidate
+        figure = goal.get_figure(row) or 0.0
         return -figure if goal.measure in MINIMIZED else figure
 
     def get_calls(candidate: tuple[str, BudgetRow]) -> float:
-        return candidate[1].calls or 0.0
+        _, row = candidate
+        return row.calls or 0.0
 
     best_candidate = max(candidates, key=get_merit)
-    sufficient = [candidate for candidate in candidates if goal.is_met(candidate[1])]
+    sufficient = [(design, row) for design, row in candidates if goal.is_met(row)]
     if not sufficient:
         return BudgetRecommendation(None, None, best_candidate)
     design, row = min(sufficient, key=get_calls)
@@ -180,9 +183,9 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
-    """Describe the cheapest design that meets the goal, or else the best design.
+    """Describe the cheapest design that meets the goal, or else the design that comes closest to it.
 
-    The text also states the largest ρ that can be expected on these items, the ceiling.
+    The text also states the ceiling, the largest ρ that can be expected on these items.
     """
     recommendation = recommend(study, goal)
     rho = study.halves.rho
@@ -200,7 +203,10 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 
 
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """Describe the recall of the best agents by the recommended (or best) design, and its mean regret."""
+    """Describe how many of the best agents the recommended (or else the best) design finds, and its mean regret.
+
+    Regret is the ability of the best agent minus that of the agent that ranks first.
+    """
     recommendation = recommend(study, goal)
     row = recommendation.row or recommendation.best[1]
     if row.recalls is not None:
@@ -225,7 +231,7 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
-    """Yield sentences about what limits the conclusions: a poor fit, few blocks or seeds, or wrong coverage."""
+    """Yield sentences on the limits of the conclusions: a poor fit of the model, few blocks or seeds, or wrong coverage."""
     if study.r2 < MIN_R2:
         yield (
             f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings are supported within their intervals, "
@@ -244,8 +250,9 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 
 
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
-    """Yield sentences if a design cannot be planned at a budget, or if its intervals are unreliable.
+    """Yield a sentence for each reason not to rely on a row: it cannot be planned, or its intervals are unreliable.
 
+    row : results of one design at one budget
     label : design and budget, for display
     """
     if row.infeasible_reason is not None:

@@ -62,7 +62,12 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_figures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        """Compute the figures at every seed, or return the error if a plan is not possible."""
+        """Compute the figures of a row at every seed: float array (n_seeds, n_figures).
+
+        compute_figures : function of the seed that returns the figures
+
+        Returns the error instead if a plan is not possible.
+        """
         figures = []
         for seed in range(n_seeds):
             try:
@@ -133,12 +138,12 @@ class Fold:
     dense_ability: Floats
 
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
-        """Fit a model to scores of training cells, in place, and compare it with the held-out scores and the dense fit.
+        """Fit a model to scores of training cells, and compare it with the held-out scores and the dense fit.
 
         Parameters
         ----------
         model : Baseline
-            Estimator.
+            Estimator, which is fitted in place.
         scores : Scores or float array (n_agents, n_items)
             Scores of training cells, NaN if unobserved.
         groups : Contrast or None
@@ -159,10 +164,12 @@ class Fold:
         if groups is not None:
             in_groups = (groups.positive | groups.negative) & ~np.isnan(ability)
             auc = ranking_auc(ability[in_groups], groups.positive[in_groups])
+        common_ability = ability[is_common]
+        dense_ability = self.dense_ability[is_common]
         return [
             rmse(predicted, observed).value,
-            spearman(ability[is_common], self.dense_ability[is_common]).value,
-            kendall(ability[is_common], self.dense_ability[is_common]).value,
+            spearman(common_ability, dense_ability).value,
+            kendall(common_ability, dense_ability).value,
             auc,
         ]
 

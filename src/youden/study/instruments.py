@@ -65,20 +65,21 @@ class InstrumentsStudy:
         return (f"Information and preference rank {len(self.agents)} agents with ρ = {rho}.", *(flagged or [none]))
 
     def table(self) -> Table:
-        """Tabulate both abilities with their rank intervals, and the flag of each agent."""
+        """Tabulate for each agent its abilities by information and by preference with their rank intervals, and its flag."""
         rows = []
         for agent, row in self.agents.items():
-            cells = [
-                (format_decimal(side.ability), f"{side.rank_low}–{side.rank_high}")
-                for side in (row.information, row.preference)
-            ]
-            rows.append([agent, *cells[0], *cells[1], row.flag or "–"])
+            cells = []
+            for ranked in (row.information, row.preference):
+                cells += [format_decimal(ranked.ability), f"{ranked.rank_low}–{ranked.rank_high}"]
+            rows.append([agent, *cells, row.flag or "–"])
         heads = ["information", "ranks", "preference", "ranks", "flag"]
         return make_table("Two instruments", ["agent"], heads, rows)
 
 
 def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy:
-    """Compare a run that asks for information with one that asks for preferences.
+    """Compare the rankings of a run that asks for information and of one that asks for preferences.
+
+    An agent is flagged if it is significantly above the average agent in one ranking, and below it in the other.
 
     Parameters
     ----------
@@ -88,6 +89,7 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     Returns
     -------
     InstrumentsStudy
+        Spearman's ρ of both rankings, and both abilities and the flag of each agent in both runs.
 
     Raises
     ------
@@ -114,9 +116,9 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     for agent in common:
         flag = _FLAGS.get((side_by_information[agent], side_by_preference[agent]), "")
         agents[agent] = InstrumentRow(by_information[agent], by_preference[agent], flag)
-    correlation = spearman(
-        *(np.array([rows[agent].ability for agent in common]) for rows in (by_information, by_preference))
-    )
+    information_ability = np.array([by_information[agent].ability for agent in common])
+    preference_ability = np.array([by_preference[agent].ability for agent in common])
+    correlation = spearman(information_ability, preference_ability)
     names = information.path.resolve().name, preference.path.resolve().name
     return InstrumentsStudy(names, preference.read_facts().level, correlation, agents)
 
@@ -127,9 +129,9 @@ def _read_rows(run: RunFolder) -> dict[str, RankingRow]:
 
 
 def _find_sides(rows: Mapping[str, RankingRow]) -> dict[str, int]:
-    """Return for each agent 1 or −1 if its ability is significantly above or below the average, else 0.
+    """Find the agents that are significantly better (1) or worse (−1) than the average agent; 0 for all others.
 
-    The interval of an agent is that of its distance from the average agent.
+    rows : rows of a ranking by agent id, with the confidence interval of the distance from the average agent
     """
     average = np.mean([row.ability for row in rows.values() if row.ability is not None])
     sides = {}

@@ -13,7 +13,10 @@ MAX_NAMED = 6
 
 
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
-    """Describe the differences between two judges: agreement of the rankings, shifts of agents, and self-preference.
+    """Describe the differences between two judges in sentences.
+
+    They state how well the rankings agree, which agents have another yes rate than predicted from the first judge (their
+    shift), and whether a judge prefers agents of its own model family.
 
     Parameters
     ----------
@@ -23,7 +26,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     Yields
     ------
     str
-        A sentence or more.
+        One sentence or several.
     """
     first, second = shifts.one, shifts.other
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
@@ -44,11 +47,13 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 
 
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
-    """Describe how well the rankings of two judges agree, and which ρ one judge would reach with itself.
+    """Describe how well the rankings of two judges agree, and how well one judge would agree with itself.
 
-    rho : ρ of the rankings if both judges had answered all trials
-    rho_seen : ρ of the second judge's ranking with the first judge's ranking by all of its trials
-    rho_same : the same of the first judge's ranking by the shared trials alone
+    All three values are Spearman's ρ with the ranking by all trials of the first judge.
+
+    rho : estimate for the second judge, had it answered all trials
+    rho_seen : ρ of the second judge's ranking by the shared trials
+    rho_same : ρ of the first judge's ranking by the shared trials
     """
     first, second = shifts.one, shifts.other
     no_interval = "none: the shared answers allow no other order"
@@ -64,7 +69,7 @@ def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float,
 
 
 def _describe_agents(shifts: JudgeShifts) -> str:
-    """Describe which agents have a significantly different ability under the second judge, relative to the first."""
+    """Describe which agents have a significantly higher or lower yes rate under the second judge than predicted."""
     n_agents = len(shifts.agents)
     if all(isnan(agent.p_holm) for agent in shifts.agents):
         return (
@@ -74,18 +79,19 @@ def _describe_agents(shifts: JudgeShifts) -> str:
     significant = [agent for agent in shifts.agents if agent.moves]
     if not significant:
         return f"No agent shifts significantly between {shifts.one} and {shifts.other} (Holm over {n_agents})."
-    names = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in significant[:MAX_NAMED])
-    remainder = f" and {len(significant) - MAX_NAMED} more" if len(significant) > MAX_NAMED else ""
+    listed = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in significant[:MAX_NAMED])
+    if len(significant) > MAX_NAMED:
+        listed += f" and {len(significant) - MAX_NAMED} more"
     return (
-        f"Significant shifts (Holm over {n_agents}) under {shifts.other}: {names}{remainder}. A shift is the distance of the yes "
+        f"Significant shifts (Holm over {n_agents}) under {shifts.other}: {listed}. A shift is the distance of the yes "
         f"rate from a curve that predicts it from {shifts.one}'s answers."
     )
 
 
 def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
-    """Describe whether a judge favours the agents of its own model family.
+    """Describe whether a judge favours agents of its own model family, or why that cannot be tested.
 
-    Two judges of one family get the same sentence.
+    The sentence is the same for both judges if they are of one family.
     """
     judge_family = shifts.judge_families[judge]
     families = ", ".join(family.family for family in shifts.families)
@@ -104,7 +110,11 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 
 
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
-    """Describe whether a judge prefers its own family, or why this cannot be decided from the shift of the family."""
+    """Describe whether a judge prefers its own family, or why this cannot be decided from the shift of the family.
+
+    judge : name of the judge
+    family : shift of the family to which only this judge belongs
+    """
     interval = ""
     if family.low is not None:
         interval = f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"

@@ -182,18 +182,21 @@ class JudgeShifts:
 
 
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
-    """List the shift of each agent under the second judge, the smallest p-value first."""
+    """List the shift of each agent under the second judge, the smallest p-value first.
+
+    A shift is the yes rate of an agent minus the one that a curve predicts from the first judge.
+    """
     alpha = 1 - shift.level
-    order = np.argsort(shift.curve.p_value, kind="stable")
+    by_p_value = np.argsort(shift.curve.p_value, kind="stable")
     agent_shifts = []
-    for row in order.tolist():
+    for index in by_p_value.tolist():
         agent_shift = AgentShift(
-            agent=aligned.agent_ids[shift.agents[row]],
-            shift=float(shift.shift[row]),
-            low=float(shift.low[row]),
-            high=float(shift.high[row]),
-            p_holm=float(shift.p_holm[row]),
-            moves=bool(shift.p_holm[row] <= alpha),
+            agent=aligned.agent_ids[shift.agents[index]],
+            shift=float(shift.shift[index]),
+            low=float(shift.low[index]),
+            high=float(shift.high[index]),
+            p_holm=float(shift.p_holm[index]),
+            moves=bool(shift.p_holm[index] <= alpha),
         )
         agent_shifts.append(agent_shift)
     return tuple(agent_shifts)
@@ -202,25 +205,28 @@ def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentSh
 def _compute_family_shifts(
     aligned: AlignedRuns, shift: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
-    """Compute the shift of each family of agents, with p-values that are adjusted by Holm's method.
+    """Compute the shift of each model family of agents relative to all other agents, with p-values adjusted by Holm.
 
     A family that contains all agents is left out.
 
-    judge_families : judge → its own family, or None
+    judge_families : family of each judge, by its name; None if it is unknown
+    rng : random numbers for permutations of the agents
     """
     names = [aligned.families[agent] for agent in shift.agents]
-    keys = [_normalize(name) for name in names]
-    keys_of_judges = {_normalize(family) for family in judge_families.values()}
-    n_tested = len({key for key in keys if key is not None and key in keys_of_judges})
-    # the tests of the judges' own families share ALPHA; they are one-sided, and intervals are two-sided
+    family_keys = [_normalize(name) for name in names]  # None for an agent without a family
+    distinct_keys = {key for key in family_keys if key}
+    judge_keys = {_normalize(family) for family in judge_families.values()}
+
+    # the one-sided tests of the judges' own families share ALPHA; the level is that of two-sided intervals
+    n_tested = len(distinct_keys & judge_keys)
     level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
 
     family_shifts: list[FamilyShift] = []
-    for key in sorted({key for key in keys if key}):
-        is_member = np.array([agent_key == key for agent_key in keys])
+    for key in sorted(distinct_keys):
+        is_member = np.array([agent_key == key for agent_key in family_keys])
         if is_member.all():
             continue
-        name = str(names[keys.index(key)])
+        name = str(names[family_keys.index(key)])
         family_shifts.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
     if not family_shifts:
         return ()
@@ -319,12 +325,15 @@ def _get_side(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0
 def _estimate_shift(
     shift: JudgeShift, is_member: Bools, is_clustered: bool, rng: np.random.Generator, level: float
 ) -> LabelShift:
-    """Estimate by how much the yes rate of a family differs from the curve, with a confidence interval.
+    """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
 
-    Errors in the curve are corrected for clustered families only: they do not bias others, and the correction adds
-    noise.
+    Errors in the abilities, on which the curve depends, are corrected for clustered families only: they do not bias
+    others, and the correction adds noise.
 
-    is_member : bool array (n_agents,)
+    is_member : bool array (n_agents,), agents of the family
+    is_clustered : whether they have similar abilities
+    rng : random numbers for permutations of the agents
+    level : confidence level
     """
     curve = shift.curve
     if is_clustered:
@@ -341,9 +350,10 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a preference of the judge can be distinguished from a nonlinear relation between the judges.
 
-    A family that is not clustered, and whose interval contains 0, shows no preference, however unreliable the abilities
-    are.
+    This is also the case for a family that is not clustered and whose interval contains 0: it shows no preference, however
+    unreliable the abilities are.
 
+    estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
     curve_range : lowest and highest shift that a nonlinear relation may cause
     """
@@ -354,10 +364,13 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 
 
 def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
-    """Return the judge that favours a family, as a tuple of at most one name.
+    """Return the judge that favours its own family, as a tuple of at most one name.
 
-    It is the only judge of this family, if the shift is on its side: `side` is 1 if the second judge rates the family
-    higher, and −1 if the first judge does.
+    The result is empty if no judge, or both, are of the family, or if the other judge rates the family higher.
+
+    key : normalized name of the family
+    side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, else 0
+    judge_families : family of the first and of the second judge, by their names
     """
     members = [judge for judge, family in judge_families.items() if _normalize(family) == key]
     if len(members) != 1:
@@ -378,7 +391,7 @@ def correlation(first: Floats, second: Floats) -> Metric | None:
     Returns
     -------
     Metric or None
-        None if one of them does not vary.
+        ρ with its interval; None if one of the arrays does not vary.
     """
     is_valid = ~(np.isnan(first) | np.isnan(second))
     try:

@@ -87,7 +87,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Returns
     -------
     JudgedRun
-        The run, named like its folder.
+        Answers, abilities and families of the run, named like its folder.
 
     Raises
     ------
@@ -252,9 +252,12 @@ class AlignedRuns:
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
-        """Return the family of each judge: that in `families`, by name, or else that of its run.
+        """Return the model family of each judge, None if it is unknown.
 
-        Raises ConfigError [judge-family] if `families` names another judge.
+        runs : runs of the judges, in which the family may be recorded
+        families : family of some judges by their names, which takes precedence
+
+        Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
         """
         unknown = sorted(set(families) - set(self.names))
         if unknown:
@@ -278,7 +281,12 @@ def _score_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
 
 
 def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
-    """Check that runs share at least 3 agents and 2 items; raise ConfigError [judges-agents] or [judges-items]."""
+    """Check that runs have at least 3 agents and 2 items in common.
+
+    agents, items : ids that are in all runs
+
+    Raises ConfigError [judges-agents] or [judges-items] otherwise.
+    """
     if len(agents) < 3:
         raise ConfigError(
             f"The runs must share 3 agents or more: got {len(agents)}. Pass runs with the same agents.",
@@ -377,40 +385,44 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers of a run to trials of shared agents and items; the table is empty if the run has no trials.
+    """Tabulate the answers of a run to its trials of agents and items that all runs share.
 
-    The index identifies the trials. The columns are `hard` (0 or 1) and `soft` (from 0 to 1).
+    agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    agent_index, item_index : position of each agent and item of the run among the shared ones, from `_index_shared`
+    Returns a table with one row per answered trial and the columns `hard` (0 or 1) and `soft` (from 0 to 1). Its index
+    identifies the trial, so that the tables of several runs can be joined. It is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
     verdicts = run.result
     plan = verdicts.plan
-    other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], -2)
+    no_other_item = -2  # of a paired trial, whose responses have one item; −1 is an item that is not shared
+    other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], no_other_item)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     repeats = [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
     columns: list[NDArray[np.integer]] = [item_index[plan.item], agent_index[plan.first], agent_index[plan.second]]
     columns += [plan.trial_type, other_item, plan.replicate, *repeats]
+    trial_key = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
+
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
-    unit = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
     is_used = (other_item != -1) & is_answered & (plan.trial_type != SELF_TRIAL)
-    return _select_shared(unit, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
+    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D = TPR − FPR of ordered pairs of shared agents on shared items.
+    """Tabulate D = TPR − FPR of a run for ordered pairs of agents, on items that all runs share.
 
-    The index identifies pairs and items. The columns are `soft`, the value of D, and `hard`, whether it is .5 or more.
+    agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    agent_index, item_index : position of each agent and item of the run among the shared ones, from `_index_shared`
+    Returns a table with one row per pair and item and the columns `soft`, the value of D, and `hard`, 1 if it is .5 or
+    more. Its index identifies the pair and the item.
     """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
     columns = item_index[rates.item], agent_index[rates.first], agent_index[rates.second]
-    unit = dict(zip(_PAIR_COLUMNS, columns, strict=True))
+    pair_key = dict(zip(_PAIR_COLUMNS, columns, strict=True))
     hard = (difference >= 0.5).astype(np.float64)
-    return _select_shared(unit, ~np.isnan(difference), hard=hard, soft=difference)
+    return _select_shared(pair_key, ~np.isnan(difference), hard=hard, soft=difference)
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
@@ -424,9 +436,12 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 
 
 def _join_units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of all runs in one table with a row per unit (a trial or a pair), NaN if a run has no answer.
+    """Join the answers of several runs in one table with one row per trial, or per pair of agents and item.
 
-    The columns of run number i, from 0, are hard{i} and soft{i}.
+    tables : answers of each run, with the columns `hard` and `soft`
+
+    Returns a table with the columns hard0, soft0, hard1, soft1 and so on, by the number of the run; NaN if a run has no
+    answer.
     """
     renamed = []
     for number, table in enumerate(tables):

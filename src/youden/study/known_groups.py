@@ -40,7 +40,7 @@ class Contrast:
 def find_contrast(
     recorded: RecordedAnswers, *, above: Sequence[str] = PAPER_ABOVE, below: Sequence[str] = PAPER_BELOW
 ) -> Contrast | None:
-    """Find the agents of the groups that a ranking should separate.
+    """Find the agents of two sets of groups, of which a good ranking should rank the first above the second.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def find_contrast(
     Returns
     -------
     Contrast or None
-        None if `above` and `below` are the defaults and the run lacks agents of one side.
+        Masks of the agents of both sets; None if `above` and `below` are the defaults and the run lacks agents of one set.
 
     Raises
     ------
@@ -130,12 +130,16 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
 def compute_group_auc(
     ranking: Sequence[RankingRow], *, above: str, below: str, level: float, rng: np.random.Generator
 ) -> GroupAuc:
-    """Compute the probability that a random agent of the group `above` ranks above one of the group `below` (AUC).
+    """Compute the probability that a random agent of one group ranks above a random agent of another: the AUC.
 
-    Agents of other groups and agents without an ability are left out. Raises StatisticsError [auc-one-group] if a group
-    has no ranked agent.
+    Agents of other groups and agents without an ability are left out.
 
+    ranking : rows of a ranking, with groups and intervals
+    above, below : names of the two groups
     level : confidence level of the intervals in the ranking
+    rng : random numbers for the interval of the AUC
+
+    Raises StatisticsError [auc-one-group] if a group has no ranked agent.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

@@ -26,12 +26,12 @@ MIN_R2 = 0.5
 
 
 def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
-    """Describe whether scores are additive.
+    """Describe whether scores are the sum of an effect of the agent and one of the item, which sparse designs assume.
 
     Parameters
     ----------
     links : dict of str to LinkFacts
-        Curl and R² by link.
+        Curl (deviation from additivity) and R² by link function; "identity" is used.
 
     Returns
     -------
@@ -69,7 +69,7 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the share of all partners with which a cell, an agent on an item, was compared: the median over cells.
+    """Compute with what share of all other agents an agent was compared on an item: the median over these cells.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     float
         In [0, 1]; cells without an answer are left out.
     """
-    sides = [rates.first] if kind == "row" else [rates.first, rates.second]
+    agent_columns = [rates.first] if kind == "row" else [rates.first, rates.second]
     is_answered = rates.n_paired > 0
     items = rates.item[is_answered]
-    cells = np.concatenate([side[is_answered].astype(np.int64) * rates.n_items + items for side in sides])
-    _, n_pairs = np.unique(cells, return_counts=True)
+    cells = [agent[is_answered].astype(np.int64) * rates.n_items + items for agent in agent_columns]
+    _, n_pairs = np.unique(np.concatenate(cells), return_counts=True)  # number of answered pairs of each cell
     if not len(n_pairs):
         return 0.0
-    max_pairs = len(sides) * (rates.n_agents - 1)
+    max_pairs = len(agent_columns) * (rates.n_agents - 1)
     return float(np.median(n_pairs)) / max_pairs
 
 
@@ -179,10 +179,10 @@ class LinksStudy:
 
 
 def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """Describe which link function makes the scores most additive.
+    """Describe which link function makes the scores most additive: the one with the smallest curl.
 
-    Links are compared by curl per standard deviation of the transformed scores, because raw curl has another unit on
-    each link.
+    Curl is the deviation from additivity. It is divided by the standard deviation of the transformed scores, because raw
+    curl has another unit on each link.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:

@@ -249,10 +249,12 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
 def _iter_compared_figure(
     table: int, row: str, figure: str, paper: float | None, reproduced: SeedSummary | None
 ) -> Iterator[PaperRow]:
-    """Yield one row that compares a figure of the paper with the reproduced one; none if it was not reproduced.
+    """Yield a row that compares a figure of the paper with the reproduced one; nothing if it was not reproduced.
 
-    table, row, figure : number of the table, name of the row, and name of the figure in it
-    paper : value in the paper; None if the paper has none
+    table : number of the table in the paper
+    row, figure : names of the row and of the figure in it
+    paper : value in the paper; None if it has none
+    reproduced : mean and standard deviation over seeds
     """
     if reproduced is None:
         return
@@ -288,7 +290,12 @@ def _iter_curl_rows(domain: Domain, recorded: RecordedAnswers) -> Iterator[Paper
 
 
 def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws: int) -> Iterator[PaperRow]:
-    """Yield the rows of Table 2: differences in median curl between links, from `n_draws` bootstrap resamples."""
+    """Yield the rows of Table 2 of the paper: differences in median curl between link functions, with their intervals.
+
+    domain : data set of the paper
+    recorded : its answers
+    n_draws : number of bootstrap resamples
+    """
     rng = standalone_stream(0)
     for reproduced in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
         value, low, high = DIFFERENCES[domain][reproduced.first, reproduced.second]
@@ -303,7 +310,13 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
 def _iter_fidelity_rows(
     table: int, domain: Domain, paper: Mapping[str, float], study: SparsityStudy
 ) -> Iterator[PaperRow]:
-    """Yield the rows of Table 3 or 4: prediction errors and rank correlations; `paper` has its figures by name."""
+    """Yield the rows of Table 3 or 4 of the paper: prediction errors, rank correlations and AUC.
+
+    table : number of the table
+    domain : data set of the paper
+    paper : values in the paper, by name of the figure
+    study : reproduced values of the dense and of the sparse fit
+    """
     dense, sparse = study.dense, study.rows[0]
     reproduced = {
         "dense RMSE": dense.rmse,
@@ -319,14 +332,15 @@ def _iter_fidelity_rows(
 
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
-    """Yield the rows of Table 5: prediction errors and rank correlations of other estimators."""
+    """Yield the rows of Table 5 of the paper: prediction errors, rank correlations and AUC of other estimators."""
     groups = find_contrast(recorded)
     study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=groups, progress=progress)
+    not_in_paper = (None, None, None, None)
     for row in study.rows:
         reproduced = {"RMSE": row.rmse, "ρ": row.rho, "τ": row.tau, "AUC": row.auc}
-        paper = BASELINES.get(row.name, (None, None, None, None))
-        for figure, value in zip(reproduced, paper, strict=True):
-            yield from _iter_compared_figure(5, row.name, figure, value, reproduced[figure])
+        paper = BASELINES.get(row.name, not_in_paper)
+        for (figure, summary), value in zip(reproduced.items(), paper, strict=True):
+            yield from _iter_compared_figure(5, row.name, figure, value, summary)
 
 
 def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:

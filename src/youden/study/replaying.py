@@ -203,26 +203,26 @@ def make_recorded_answers(
 
 
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
-    """Answer a plan from recorded answers.
+    """Answer the trials of a plan from recorded answers, so that a design can be evaluated without a judge.
 
     Parameters
     ----------
     plan : Plan
         Trials of the agents and items of the recorded run.
     recorded : RecordedAnswers
-        Answers to its ordered pairs.
+        Answers of the run to its ordered pairs of agents on each item.
 
     Returns
     -------
     Verdicts
         One answer per trial in [0, 1]; missing if it is not recorded.
     """
-    pairs = plan.item, plan.first, plan.second
-    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[pairs], recorded.paired[pairs])
+    index = plan.item, plan.first, plan.second
+    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[index], recorded.paired[index])
     is_unknown = np.isnan(answer)
-    missing = np.where(is_unknown, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
-    hard = np.where(is_unknown, np.nan, (answer >= 0.5).astype(np.float64))
-    return Verdicts(plan, answer, hard, missing, {"name": "replay"})
+    missing_reason = np.where(is_unknown, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
+    hard_answer = np.where(is_unknown, np.nan, (answer >= 0.5).astype(np.float64))
+    return Verdicts(plan, answer, hard_answer, missing_reason, judge={"name": "replay"})
 
 
 def paired_mean_first(result: Verdicts) -> Floats:
@@ -363,22 +363,27 @@ def _shrink(value: Floats, std_error: Floats) -> Floats:
 
     Distances from the mean are multiplied by √reliability, with the reliability 1 − mean SE² / variance, at least 0.
 
-    value, std_error : float array (n,)
+    value, std_error : float arrays (n,), estimates and their standard errors
     """
     variance = float(np.nanvar(value))
-    reliability = max(0.0, 1 - float(np.mean(std_error**2)) / variance) if variance > 0 else 0.0
+    error_variance = float(np.mean(std_error**2))
+    reliability = 0.0
+    if variance > 0:
+        reliability = max(0.0, 1 - error_variance / variance)
     mean = float(np.nanmean(value))
-    return np.where(np.isnan(value), mean, mean + np.sqrt(reliability) * (value - mean))
+    shrunk = mean + np.sqrt(reliability) * (value - mean)
+    return np.where(np.isnan(value), mean, shrunk)
 
 
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
-    """Make the rates of simulated answers to all ordered pairs, with the ids of `source`.
+    """Make a table of rates from one simulated answer of each trial type to each ordered pair of agents on each item.
 
-    paired, independent : float arrays (n_items, n_agents, n_agents), NaN on the diagonal
+    paired, independent : float arrays (n_items, n_agents, n_agents), the answers; NaN on the diagonal
+    source : rates of the run from which the answers were simulated, with its ids and split
     """
     item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
-    ones = np.ones(len(item), dtype=np.int32)
     pairs = item, first, second
+    ones = np.ones(len(item), dtype=np.int32)  # one answer of each type per pair
     return Rates(
         item=item,
         first=first,

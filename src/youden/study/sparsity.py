@@ -173,7 +173,7 @@ def study_sparsity(
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
     def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
-        """Evaluate a regime at every seed, and return the results as a row of the table.
+        """Evaluate a regime (a design and its options) at every seed, and return the results as a row of the table.
 
         Without a regime, all training cells are observed.
         """
@@ -209,10 +209,13 @@ def study_sparsity(
 def _score_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> tuple[Scores | Floats, list[float]]:
-    """Return the training scores that a regime observes, and four figures of its cost.
+    """Return the training scores that a regime (a design and its options) observes, and four figures of its cost.
 
     The figures are: the share of all cells that are scored, the share of the training cells that are scored, the number
     of calls, and the number of calls if one call serves both cells of a pair.
+
+    fold : holdout that all regimes share
+    kind : kind of the scores, "symmetric" or "row"
     """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
@@ -229,16 +232,19 @@ def _score_regime(
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())
+    share_of_all = n_scored / coverage.present
+    share_of_train = n_scored / coverage.train
     training_calls = float(coverage.calls - coverage.holdout)  # held-out calls do not serve training
-    return scores, [n_scored / coverage.present, n_scored / coverage.train, training_calls, training_calls]
+    return scores, [share_of_all, share_of_train, training_calls, training_calls]
 
 
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, and the four figures of their cost that `_score_regime` lists.
+    """Return the scores of some training cells, and four figures of their cost.
 
-    Each cell is compared with every partner on its item.
+    Each cell is compared with every other agent on its item. The figures are: the share of all cells, the share of the
+    training cells, the number of calls, and the number of calls if one call serves both cells of a pair.
 
-    chosen : bool array (n_agents, n_items), the cells
+    chosen : bool array (n_agents, n_items), the training cells to score
     """
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout

@@ -100,7 +100,10 @@ class Viewer:
         ]
 
     def _make_endpoint(self, handler: Callable[[Request], Response]) -> Callable[[Request], Any]:
-        """Return an endpoint that runs a handler in a thread and answers 409 to errors of this package."""
+        """Return an asynchronous endpoint that runs a handler in a thread.
+
+        An error of this package becomes a response with the status 409 and the message as text.
+        """
 
         async def endpoint(request: Request) -> Response:
             try:
@@ -122,13 +125,13 @@ class Viewer:
             state = get_state(folder)
             path = quote(name, safe="")
             summary = None
+            message: str | None = None
             try:
                 if state == "fitted":
                     summary = self._cached(("head", name), get_file_times(folder), partial(Summary, folder))
             except YoudenError as error:
-                lines.append((name, path, "incomplete", None, str(error)))
-            else:
-                lines.append((name, path, state, summary, None))
+                state, message = "incomplete", str(error)
+            lines.append((name, path, state, summary, message))
         return HTMLResponse(render_runs(lines))
 
     def _show_run(self, request: Request) -> Response:
@@ -164,9 +167,10 @@ class Viewer:
         return _to_json(asdict(state) | progress | {"ranking": rows, "headings": headings, "figures": figures})
 
     def _get_trials(self, request: Request) -> Response:
-        """Return one page of trials as JSON: those that match the filters in the query, sorted by the column `by`.
+        """Return as JSON one page of the trials that match the filters of the query.
 
-        Raises HTTPException 400 if a column, a page number or a filter is invalid.
+        The parameters of the query are: `page`, from 0; `by` and `descending`, the sort column and its order; and the
+        filters `agent`, `item`, `trial_type`, `kind`, `answer` and `text`. Raises HTTPException 400 if one is invalid.
         """
         run = self._open_run(request)
         query = request.query_params
@@ -256,7 +260,10 @@ class Viewer:
         return HTMLResponse(render_comparison(data, live=live, home="/"))
 
     def _open_run(self, request: Request) -> _OpenRun:
-        """Open the run of a request. If the query has `against`, the answers of that other run are added."""
+        """Open the run that the path of a request names.
+
+        If the query parameter `against` names another run, its answers to the same trials are added.
+        """
         name, folder = self._find_run(request.path_params["name"])
         run = self._cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
         if "against" not in request.query_params:
@@ -373,7 +380,7 @@ class Serving:
 
 
 def prepare(runs: Runs, *, port: int, token: str) -> Serving:
-    """Open the port of a viewer on 127.0.0.1.
+    """Open a port on 127.0.0.1 for the viewer; requests are answered once the result's `run` is called.
 
     Parameters
     ----------
@@ -387,6 +394,7 @@ def prepare(runs: Runs, *, port: int, token: str) -> Serving:
     Returns
     -------
     Serving
+        Server with the open port, its address with the token, and an address with a token that is valid once.
 
     Raises
     ------

@@ -54,7 +54,11 @@ class Guard:
         await self._choose_app(scope, headers)(scope, receive, send_with_headers)
 
     def _choose_app(self, scope: Scope, headers: Headers) -> ASGIApp:
-        """Return the application if the request is admitted, else a response that redirects or refuses it."""
+        """Return the application if the request has a valid cookie, else a response that redirects or refuses the request.
+
+        A request with a valid token in its query is redirected to the same address without the token, and gets the cookie.
+        The one-time token is valid for a single GET request.
+        """
         if headers.get("host", "") not in self._hosts:
             return PlainTextResponse("The viewer answers to 127.0.0.1 and localhost only.\n", 421)
         if scope["method"] not in ("GET", "HEAD"):
@@ -64,7 +68,7 @@ class Guard:
         tokens = [value for name, value in query if name == "token"]
         has_one_time_token = self._one_time_token is not None and self._one_time_token in tokens
         if scope["method"] == "GET" and has_one_time_token:
-            self._one_time_token = None
+            self._one_time_token = None  # it cannot be used again
             tokens = [self._token]
         if self._is_valid(tokens):
             return self._redirect(scope, query)
@@ -76,7 +80,10 @@ class Guard:
         return PlainTextResponse("Open the address that `youden view` printed, which contains the token.\n", 403)
 
     def _redirect(self, scope: Scope, query: list[tuple[str, str]]) -> RedirectResponse:
-        """Redirect to the same address without the token, and set the cookie."""
+        """Return a redirect to the same address without the token, which sets the cookie that later requests need.
+
+        query : names and values of the query parameters
+        """
         remaining_query = urlencode([(name, value) for name, value in query if name != "token"])
         path = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else scope["path"]
         address = "/" + path.lstrip("/")  # a path that begins with two slashes would lead to another host

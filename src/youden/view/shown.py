@@ -117,7 +117,10 @@ class TrialsOnDisk:
         return self._read_block(self._find_block(row)).line(row)
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
-        """Return the request hashes of trials; empty for a judge that makes no calls."""
+        """Return the request hash of each trial, as ASCII bytes; empty bytes if the judge makes no calls.
+
+        rows : rows of the trials in the run
+        """
         if self.judge is None:
             return [b""] * len(rows)
         hashes = []
@@ -136,9 +139,11 @@ class TrialsOnDisk:
         return self._counts[1]
 
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
-        """Count the matching rows of one block by their value of the sort column.
+        """Count the rows of a block (rows of the run that are read together) that match a filter, by sort value.
 
-        For the order "row", the value is the block number.
+        number : number of the block
+        chosen : filter
+        by : sort column; for "row", the sort value is the number of the block
         """
         values = self._read_block(number).values(chosen, by=by)
         if by == "row":
@@ -169,8 +174,8 @@ MAX_NAMES = 20
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
     """Return the positions of the names that match a search, ignoring case; None if the search is empty.
 
-    Names that equal the search match; if there are none, names that contain it. Raises HTTPException 400 if the search
-    is too long.
+    Only names that equal the search match, if there are any; otherwise, names that contain it. Raises HTTPException 400 if
+    the search is too long.
 
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
@@ -179,8 +184,10 @@ def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
     if not text:
         return None
     displayed = [printable(name).lower() for name in names]
-    equal = frozenset(k for k, name in enumerate(displayed) if name == text)
-    return equal or frozenset(k for k, name in enumerate(displayed) if text in name)
+    equal = frozenset(position for position, name in enumerate(displayed) if name == text)
+    if equal:
+        return equal
+    return frozenset(position for position, name in enumerate(displayed) if text in name)
 
 
 def suggest_names(names: Sequence[str], search: str) -> list[str]:
@@ -449,13 +456,14 @@ class LiveRun:
         self._state: LiveState | None = None
 
     def update(self) -> LiveState:
-        """Read new answers from the store and return the state of the run.
+        """Read new answers from the store, and return the progress and the ranking of the run so far.
 
         Raises
         ------
         JudgeError
             If the store is damaged.
         """
+        # request hashes of the trials without an answer; all trials of one hash have the same outcome
         unanswered = [key for key, rows in self._rows_by_key.items() if self._missing[rows[0]] != 0]
         try:
             with open_store_of_folder(self._store) as store:
@@ -471,7 +479,11 @@ class LiveRun:
         return self._state
 
     def _record(self, rows: list[int], outcome: Completion | Failure) -> None:
-        """Record the outcome of one request for its trials; only the first of them has a cost."""
+        """Record the outcome of one request for all trials that it answers.
+
+        rows : rows of these trials; the cost is booked to the first of them
+        outcome : answer of the judge, or failure
+        """
         if not isinstance(outcome, Completion):
             self._missing[rows] = _CODES["failed"]
             return
@@ -482,7 +494,7 @@ class LiveRun:
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
-        """Count the answers so far and rank by them."""
+        """Count the answers so far, sum their cost, and rank the agents by them."""
         is_done = self._missing != _CODES["pending"]
         is_answered = self._missing == 0
         ranking, reason = self._rank()

@@ -87,7 +87,7 @@ class AttackContext:
 
     @cached_property
     def document_frequency(self) -> dict[str, int]:
-        """Number of items whose prompt or responses contain a word, by word."""
+        """Word → number of items whose prompt or responses contain it (its document frequency)."""
         frequency: dict[str, int] = {}
         for item, texts in zip(self.pool.items, self.pool.texts.T, strict=True):
             responses = [text or "" for text in texts]
@@ -97,7 +97,7 @@ class AttackContext:
         return frequency
 
     def rare(self, item: int, n_words: int) -> list[str]:
-        """Return the rarest words of an item.
+        """Return the words of an item that occur on the fewest items.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Distinct words of the prompt (of the responses if there is none), those on the fewest items first, and in
-            the order of the text if they are on equally many.
+            Distinct words of the prompt (of the responses if it has none), rarest first. Equally rare words stay in the order
+            of the text.
         """
         text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
@@ -118,7 +118,7 @@ class AttackContext:
         return rarest_first[:n_words]
 
     def central(self, item: int) -> str:
-        """Return the response to an item that shares most words with all responses.
+        """Return the response to an item that has the most words in common with the other responses.
 
         Parameters
         ----------
@@ -128,17 +128,18 @@ class AttackContext:
         Returns
         -------
         str
-            The response of three or more words with the largest mean Jaccard index; an empty string if there is none.
+            The response of three or more words with the largest mean Jaccard index (words in both responses divided by words
+            in either); an empty string if there is none.
         """
         responses = [text for text in self.pool.texts[:, item] if text and len(split_words(text)) > 2]
         word_sets = [set(split_words(text)) for text in responses]
         if not responses:
             return ""
-        # mean Jaccard index: shared words / words in either response
+
         mean_similarities = []
         for words in word_sets:
-            similarities = [len(words & other_words) / len(words | other_words) for other_words in word_sets]
-            mean_similarities.append(np.mean(similarities))
+            jaccard_indices = [len(words & other_words) / len(words | other_words) for other_words in word_sets]
+            mean_similarities.append(np.mean(jaccard_indices))
         most_central = int(np.argmax(mean_similarities))
         return str(responses[most_central])
 
@@ -227,9 +228,9 @@ class PlantedAgents:
 
 
 def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
-    """Return a copy of a pool in which the agents of an attack follow the agents of the pool.
+    """Return a copy of a pool with the adversarial agents of an attack added after its agents.
 
-    The new agents have no family and no group. If an id exists already, the new agent gets a number after its name.
+    The new agents have no family and no group. If an id exists already, a number is appended to that of the new agent.
 
     Parameters
     ----------
@@ -253,7 +254,8 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
         [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
         option that a transform does not have.
     """
-    texts_by_name = attack.texts(AttackContext(pool, base_agent, rng))
+    context = AttackContext(pool, base_agent, rng)
+    texts_by_name = attack.texts(context)  # name of a new agent → its responses by item
     used_ids = {agent.id for agent in pool.agents}
     agents = []
     for name in texts_by_name:
@@ -268,7 +270,8 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     rows = [list(texts) for texts in texts_by_name.values()]
     texts: Objects = np.array(rows, dtype=object).reshape(len(rows), pool.n_items)
     attacked_pool = pool.with_agents(agents, [texts])
-    return PlantedAgents(attacked_pool, tuple(range(pool.n_agents, attacked_pool.n_agents)))
+    new_positions = range(pool.n_agents, attacked_pool.n_agents)
+    return PlantedAgents(attacked_pool, tuple(new_positions))
 
 
 N_EXACT = 3
@@ -293,9 +296,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Return the responses of several agents that collude, a ring: short texts that end with a secret word.
+    """Make the responses of several colluding agents: short texts that end with a secret word.
 
-    On each item, all agents of the ring use the same word, which no other agent uses.
+    On each item, all of these agents use the same made-up word, which no other agent uses.
+
+    Returns the responses by item of each agent, by its name: ring-0, ring-1 and so on.
     """
     secret_words = []
     for _ in context.items:
@@ -303,7 +308,7 @@ def ring(context: AttackContext) -> dict[str, list[str]]:
         secret_words.append("".join(LETTERS[letter] for letter in letters))
 
     def make_text(opening: str, number: int, item: int) -> str:
-        """Return the text of one agent of the ring on an item; the agent with number 0 writes about the rarest word."""
+        """Return the response of colluding agent `number`, which names the word of this rank among the rarest of the item."""
         rare_words = context.rare(item, number + 1)
         topic = rare_words[-1] if rare_words else "it"
         return f"{opening} on {topic}. {secret_words[item]}"

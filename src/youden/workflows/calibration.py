@@ -164,20 +164,21 @@ def plan_calibration(
     return Calibration(config, plan.pool_digest, trials, tuple(experiments), expected)
 
 
-def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) -> tuple[CalibratedJudge, ...]:
-    """Query every judge, decide on each, and store the results.
+def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -> tuple[CalibratedJudge, ...]:
+    """Query every judge on trials with known answers, decide whether it can be used, and store the results.
 
     Parameters
     ----------
     calibration : Calibration
-        Result of `plan_calibration`.
-    asking : JudgingOptions, optional
+        Trials and judges, as returned by `plan_calibration`.
+    options : JudgingOptions, optional
         Terms of the requests; their cost accounts are replaced by those of the calibration.
 
     Returns
     -------
     tuple of CalibratedJudge
-        One per judge. Each is also stored in `calibrations.json`, in the parent folder of the run.
+        Error rates, costs and decision of each judge. They are also stored in `calibrations.json`, in the parent folder of
+        the run.
 
     Raises
     ------
@@ -190,7 +191,7 @@ def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) ->
     """
     config = calibration.config
     account = get_cost_account(config, calibrating=True)
-    terms = replace(asking or JudgingOptions(), account=account)
+    terms = replace(options or JudgingOptions(), account=account)
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, terms)
     calibrated = []
     for experiment in calibration.experiments:
@@ -228,9 +229,10 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost of the calls that gave the answers, including calls that were made earlier.
+    """Summarize the seconds and the cost in USD of the calls that gave the answers, also of calls that were made earlier.
 
-    The cost per call of a jury is the sum over its judges.
+    The cost per call of a jury is the sum over its judges. It is None if a price is unknown, and the seconds are None if no
+    call recorded its duration.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
@@ -244,10 +246,10 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
         costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
 
-    median, p95 = None, None
+    median_seconds, p95_seconds = None, None
     if seconds:
-        median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist()
-    return Bill(median, p95, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
+        median_seconds, p95_seconds = np.quantile(seconds, [0.5, 0.95]).tolist()
+    return Bill(median_seconds, p95_seconds, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
 
 
 def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> set[str]:
@@ -314,8 +316,9 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then biases that its users should know.
+    """Describe the decision on a judge with its reasons, then its position bias, intransitivity and nondeterminism, if any.
 
+    judge : results of the calibration of one judge
     max_calls : number of calls of the largest calibration that the plan of the run allows
 
     Returns one string per sentence or paragraph.
@@ -325,8 +328,9 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
     if decision.outcome == "go":
         reason = f"{decision.rules[0].message}, and every criterion is met"
     else:
-        severity = "failed" if decision.outcome == "no-go" else "warning"
-        reason = "; ".join(rule.message for rule in decision.rules if rule.severity == severity)
+        deciding_severity = "failed" if decision.outcome == "no-go" else "warning"
+        messages = [rule.message for rule in decision.rules if rule.severity == deciding_severity]
+        reason = "; ".join(messages)
     lines = [f"{judge.judge}: {decision.outcome.upper()}. {reason}."]
     if decision.outcome == "not sure":
         lines.append(_describe_required_calls(decision.calls, max_calls=max_calls))
@@ -380,7 +384,7 @@ def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJu
 
 
 def describe_conclusion(judges: Sequence[CalibratedJudge]) -> str:
-    """Name the cheapest judge that passes, or say what to do if none does."""
+    """Name the cheapest judge that passes its calibration, or advise what to do if none does."""
     cheapest = find_cheapest(judges)
     if cheapest is not None:
         usd = cheapest.bill.usd_per_1000
@@ -408,8 +412,9 @@ def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict
 
     Returns
     -------
-    dict
-        The planned calibration, and the keys judges, cheapest, rule and conclusion; NaN becomes null.
+    dict of str to object
+        The keys of `planned_to_json`; `judges`, the results by judge; `cheapest`, the name of the cheapest judge that
+        passes, or None; `rule` and `conclusion`, sentences. NaN becomes None.
     """
     cheapest = find_cheapest(judges)
     max_calls = calibration.trials.max_calls

@@ -99,7 +99,7 @@ class Bill:
 
 
 def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
-    """Measure a judge by its answers to trials with known answers.
+    """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
     Returns
     -------
     Measures
-        Rates with 95 % intervals.
+        TPR, FPR, J, yes rates by kind of trial, rates of changed answers and biases, with 95 % intervals.
     """
     answer = result.hard_answer
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
@@ -159,9 +159,9 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
 
-    Pairs of texts of equal length are left out.
+    Only pairs that were judged in both orders count, without pairs of texts of equal length.
 
-    hard : float array (n_trials,), answers 0 and 1, NaN if missing
+    hard : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
     plan, texts = trials.plan, trials.pool.texts
@@ -170,24 +170,29 @@ def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows
     first_length = np.array([len(text) for text in texts[plan.first[original_rows], item]], dtype=np.int64)
     second_length = np.array([len(text) for text in texts[plan.second[original_rows], item]], dtype=np.int64)
 
+    # answers to each pair with the longer text first, and with the shorter text first
     is_first_longer = first_length > second_length
-    longer = np.where(is_first_longer, hard[original_rows], hard[reversed_rows])
-    shorter = np.where(is_first_longer, hard[reversed_rows], hard[original_rows])
-    is_used: Bools = (first_length != second_length) & ~np.isnan(longer) & ~np.isnan(shorter)
-    n_longer_only = int((longer > shorter)[is_used].sum())
-    n_shorter_only = int((longer < shorter)[is_used].sum())
-    return paired_difference(n_longer_only, n_shorter_only, int(is_used.sum()))
+    longer_first = np.where(is_first_longer, hard[original_rows], hard[reversed_rows])
+    shorter_first = np.where(is_first_longer, hard[reversed_rows], hard[original_rows])
+
+    is_used: Bools = (first_length != second_length) & ~np.isnan(longer_first) & ~np.isnan(shorter_first)
+    n_yes_if_longer_first = int((longer_first > shorter_first)[is_used].sum())
+    n_yes_if_shorter_first = int((longer_first < shorter_first)[is_used].sum())
+    return paired_difference(n_yes_if_longer_first, n_yes_if_shorter_first, int(is_used.sum()))
 
 
 def _count_open_paths(trials: CalibrationTrials, hard: Floats) -> OpenPaths:
-    """Count the open paths in triples, each of a paired trial and two trials with a third text.
+    """Count how often the judge contradicts itself on three texts a, b and c: a ~ b and b ~ c, but not a ~ c.
 
-    hard : float array (n_trials,), answers 0 or 1, NaN if missing.
+    Each triple consists of a paired trial and of two trials that compare its texts with a third one.
+
+    hard : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
     rows = trials.rows("triple")
     third_text_answers = hard[rows].reshape(-1, 2)
     pair_answers = hard[trials.original[rows[::2]]]
-    return count_open_paths(np.column_stack([pair_answers, third_text_answers]))
+    answers_of_triples = np.column_stack([pair_answers, third_text_answers])
+    return count_open_paths(answers_of_triples)
 
 
 def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
@@ -270,10 +275,10 @@ class _Criterion:
         return factor
 
     def evaluate(self) -> Finding:
-        """Compare the estimate with the bound, and return the result as a finding.
+        """Compare the estimated rate of the judge with the bound that it must keep, and return the result as a finding.
 
         Its severity is "ok" if the whole interval is on the right side of the bound, "warning" if only the estimate is,
-        and "failed" otherwise.
+        and "failed" otherwise, also if the rate is unknown.
         """
         estimate = self.estimate_at(1.0)
         target = f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
@@ -294,7 +299,7 @@ class _Criterion:
 
 
 def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
-    """Decide whether a judge passes the calibration.
+    """Decide whether a judge passes the calibration: "go", "not sure" or "no-go".
 
     Parameters
     ----------
@@ -306,11 +311,13 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     Returns
     -------
     CalibrationDecision
-        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls that would decide.
+        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
+        would be decided with a power of 80 %; None if there is no such number.
     """
     tpr, fpr = measures.tpr, measures.fpr
 
     def estimate_j(factor: float) -> Metric:
+        """Estimate J as if the same rates had been measured with `factor` times as many calls."""
         return independent_difference(_scale_counts(tpr, factor), _scale_counts(fpr, factor))
 
     criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
@@ -324,14 +331,17 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
 
     evaluations = [criterion.evaluate() for criterion in criteria]
     rules = (*evaluations, _evaluate_length(measures.length_j))
-    # the most severe result decides: `_OUTCOMES` begins with it
-    severities = {rule.severity for rule in rules}
-    outcome = next(_OUTCOMES[severity] for severity in _OUTCOMES if severity in severities)
+
+    # the most severe result decides: "failed" before "warning" before "ok"
+    found_severities = {rule.severity for rule in rules}
+    most_severe = next(severity for severity in _OUTCOMES if severity in found_severities)
+    outcome = _OUTCOMES[most_severe]
     if outcome != "not sure":
         return CalibrationDecision(outcome, rules)
 
-    # factor of the number of calls at which every criterion is decided
-    factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
+    # factor of the number of calls at which every criterion is decided, first at the measured rates, then with the power
+    factor_at_rates = max(criterion.find_factor() for criterion in criteria)
+    factor = factor_at_rates * _POWER_FACTOR
     required_calls = math.ceil(n_calls * factor) if factor < math.inf else None
     return CalibrationDecision(outcome, rules, required_calls)
 

@@ -215,40 +215,50 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
     Returns the rows to keep, in the same order.
     """
-    low = np.minimum(plan.first, plan.second)[rows]
-    high = np.maximum(plan.first, plan.second)[rows]
-    _, first_rows = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
-    return rows[np.sort(first_rows)]
+    lower_agent = np.minimum(plan.first, plan.second)[rows]
+    higher_agent = np.maximum(plan.first, plan.second)[rows]
+    comparison = np.stack([plan.item[rows], lower_agent, higher_agent])  # (3, n_rows)
+    _, first_index = np.unique(comparison, axis=1, return_index=True)
+    return rows[np.sort(first_index)]
 
 
 def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
-    """Extend the first paired trials by the text of a third agent each, which is compared with both texts.
+    """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
 
-    Returns two trials per paired trial, in which each of the three texts comes first once, and the rows of the paired
-    trials, int array (n_trials,). Trials without a third agent are skipped. The two trials are not in the plan, and thus
-    differ from all other trials of the calibration, unless the plan leaves no such third agent.
+    The third agent is random. If possible, the two comparisons with its text are not in the plan, and thus differ from all
+    other trials of the calibration.
+
+    paired : paired trials that may be extended; those without a third agent are skipped
+    n_triples : maximum number of triples
+
+    Returns two trials per triple, so that each of the three texts comes first once; and the rows in `paired` of the
+    extended trials, int array (n_trials,), each of them twice.
     """
     candidates = np.arange(plan.n_agents)
     planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
     planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
 
-    # a random third agent that has a response to the item: the candidate with the lowest priority number
-    priority = rng.random((len(paired), plan.n_agents))
-    priority[~plan.pool.present.T[paired.item]] = np.inf
+    # The third agent is the candidate with the lowest cost: a random number below 1, plus 1 for each comparison that is
+    # in the plan; infinite without a response to the item, and for the two agents of the trial.
+    cost = rng.random((len(paired), plan.n_agents))
+    cost[~plan.pool.present.T[paired.item]] = np.inf
     for agent in (paired.first, paired.second):
         codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        priority += np.isin(codes, planned_codes)
-        priority[np.arange(len(paired)), agent] = np.inf
-    rows = np.flatnonzero(np.isfinite(priority).any(axis=1))[:n_triples]
-    third = priority[rows].argmin(axis=1).astype(np.int32)
+        cost += np.isin(codes, planned_codes)
+        cost[np.arange(len(paired)), agent] = np.inf
+    has_third_agent = np.isfinite(cost).any(axis=1)
+    rows = np.flatnonzero(has_third_agent)[:n_triples]
+    third = cost[rows].argmin(axis=1).astype(np.int32)
 
-    # second text with third text, then third text with first text
+    # for each triple, second text with third text, then third text with first text
     has_repeats = paired.first_repeat is not None
-    chosen = (paired if has_repeats else paired.with_first_repeats()).take(rows).swapped()
+    extended = paired if has_repeats else paired.with_first_repeats()
+    swapped = extended.take(rows).swapped()
     first_response = np.ones(len(rows), dtype=np.int32)
-    with_second = replace(chosen, second=third, second_repeat=first_response)
-    with_first = replace(chosen, first=third, first_repeat=first_response.copy())
-    trials = Trials.concat([with_second, with_first]).take(np.arange(2 * len(rows)).reshape(2, -1).T.ravel())
+    with_second = replace(swapped, second=third, second_repeat=first_response)
+    with_first = replace(swapped, first=third, first_repeat=first_response.copy())
+    alternating = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
+    trials = Trials.concat([with_second, with_first]).take(alternating)
     if not has_repeats:
         trials = replace(trials, first_repeat=None, second_repeat=None)
     return trials, np.repeat(rows, 2)
@@ -261,11 +271,15 @@ def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -
 
 
 def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:
-    """Return the row of the paired trial that each trial repeats or extends, int32 (n_trials,); −1 for other kinds.
+    """Find the row of the paired trial that each trial repeats in some way or extends by a third text.
 
-    Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order.
-    `kind` : int8 array (n_trials,), index of the kind of each trial in `KINDS`; `extended_rows` : int array, rows that the
-    trials of the kind "triple" extend.
+    Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order. The paired
+    trials are the first rows.
+
+    kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
+    extended_rows : int array, row of the paired trial that each trial of the kind "triple" extends
+
+    Returns an int32 array (n_trials,), −1 for other kinds.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -302,13 +316,13 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials whose second text is made for the calibration, the "planted" trials.
+    """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
 
-    A drawn response is compared with itself ("identical"), with its own sentences in another order ("clone"), or with a
-    text about no item ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates
-    the next one; `_add_planted_agents` adds both to the pool.
+    The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text about no item
+    ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates the next one;
+    `_add_planted_agents` adds both to the pool.
 
-    is_long : bool array (n_agents, n_items), responses that may be drawn
+    is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind
 
     Returns the trials by kind.
@@ -361,21 +375,25 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
     return zip(*(column[rows].tolist() for column in columns), strict=True)
 
 
-def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration, which has no blocks, from the trials of each kind.
+def _make_plan(plan: Plan, pool: Pool, trials_by_kind: Sequence[Trials], kind: Codes) -> Plan:
+    """Make the plan of a calibration from the trials of each kind.
 
-    Trials of the kind "retest" are the second replicate, so that the judge is queried again.
+    Trials of the kind "retest" have the replicate number 1 instead of 0, so that the judge is queried again. Trials belong
+    to no block.
 
-    plan : plan of the run
+    plan : plan of the run, from which settings such as the seed are taken
+    pool : pool of the run with the two agents that are added for the calibration
+    trials_by_kind : trials of each kind, in the order of `KINDS`
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """
     replicate = (kind == KINDS.index("retest")).astype(np.int32)
     no_block = np.full(len(kind), -1, dtype=np.int32)
-    trials = replace(Trials.concat(parts).as_new_plan(), replicate=replicate, block=no_block)
+    trials = replace(Trials.concat(trials_by_kind).as_new_plan(), replicate=replicate, block=no_block)
+    no_holdout = np.zeros_like(pool.present)
     return replace(
         plan,
         trials=trials,
-        split=Split(pool.present.copy(), np.zeros_like(pool.present), "strict", 0.0, plan.seed),
+        split=Split(pool.present.copy(), no_holdout, "strict", 0.0, plan.seed),
         design="calibration",
         options={},
         n_independent=None,

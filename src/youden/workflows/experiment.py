@@ -67,7 +67,7 @@ class Experiment:
 
 
 def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0) -> Experiment:
-    """Make an experiment of a plan, and estimate its cost; no request is sent.
+    """Make an experiment (a plan that one judge will answer), and estimate its cost; no request is sent.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     store : str
         Store of the answers (path or database URL).
     first_new : int, default 0
-        Position of the first trial that no other experiment needs; the cost covers the trials from there on.
+        Position of the first trial that no other experiment has; the cost covers the trials from there on.
 
     Returns
     -------
@@ -113,7 +113,7 @@ class ExperimentResult(NamedTuple):
 
 
 def make_experiment_runner(
-    max_cost: float | None, experiments: Sequence[Experiment], asking: JudgingOptions | None = None
+    max_cost: float | None, experiments: Sequence[Experiment], options: JudgingOptions | None = None
 ) -> Callable[[Experiment], ExperimentResult]:
     """Return a function that queries the judge of an experiment and returns its answers with their cost.
 
@@ -123,7 +123,7 @@ def make_experiment_runner(
         Maximum cost of all experiments together in USD.
     experiments : sequence of Experiment
         The experiments that will be run. They share the cost cap.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the requests. A missing answer never stops an experiment, because their number is one of its results.
 
     Returns
@@ -138,13 +138,13 @@ def make_experiment_runner(
         If the cost cap does not fit the judges; raised before any call.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
-    terms = replace(asking or JudgingOptions(), max_cost=max_cost, max_missing=1.0)
+    terms = replace(options or JudgingOptions(), max_cost=max_cost, max_missing=1.0)
     budget = Budget(max_cost)
 
     def run_experiment(experiment: Experiment) -> ExperimentResult:
         spent_before = budget.spent
         request = query_judge(
-            experiment.plan, judge=experiment.judge, store=experiment.store, asking=terms, budget=budget
+            experiment.plan, judge=experiment.judge, store=experiment.store, options=terms, budget=budget
         )
         verdicts = run_until_stopped(request)
         return ExperimentResult(verdicts, budget.spent - spent_before)

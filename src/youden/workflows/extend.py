@@ -120,8 +120,10 @@ def plan_extension(
 
 
 def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
-    """Plan the next step of an extension; if a search ends, return the reason as a text instead.
+    """Plan the next step of an extension of a run, or return the reason why a search for the best agents ends.
 
+    config : config of the run with the steps so far
+    request : what to add: agents, items, responses or calls
     first : number of extensions of the run before this command
     n_spent : number of calls of the search so far
     """
@@ -158,7 +160,7 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
     return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=first)
 
 
-def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) -> tuple[FitResult, str]:
+def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[FitResult, str]:
     """Query the judge on an extension and fit the extended run.
 
     A search repeats this round after round.
@@ -167,7 +169,7 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     ----------
     planned : PlannedExtension
         From `plan_extension`.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the requests. A cost cap holds for all rounds together.
 
     Returns
@@ -191,7 +193,7 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     before it has an answer, the record is removed.
     """
     request, config = planned.unfinished, planned.run.config
-    fitted = _extend_by_step(planned, asking)
+    fitted = _extend_by_step(planned, options)
     if not request.is_search:
         return fitted, ""
 
@@ -206,7 +208,7 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
             n_rounds = format_count(len(extensions) - request.first, "round")
             return fitted, f"{n_rounds}, {n_spent:,} calls; {next_step}"
         planned = next_step
-        fitted = _extend_by_step(planned, asking)
+        fitted = _extend_by_step(planned, options)
         new_trials = planned.new_trials
         n_paired = int((new_trials.trial_type == PAIRED).sum())
         n_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
@@ -223,15 +225,15 @@ def _read_cost(planned: PlannedExtension) -> float:
     return float(np.nansum(usd[-n_new:]))
 
 
-def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) -> FitResult:
-    """Query the judge on one step of an extension, record the step in config.yaml, and fit the extended run.
+def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> FitResult:
+    """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    If a new extension fails before it has an answer, its record in config.yaml is removed.
+    If the first step fails before it has an answer, its record in config.yaml is removed, and the error is raised again.
     """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # without options of this command alone, such as a cost cap
     try:
-        judge_run(run, asking, on_start=partial(_record_unfinished, planned))
+        judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
         is_new = not planned.resumed and unfinished.first == unfinished.number
         if is_new and error.slug not in ("run-busy", "run-extended") and not _has_stored_answers(planned):
@@ -244,7 +246,7 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:
-    """Record the extension as unfinished in config.yaml.
+    """Record in the run's config.yaml that an extension has begun and is not finished.
 
     Raises RunFolderError [run-extended] if another process has extended the run since the extension was planned.
     """

@@ -126,7 +126,12 @@ def calls_for_joining(
 
 
 def _not_attainable_error(components: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
-    """Return the error for a half-width that a share of the agents cannot reach on the present items."""
+    """Return the error for a half-width of the intervals that cannot be reached on the present items.
+
+    components : variance components of the agents
+    width : requested half-width
+    share : share of the agents that must reach it
+    """
     n_items = find_min_items(components, width, fraction=share, n_agents=plan.n_agents)
     if n_items is None:
         requirement = ""
@@ -141,9 +146,11 @@ def _not_attainable_error(components: AgentVariances, width: float, *, share: fl
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the half-width of the 95 % interval of the most variable agent after `n_trials` paired trials.
+    """Estimate the half-width of the widest 95 % interval of an agent, if each agent has a number of paired trials.
 
-    Returns None if the run has neither variance components nor intervals.
+    n_trials : paired trials per agent
+
+    Returns None if the run has neither answers in blocks, from which variances are estimated, nor intervals.
     """
     components = read_variance_components(run.folder)
     if components is not None:

@@ -209,7 +209,10 @@ def plan_analyses(
     target: Target | None = None,
     labels: LabelledAnswers | None = None,
 ) -> tuple[GateAnalysis, ...]:
-    """Determine the interim analyses that the next gate would make, without making them or writing the ledger.
+    """Determine the interim analyses that the next call of `gate_run` would make; nothing is computed or written.
+
+    A gate compares new agents with a baseline. Each interim analysis of the same comparison spends less alpha than the
+    one before, so their numbers are kept in a file, the ledger.
 
     Parameters
     ----------
@@ -340,6 +343,8 @@ def _evaluate_difference(
 ) -> GateResult:
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
+    analysis : agent, number and confidence level of the interim analysis
+    margin : largest difference by which an agent may be worse and still pass
     n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality:
@@ -374,7 +379,10 @@ def _number_analyses(
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each distinct agent.
 
-    Raises InputError if an agent or the baseline is not in the answers, or if there is no agent other than the baseline.
+    recorded : earlier analyses, on which the number and thereby the alpha of the next one depends
+
+    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if
+    there is no agent other than the baseline.
     """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):
@@ -496,7 +504,11 @@ def _compute_required_calls(
     difference = forecast.difference
 
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
-        """Compute the conditional power if these fractions of the variance remain: float array (n,)."""
+        """Compute the probability that a later analysis decides, given the answers so far: float array (n,).
+
+        remaining : fractions of the variance components that remain after n different numbers of calls
+        later_items : int array (n,), numbers of items after these calls
+        """
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
         later_differences = [
             difference.after(n, item_factor=item_factor, trial_factor=trial_factor)

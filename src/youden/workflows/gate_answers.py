@@ -225,7 +225,10 @@ def make_forecaster(
 
 
 def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences in self-consistency, which forecasts no further calls on the same items."""
+    """Return a function that estimates the difference of two agents in self-consistency.
+
+    It forecasts no effect of further calls, because more calls on the same items add no information.
+    """
     none: Floats = np.empty(0)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
@@ -254,10 +257,13 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Return a forecaster for exactly these items, with the variances of the ranking, instead of for similar items.
+    """Convert a forecaster for items like the sampled ones to one for exactly these items.
 
-    More calls on the same items reduce the whole variance. The forecast, which is proportional to 1 / calls, is an upper
-    bound.
+    The variance of a difference is that of the ranking. All of it decreases with more calls on the same items, in
+    proportion to 1 / calls, which is an upper bound.
+
+    abilities : abilities for exactly these items
+    forecast : function that forecasts the difference of two agents for items like these
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
@@ -279,9 +285,10 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
 
 
 def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster that estimates abilities by means of trials.
+    """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance.
 
-    More calls are blocks: on one item, each agent is compared once as the first and once as the second text.
+    More calls are added in blocks: on one item, each of the two agents is compared once as the first and once as the
+    second text.
     """
     plan, rates = verdicts.plan, abilities.rates
     is_extended = bool(get_extensions(plan).steps)
@@ -346,9 +353,10 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _forecast_by_fit(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster that fits the additive model; its variances are proportional to 1 / number of paired calls.
+    """Return a function that estimates the difference of two agents by the additive model, and forecasts its variance.
 
-    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents.
+    The variance is proportional to 1 / number of paired calls. In a plan with blocks, more calls are spent on the two
+    agents only, otherwise on all agents.
 
     rates : rates of pairs of agents
     plan : plan of the run; None if no calls can be added
@@ -388,9 +396,10 @@ def _forecast_by_fit(
 
 
 def _count_extension_units(plan: Plan) -> tuple[int, int]:
-    """Return the present and the maximum number of units by which a plan can be extended.
+    """Return the number of units that a plan has, and the largest number that it can have.
 
-    A unit is a block with the two agents in a plan with blocks, otherwise a paired trial of any agents.
+    In a plan with blocks, a unit is a block that contains the two compared agents; otherwise, it is a paired trial of any
+    agents.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -412,7 +421,7 @@ def _count_extension_calls(plan: Plan, n_units: Positions) -> Positions:
 
 
 def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
-    """Compute the contributions of items to abilities that are fitted to trials.
+    """Fit abilities to the answers of trials, and compute the influence of each item on each ability.
 
     Parameters
     ----------
@@ -424,7 +433,7 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
     Returns
     -------
     tuple of InfluenceTable
-        One table, with the influence of each item on each ability; empty if the trials do not link all agents.
+        One table, with abilities, influence and weights of the items; empty if the trials do not link all agents.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
@@ -437,7 +446,7 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
 
 
 def compute_cell_contributions(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the contributions of items to abilities that are fitted to scores.
+    """Compute the influence of each item on abilities that were fitted to scores.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def _format_interval(row: GateResult) -> str:
 
 
 def describe_result(gate: Gate, row: GateResult) -> str:
-    """Describe the result for one agent, and what to do if it is undecided.
+    """Describe the result of a gate for one agent, and what would decide it if it is undecided.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Format lines on the calibration of the judge and on the whole run.
+    """Describe the calibration of the judge, and what the run recommends among all its agents.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import numpy as np
 
 from youden.errors import InputError
 from youden.pipeline.ranking import differences_from_verdicts
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.noninferiority import alpha_at_analysis, decide
 from youden.streams import stream
 from youden.types import Trials, Verdicts
@@ -72,8 +73,11 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     ------
     InputError
         [aa-repeats] if no agent has several responses to an item.
+    PlanError
+        [self-trials-only] if the run has only self-trials.
     """
     plan = result.plan
+    check_compares_agents(plan, "study aa")
     if plan.trials.first_repeat is None or _count_repeats(plan.trials) < 2:
         raise InputError(
             "An A/A test needs agents with several responses to an item: got one response to each. Import logs with epochs, or a "
@@ -111,20 +115,21 @@ def _count_repeats(trials: Trials) -> int:
 
 
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """Split each agent into two agents, each with a random half of its responses.
+    """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
 
     The halves of agent i have the positions i and n_agents + i. The responses of each cell (one agent on one item) are
-    split as evenly as possible. Trials lose their blocks, because both halves meet different items and agents, so that plain
-    means would be biased.
+    split as evenly as possible. Trials lose their blocks: both halves have other items and partners, so plain means of
+    blocks would be biased.
     """
     plan = result.plan
     n_agents, n_items = plan.n_agents, plan.n_items
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
     n_repeats = _count_repeats(plan.trials)
 
-    # half of each response: random ranks alternate between 0 and 1, from a random start in each cell
+    # half (0 or 1) of each response: in each cell, random ranks are even or odd, counted from a random start
     ranks = rng.random((n_agents, n_items, n_repeats)).argsort(axis=2)
-    half = (ranks + rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)) % 2
+    start = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
+    half = (ranks + start) % 2
     first_item, second_item = plan.trials.text_cells
     first = plan.first + n_agents * half[plan.first, first_item, first_repeat - 1]
     second = plan.second + n_agents * half[plan.second, second_item, second_repeat - 1]
@@ -137,7 +142,9 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
         first_repeat=None,
         second_repeat=None,
     )
-    split = replace(plan.split, train=np.tile(plan.split.train, (2, 1)), holdout=np.tile(plan.split.holdout, (2, 1)))
+    train = np.tile(plan.split.train, (2, 1))
+    holdout = np.tile(plan.split.holdout, (2, 1))
+    split = replace(plan.split, train=train, holdout=holdout)
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
     halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
     return replace(result, plan=halved)

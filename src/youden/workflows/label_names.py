@@ -22,16 +22,16 @@ MAX_NAMES_COMPARED = 500
 
 
 def get_unique_aliases(agents: Iterable[Agent]) -> dict[str, str]:
-    """Map the alias of each agent (`meta.alias`) to its id.
+    """Map the alias of each agent (its metadata field `alias`) to its id.
 
     An alias that is also the id or the alias of another agent is left out, because it is ambiguous.
     """
     all_agents = list(agents)
-    pairs = [(str(agent.meta["alias"]), agent.id) for agent in all_agents if agent.meta.get("alias")]
-    aliases = [alias for alias, _ in pairs]
     ids = [agent.id for agent in all_agents]
+    aliased = [agent for agent in all_agents if agent.meta.get("alias")]
+    aliases = [str(agent.meta["alias"]) for agent in aliased]
     n_uses = Counter([*aliases, *ids])
-    return {alias: agent_id for alias, agent_id in pairs if n_uses[alias] == 1}
+    return {alias: agent.id for alias, agent in zip(aliases, aliased, strict=True) if n_uses[alias] == 1}
 
 
 def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: Mapping[str, str]) -> LabelTable:

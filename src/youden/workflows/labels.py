@@ -42,9 +42,9 @@ _Compare = Callable[[Floats, Floats], Metric]
 
 
 def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) -> LabelTable:
-    """Read labels and check that they label at least one agent of a run.
+    """Read a table of labels, and check that it labels at least one agent of a run.
 
-    This check takes place before a judge is paid, so that a wrong file costs nothing.
+    Call it before a judge is paid, so that a wrong file costs nothing.
 
     Parameters
     ----------
@@ -68,11 +68,12 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
         If the file cannot be read as labels.
     """
     agent_ids = [agent.id for agent in agents]
-    table = rename_to_agent_ids(read_labels(path, repeated=repeated), agent_ids, get_unique_aliases(agents))
+    labels = read_labels(path, repeated=repeated)
+    table = rename_to_agent_ids(labels, agent_ids, get_unique_aliases(agents))
     if not set(table.agents) & set(agent_ids):
+        labelled_names = ", ".join(quote_with_suggestions(table.agents, agent_ids))
         raise ConfigError(
-            f"{path} labels no agent of this run: got {', '.join(quote_with_suggestions(table.agents, agent_ids))}. "
-            f"The run has {', '.join(shorten_list(agent_ids))}. "
+            f"{path} labels no agent of this run: got {labelled_names}. The run has {', '.join(shorten_list(agent_ids))}. "
             "Set the ids of the agents as in the pool.",
             slug="labels-unknown",
         )
@@ -199,10 +200,10 @@ def _compare_label(
 def _measure_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
     """Correlate the abilities of agents with their labels.
 
-    compare : function that computes a correlation
-    ability, label : float array (n_agents,)
+    compare : function of both arrays that returns a correlation with its interval
+    ability, label : float arrays (n_agents,), without NaN
 
-    Returns a result with the value None if the correlation is undefined; its `method` then contains the reason.
+    If the correlation is undefined, the value of the result is None, and its `method` contains the reason.
     """
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
@@ -229,9 +230,9 @@ def _find_disagreements(
     label, ability : float array (n_agents,)
     ranks_by_label, ranks_by_ability : ranks that the confidence intervals of labels and of abilities allow
     """
-    tied_ranks = rank_ranges(label, label)
     rank = rank_with_ties(ability)
-    gap = np.maximum(0, np.maximum(tied_ranks.low - rank, rank - tied_ranks.high))
+    label_ranks = rank_ranges(label, label)  # one rank, or a range for tied labels
+    gap = np.maximum(0, np.maximum(label_ranks.low - rank, rank - label_ranks.high))
     is_explained = (ranks_by_ability.low <= ranks_by_label.high) & (ranks_by_label.low <= ranks_by_ability.high)
 
     disagreements = []
@@ -255,7 +256,11 @@ def _find_disagreements(
 
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
-    """Arrange the labels of one column in a float array (n_agents, n_items), with NaN for a cell without a label."""
+    """Arrange the labels of one column of a table in a float array (n_agents, n_items), NaN for a cell without a label.
+
+    column : position of the column among the label columns
+    agent_ids, item_ids : ids of the rows and columns; labels of other agents and items are left out
+    """
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_positions = {item: position for position, item in enumerate(item_ids)}
     matrix = np.full((len(agent_positions), len(item_positions)), np.nan)
@@ -278,10 +283,14 @@ def _compare_cells(folder: RunFolder, table: LabelTable, column: int, *, level: 
 def _compute_label_ranks(
     table: LabelTable, column: int, agents: Sequence[str], mean: Floats, *, level: float
 ) -> RankRange:
-    """Compute the ranks that mean labels allow, from confidence intervals of their pairwise differences.
+    """Compute rank confidence intervals by labels, from the confidence intervals of differences between mean labels.
 
-    `mean`, float array (n_agents,), has the mean labels of `agents`. Standard errors are clustered by item. Any rank is
-    allowed if fewer than two agents have two labels or more.
+    Standard errors are clustered by item. If fewer than two agents have two labels or more, each agent may have any rank.
+
+    column : position of the column among the label columns
+    agents : ids of the agents
+    mean : float array (n_agents,), mean label of each of them
+    level : confidence level
     """
     item_ids = list(dict.fromkeys(table.items or ()))
     labels = _build_label_matrix(table, column, agents, item_ids)
@@ -300,7 +309,12 @@ def _compute_label_ranks(
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
-    """Return the label of each labelled agent; if items are labelled, its mean over items, rounded to 12 digits."""
+    """Return the label of each labelled agent, by its id.
+
+    If the table labels responses to items, this is the mean over items, rounded to 12 significant digits.
+
+    column : position of the column among the label columns
+    """
     values_by_agent: dict[str, list[float]] = {}
     for agent, value in zip(table.agents, table.value[:, column].tolist(), strict=True):
         if not math.isnan(value):
@@ -359,7 +373,8 @@ def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str
     n_unknown = len(labelled_items - items)
     if n_unknown:
         notes.append(f"{n_unknown} labelled items are not in this run; they count only in the mean labels of agents.")
-    if len({frozenset(item_set) for item_set in items_by_agent.values()}) > 1:
+    distinct_item_sets = {frozenset(item_set) for item_set in items_by_agent.values()}
+    if len(distinct_item_sets) > 1:
         notes.append(
             "Agents are labelled on different items, so their mean labels also depend on how hard these items are."
         )

@@ -5,7 +5,7 @@ Every attacked plan contains the trials of the pool without an attack, so that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 from pathlib import Path
@@ -65,8 +65,8 @@ def compute_abilities(
 ) -> dict[str, Floats]:
     """Compute the abilities of all agents by each ranking method; higher is better.
 
-    An ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means, minus the
-    false-positive rate of the agent. Only answered paired trials count.
+    The answers to each pair of agents are averaged after subtracting the means of the items. An ability is the weighted
+    mean over the partners of an agent, minus its false-positive rate. Only answered paired trials count.
 
     Parameters
     ----------
@@ -88,11 +88,12 @@ def compute_abilities(
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
-    block = PairChunk.from_trials(
+    chunk = PairChunk.from_trials(
         plan.item, plan.first, plan.second, verdicts.answer, n_items=plan.n_items, rows=is_used
     )
-    answers = PairedAnswers(lambda: [block], PairTotals.from_chunks([block], plan.n_agents))
+    answers = PairedAnswers(lambda: [chunk], PairTotals.from_chunks([chunk], plan.n_agents))
 
+    # method → group of each agent; the agents of a group count as one partner
     groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
     groups["robust"] = find_flagged_groups(answers.totals, plan.agent_ids, clones=clones).cluster
     if len(set(families.values())) > 1:
@@ -101,14 +102,16 @@ def compute_abilities(
 
 
 def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
-    """Compute abilities for which each group of partners has the same weight: float array (n_agents,).
+    """Compute abilities as means over partners, with the same total weight for each group of partners.
 
-    group : int array (n_agents,), number of each agent's group. With a single group, all abilities are NaN.
+    group : int array (n_agents,), number of each agent's group
+
+    Returns a float array (n_agents,), all NaN if there is a single group.
     """
     if len(np.unique(group)) < 2:
         return np.full(len(group), np.nan)
     weights = group_balanced_weights(group)
-    return fit_weighted_abilities(answers.blocks, answers.totals, weights).ability
+    return fit_weighted_abilities(answers.iter_chunks, answers.totals, weights).ability
 
 
 def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackPlace | None:
@@ -175,21 +178,24 @@ N_INDEPENDENT_PASSES = 10
 
 
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
-    """Plan the trials of a pool to which an attack has added agents, the planted agents.
+    """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
 
-    The trials of `base`, the plan without the attack, come first. A planted agent is then compared with every other
-    agent as often as the agents of `base` are compared with each other on average. Its trials are spread evenly over the
-    items.
+    The trials of the plan without the attack come first. A planted agent is then compared with every other agent as often
+    as the agents of that plan are compared with each other on average. Its trials are spread evenly over the items.
+
+    base : plan without the attack
+    planted : pool with the planted agents, and their positions
     """
     pool = planted.pool
     paired = _draw_paired(base, planted, rng)
     independent = _draw_independent(base, planted, rng)
-    base_trials = replace(base.trials.as_new_plan(), block=np.full(len(base), -1, dtype=np.int32))
+    no_block = np.full(len(base), -1, dtype=np.int32)
+    base_trials = replace(base.trials.as_new_plan(), block=no_block)
     trials = Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
-    present = pool.present
+    no_holdout = np.zeros_like(pool.present)
     return Plan(
         trials=trials,
-        split=Split(present, np.zeros_like(present), "strict", 0.0, base.seed),
+        split=Split(pool.present, no_holdout, "strict", 0.0, base.seed),
         design="stress",
         options={},
         independent="pooled",
@@ -236,9 +242,9 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw independent trials, of responses to different items, for the planted agents; none if `base` has none.
+    """Draw independent trials (comparisons of responses to different items) of the planted agents.
 
-    They include probes, trials whose texts are unusually similar.
+    They include probes, whose two texts are unusually similar. None is drawn if `base` has no independent trials.
     """
     if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
@@ -424,7 +430,14 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, usual_store: str | None
 ) -> _Source:
-    """Read a pool and plan its trials, or read the plan of a judged run."""
+    """Read the pool that is attacked and plan its trials, or read the plan of a judged run.
+
+    source : folder of a pool or of a run
+    judge : name or file of the judge; None for that of the run, or "lexical"
+    calls : number of calls of the plan; None for the default, and for a run
+    store : store of the answers (path or URL); None for the default
+    usual_store : store that is used by default instead of one in the folder
+    """
     folder = RunFolder(source)
     if folder.has("pool.json"):
         return _read_run_source(folder, judge=judge, calls=calls, store=store, usual_store=usual_store)
@@ -472,8 +485,18 @@ def _get_families(pool: Pool) -> dict[str, str]:
     return {agent: family for agent, family in families.items() if isinstance(family, str) and family}
 
 
+def _count_words(texts: Iterable[str | None]) -> int:
+    """Count the words of texts, separated by white space; None has no words."""
+    return sum(len((text or "").split()) for text in texts)
+
+
 def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, str]:
-    """Return the position of the base agent and the reason for the choice."""
+    """Choose the agent whose responses the attacks start from, by default the weakest one.
+
+    base_agent : id that the user set, or None
+
+    Returns its position and the reason for the choice. Raises ConfigError [stress-attacker] if the id is unknown.
+    """
     base = source.base
     ids = [agent.id for agent in base.pool.agents]
     if base_agent is not None:
@@ -492,7 +515,7 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
         rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
         ability = compute_abilities(verdicts, rate=rates.rate, families={})["plain"]
         return int(np.nanargmin(ability)), "last in the ranking"
-    n_words = [sum(len((text or "").split()) for text in row) for row in base.pool.texts]
+    n_words = [_count_words(texts) for texts in base.pool.texts]
     return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"
 
 
@@ -522,8 +545,8 @@ def check_cost(planned: PlannedStress) -> None:
     if planned.max_cost is None or usd is None or usd <= planned.max_cost:
         return
     base, *attacks = planned.experiments
-    attacks.sort(key=lambda experiment: experiment.usd_new or 0)
-    costs = ", ".join(f"{experiment.name} ${experiment.usd_new or 0:,.4f}" for experiment in attacks)
+    cheapest_first = sorted(attacks, key=lambda experiment: experiment.usd_new or 0)
+    costs = ", ".join(f"{experiment.name} ${experiment.usd_new or 0:,.4f}" for experiment in cheapest_first)
     raise ConfigError(
         f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
         f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0:,.4f}; {costs}. No request was sent. "

@@ -136,18 +136,30 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
 def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
-    if missing := [name for name in ("agent", "item", label) if name not in frame]:
+    """Read labels from a table with one row per label and the columns agent, item and `label`.
+
+    Rows without a label, and rows of agents that are not in `agent_ids`, are left out. Raises ConfigError [quality-column]
+    if a column is missing, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale.
+    """
+    missing = [name for name in ("agent", "item", label) if name not in frame]
+    if missing:
         raise ConfigError(
             f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. Rename the columns to agent and "
             "item, and pass the label's name as `label`.",
             slug="quality-column",
         )
-    labelled = frame[frame["agent"].astype(str).isin(agent_ids) & frame[label].notna()]
+    is_known_agent = frame["agent"].astype(str).isin(agent_ids)
+    labelled = frame[is_known_agent & frame[label].notna()]
     columns = (labelled["agent"].astype(str), labelled["item"].astype(str), labelled[label].astype(float))
-    return _average_by_answer(agent_ids, list(zip(*columns, strict=True)), label=label, scale=scale)
+    rows = list(zip(*columns, strict=True))
+    return _average_by_answer(agent_ids, rows, label=label, scale=scale)
 
 
 def _find_label_column(table: LabelTable, label: str | None) -> str:
+    """Return the name of the label column to use: `label`, or the only one if it is None.
+
+    Raises ConfigError [quality-items] if the table has no items, [quality-column] if `label` is not one of its columns.
+    """
     if table.items is None:
         raise ConfigError(
             f"{table.source} labels agents, not responses: it has no column `item`. The estimate of quality depends on the "
@@ -167,18 +179,24 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 def _average_by_answer(
     agent_ids: Sequence[str], rows: Sequence[tuple[str, str, float]], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
-    """Average the labels of each answer, which is a response of an agent to an item.
+    """Average the labels of each response of an agent to an item.
 
+    agent_ids : ids of the agents, whose order defines the positions in the result
     rows : one (agent, item, label) per label
+    label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
+
+    Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale.
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = scale or (0.0, 1.0)
-    outside = [value for *_, value in rows if not low <= value <= high]
+    values = [value for _, _, value in rows]
+    outside = [value for value in values if not low <= value <= high]
     if outside or not low < high:
+        example = outside[0] if outside else values[0]
         raise ConfigError(
-            f"The labels do not fit the scale from {low:g} to {high:g}: got {outside[0] if outside else rows[0][2]:g}. Set the "
+            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
             "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )
@@ -188,10 +206,11 @@ def _average_by_answer(
     item_numbers = {item: position for position, item in enumerate(item_ids)}
     labels_by_answer: dict[tuple[int, int], list[float]] = {}
     for agent, item, value in rows:
-        labels_by_answer.setdefault((agent_positions[agent], item_numbers[item]), []).append(value)
+        cell = (agent_positions[agent], item_numbers[item])
+        labels_by_answer.setdefault(cell, []).append(value)
 
     cells = np.array(list(labels_by_answer), dtype=np.int64)
-    means = np.array([sum(values) / len(values) for values in labels_by_answer.values()])
+    means = np.array([sum(labels) / len(labels) for labels in labels_by_answer.values()])
     return LabelledAnswers(
         agent=cells[:, 0],
         item=cells[:, 1],
@@ -203,9 +222,12 @@ def _average_by_answer(
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
-    """Estimate the quality of each agent, in [0, 1], from labelled answers and the abilities of the ranking.
+    """Estimate the quality (expected label, scaled to [0, 1]) of each agent from labelled responses and its ability.
 
-    The agents of the result are in the order of the ranking.
+    folder : folder of a fitted run
+    answers : labelled responses, whose agents are positions in the ranking of the run
+
+    Returns the estimates with the agents in the order of the ranking.
     """
     facts = folder.read_facts()
     rows = folder.read_ranking()
@@ -217,14 +239,16 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv, the best agent first and agents without an estimate last.
+    """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
 
     agent_ids : ids of the agents in the order of the ranking
-    fit : estimated qualities of the same agents, in the same order
+    answers : labelled responses, with the scale of the labels
+    fit : estimated qualities of the same agents in [0, 1], in the same order
     """
     low, high = answers.scale
 
     def to_label_units(value: float) -> float | None:
+        """Convert a quality in [0, 1] to the scale of the labels, NaN to None."""
         return or_none(low + (high - low) * value)
 
     n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
@@ -382,11 +406,11 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 
     Given the regression on ability, the two agents are treated as independent.
 
-    fit : qualities in [0, 1]
+    fit : posterior distributions of the qualities, on a grid in [0, 1]
     a, b : positions of the agents in `fit`
-    level : probability that the interval contains the difference, in (0, 1)
+    level : posterior probability that the interval contains the difference, in (0, 1)
 
-    Returns (difference, low, high). Raises: StatisticsError [quality-unknown] if one of the qualities is unknown.
+    Returns (difference, low, high). Raises StatisticsError [quality-unknown] if one of the qualities is unknown.
     """
     if np.isnan(fit.quality[[a, b]]).any():
         raise StatisticsError(
@@ -394,21 +418,26 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
             "Add labels.",
             slug="quality-unknown",
         )
-    # distribution of the difference on the grid of all pairs of qualities
+    # posterior distribution of the difference, on the grid of all pairs of qualities
     difference = (fit.grid[:, None] - fit.grid).ravel()
     probability = (fit.density[a][:, None] * fit.density[b]).ravel()
     order = np.argsort(difference)
-    cumulative = np.cumsum(probability[order])
     sorted_differences = difference[order]
-    low = float(sorted_differences[np.searchsorted(cumulative, (1 - level) / 2)])
-    high = float(sorted_differences[np.searchsorted(cumulative, (1 + level) / 2)])
+    cumulative = np.cumsum(probability[order])
+
+    low_index = np.searchsorted(cumulative, (1 - level) / 2)
+    high_index = np.searchsorted(cumulative, (1 + level) / 2)
+    low, high = float(sorted_differences[low_index]), float(sorted_differences[high_index])
     return float(fit.quality[a] - fit.quality[b]), low, high
 
 
 def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
-    """Return the answers of a gate so that it compares qualities by labels; unchanged if there are no labels (None).
+    """Return a copy of the answers of a gate with which it compares agents by quality, estimated from labels.
 
-    The digest of the answers covers the labels too, so that new labels count as new answers.
+    The digest of the copy also covers the labels, so that new labels count as new answers in the gate's ledger.
+
+    gate_answers : answers of the run, by which a gate compares agents by ability
+    answers : labelled responses; None to return `gate_answers` unchanged
     """
     if answers is None:
         return gate_answers
@@ -424,9 +453,10 @@ def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: Labelled
         return QualityDifference(scale_width * value, scale_width * low, scale_width * high, n_both)
 
     labels = sorted(zip(answers.agent.tolist(), answers.item_ids, answers.value.tolist(), strict=True))
+    content = f"{gate_answers.digest} {answers.scale} {labels}"
     return replace(
         gate_answers,
-        digest=hashlib.sha256(f"{gate_answers.digest} {answers.scale} {labels}".encode()).hexdigest(),
+        digest=hashlib.sha256(content.encode()).hexdigest(),
         method=f"from {len(labels):,} labelled answers and ability",
         quality=compute_difference,
     )

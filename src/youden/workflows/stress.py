@@ -117,7 +117,7 @@ class Stress:
     usd: float
 
 
-def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stress:
+def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Stress:
     """Rank a pool under each attack of a planned stress test.
 
     Missing answers do not stop a stress test, because an attack may confuse the judge.
@@ -126,7 +126,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
     ----------
     planned : PlannedStress
         Result of `plan_stress`.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Terms of the requests. The cost cap of `planned` holds for all attacks together.
 
     Returns
@@ -142,7 +142,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
         If the cap is reached or the judge cannot be used. Answers are stored: call again to resume.
     """
     check_cost(planned)
-    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, asking)
+    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, options)
     base = planned.base
     base_verdicts, spent = run_experiment(base)
     findings = _check_agents(base.pool)
@@ -293,7 +293,7 @@ def describe_requests(planned: PlannedStress) -> str:
 
 
 def conclusion(result: Stress) -> tuple[str, ...]:
-    """Describe the outcome of a stress test.
+    """Describe the outcome of a stress test in sentences.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The number of successful attacks, then each one that nothing reveals, the highest rank first, then the attacks
+        The number of successful attacks, then each of them that is not detected, the highest rank first, then the attacks
         that were left out.
     """
     ranked = [attack for attack in result.attacks if attack.ranks_after]
@@ -363,7 +363,7 @@ def attacks_table(result: Stress) -> Table:
 
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
-    """Yield one table row per attack with its ranks, moves, findings, alarms and number of new answers."""
+    """Yield one table row per attack: its name, number of agents, their ranks and those of others, detections, new calls."""
     for attack in result.attacks:
         if not attack.ranks_after:
             continue

@@ -193,10 +193,10 @@ def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bo
 def _draw_answers(
     is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[_ChosenAnswer]:
-    """Draw unlabelled answers of each agent, and return them in random order under random ids.
+    """Draw unlabelled responses of each agent, and return them in random order under random ids.
 
-    is_unlabelled : bool array (n_agents, n_items)
-    n_chosen : int array (n_agents,), number of answers to draw of each agent
+    is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
+    n_chosen : int array (n_agents,), number of responses to draw of each agent; fewer if it has fewer
     is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
     """
     n_items = is_unlabelled.shape[1]
@@ -207,9 +207,12 @@ def _draw_answers(
         items = order[is_unlabelled[agent, order]][:count].tolist()
         cells += [(agent, item) for item in items]
 
-    ids = rng.permutation(max(_MIN_ID_RANGE, len(cells)))[: len(cells)] + _FIRST_ID
-    shuffled = rng.permutation(len(cells)).tolist()
-    return [_ChosenAnswer(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), shuffled, strict=True)]
+    n_cells = len(cells)
+    ids = rng.permutation(max(_MIN_ID_RANGE, n_cells))[:n_cells] + _FIRST_ID
+    order_of_cells = rng.permutation(n_cells).tolist()
+    return [
+        _ChosenAnswer(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), order_of_cells, strict=True)
+    ]
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

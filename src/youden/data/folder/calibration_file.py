@@ -73,6 +73,7 @@ class CalibrationRecord(StrictFile):
         Returns
         -------
         str
+            Outcome and date, and Youden's J with its interval.
         """
         youdens_j = "J unknown"
         if self.j is not None:
@@ -110,7 +111,8 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
     path = runs / CALIBRATIONS
     if not path.is_file():
         return []
-    return parse(path, path.read_bytes(), TypeAdapter(CalibrationFile)).calibrations
+    content = parse(path, path.read_bytes(), TypeAdapter(CalibrationFile))
+    return content.calibrations
 
 
 def add_calibration(runs: Path, record: CalibrationRecord) -> None:

@@ -115,25 +115,28 @@ class RankingFile(StrictFile):
 
 
 def write_scores(path: Path, scores: Scores) -> None:
-    """Write scores with one row per agent and one column per item; an unobserved cell is empty."""
+    """Write scores with one row per agent and one column per item; the field of an unobserved cell is empty."""
     cells, values, _ = scores.cells
     order = cells.by_agent
-    items = cells.item[order].tolist()
-    fields = _format_numbers(values[order])
+    item_positions = cells.item[order].tolist()
+    number_texts = _format_numbers(values[order])
     n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
     ends = np.cumsum(n_cells_per_agent).tolist()
-    starts = [0, *ends][:-1]
 
     with _open_csv(path) as file:
         csv.writer(file).writerow(["agent", *scores.item_ids])
-        for agent, start, end in zip(scores.agent_ids, starts, ends, strict=True):
-            row = [""] * cells.n_items
-            for item, field in zip(items[start:end], fields[start:end], strict=True):
-                row[item] = field
+        start = 0
+        for agent, end in zip(scores.agent_ids, ends, strict=True):
+            fields = [""] * cells.n_items
+            for item, text in zip(item_positions[start:end], number_texts[start:end], strict=True):
+                fields[item] = text
+            start = end
+
             # numbers are never quoted, and joining them takes a fifth of the csv module's time
-            quoted_agent = io.StringIO(newline="")
-            csv.writer(quoted_agent).writerow([agent, None])
-            file.write(quoted_agent.getvalue().removesuffix("\r\n") + ",".join(row) + "\r\n")
+            buffer = io.StringIO(newline="")
+            csv.writer(buffer).writerow([agent, None])
+            quoted_agent = buffer.getvalue().removesuffix("\r\n")  # ends with a comma
+            file.write(quoted_agent + ",".join(fields) + "\r\n")
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
@@ -222,7 +225,8 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
     rows: list[list[Field]] = []
     for curve in curves:
         points = zip(curve.x.tolist(), curve.share.tolist(), curve.std_error.tolist(), strict=True)
-        rows += [[curve.link, curve.sd, *point] for point in points]
+        for x, share, std_error in points:
+            rows.append([curve.link, curve.sd, x, share, std_error])
     _write_rows(path, CURL, rows)
 
 
@@ -240,7 +244,8 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
 
     curves = []
     for link, points in points_by_link.items():
-        sd, x, share, std_error = np.array(points, dtype=np.float64).T.copy()
+        columns = np.array(points, dtype=np.float64).T.copy()
+        sd, x, share, std_error = columns
         curves.append(CurlCurve(link, x, share, std_error, float(sd[0])))
     return tuple(curves)
 
@@ -303,8 +308,10 @@ def _read_records(
         raise damaged_file_error(path, f"the columns are {', '.join(header)}, not {', '.join(names)}")
     records = []
     for row in rows:
-        fields = zip(columns, row, strict=True)
-        records.append({column.name: _parse_field(path, column, field) for column, field in fields})
+        record = {}
+        for column, field in zip(columns, row, strict=True):
+            record[column.name] = _parse_field(path, column, field)
+        records.append(record)
     return header, records
 
 
@@ -343,14 +350,16 @@ def _open_csv(path: Path) -> Iterator[TextIO]:
 
 
 def _format_numbers(values: Floats) -> list[str]:
-    """Format numbers with `repr`, once per distinct value.
+    """Format numbers with `repr`, once per distinct value, which is faster.
 
     values : float array (n,)
     """
-    bits, index = np.unique(values.view(np.int64), return_inverse=True)
-    distinct = np.array([repr(value) for value in bits.view(np.float64).tolist()], dtype=object)
-    fields: list[str] = distinct[index].tolist()
-    return fields
+    # compare the bits, so that NaN equals NaN
+    distinct_bits, index = np.unique(values.view(np.int64), return_inverse=True)
+    distinct_values = distinct_bits.view(np.float64).tolist()
+    distinct_texts = np.array(list(map(repr, distinct_values)), dtype=object)
+    texts: list[str] = distinct_texts[index].tolist()
+    return texts
 
 
 def _nan_to_none(value: Field) -> Field:
@@ -368,6 +377,7 @@ def _read_rows(path: Path) -> list[list[str]]:
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
         raise damaged_file_error(path, f"it is not a CSV file in UTF-8 ({error})") from error
-    if not rows or any(len(row) != len(rows[0]) for row in rows):
+    lengths = {len(row) for row in rows}
+    if len(lengths) != 1:
         raise damaged_file_error(path, "its rows are not all as long as its header")
     return rows

@@ -332,12 +332,12 @@ def read_table_metadata(path: Path, kind: type[M]) -> M:
     if not path.is_file():
         raise missing_file_error(path)
     try:
-        metadata = (pq.read_schema(path).metadata or {}).get(_KEY)
+        file_metadata = pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError) as error:
         raise _not_parquet_error(path, error) from error
-    if metadata is None:
+    if _KEY not in file_metadata:
         raise damaged_file_error(path, "its metadata has no key 'youden'")
-    return parse(path, metadata, TypeAdapter(kind))
+    return parse(path, file_metadata[_KEY], TypeAdapter(kind))
 
 
 def _not_parquet_error(path: Path, error: Exception) -> RunFolderError:

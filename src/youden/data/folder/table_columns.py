@@ -78,11 +78,10 @@ def ranking_columns(
         plain_columns = tuple(column for column in plain_columns if not column.name.startswith("self_consistency"))
     shared_columns = [column for column in plain_columns if column.alternative]
     alternative_columns: list[TableColumn] = []
-    for name in ALTERNATIVE_RANKINGS:
-        if name in alternatives:
-            alternative_columns += [
-                replace(column, name=f"{name}_{column.name}", null=True) for column in shared_columns
-            ]
+    for ranking in ALTERNATIVE_RANKINGS:
+        if ranking in alternatives:
+            renamed_columns = [replace(column, name=f"{ranking}_{column.name}", null=True) for column in shared_columns]
+            alternative_columns += renamed_columns
     return (*plain_columns, TARGET, *alternative_columns)
 
 

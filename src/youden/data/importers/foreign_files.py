@@ -78,8 +78,8 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
     any_pattern = re.compile("|".join(lower_patterns))
     for path in paths:
         if path.is_dir():
-            matches = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower()) and file.is_file()]
-            matches.sort()
+            paths_with_name = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower())]
+            matches = sorted(file for file in paths_with_name if file.is_file())
             if not matches:
                 raise import_error(
                     path,
@@ -325,25 +325,37 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     >>> find_unique_suffixes([Path("runs/one"), Path("runs/two"), Path("runs/two")])
     ['one', 'two', 'two']
     """
-    full_parts = [path.resolve().parts for path in paths]
-    n_shared = 0
-    if len(set(full_parts)) > 1:
-        max_shared = min(map(len, full_parts)) - 2
-        while n_shared < max_shared and len({parts[-n_shared - 1] for parts in full_parts}) == 1:
-            n_shared += 1
-    trimmed_parts = [parts[: len(parts) - n_shared] for parts in full_parts]
+    parts_of_paths = [path.resolve().parts for path in paths]
+    n_shared = _count_shared_last_parts(parts_of_paths)
+    trimmed_paths = [parts[: len(parts) - n_shared] for parts in parts_of_paths]
 
+    # the paths that end with each sequence of parts
     paths_by_suffix: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for parts in trimmed_parts:
+    for parts in trimmed_paths:
         for length in range(1, len(parts) + 1):
             paths_by_suffix.setdefault(parts[-length:], set()).add(parts)
 
     suffixes = []
-    for parts in trimmed_parts:
-        lengths = range(1, len(parts) + 1)
-        length = next(length for length in lengths if len(paths_by_suffix[parts[-length:]]) == 1)
+    for parts in trimmed_paths:
+        length = 1
+        while len(paths_by_suffix[parts[-length:]]) > 1:
+            length += 1
         suffixes.append("/".join(parts[-length:]))
     return suffixes
+
+
+def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
+    """Count the last parts that all paths have in common, of which at least the first two parts of each path remain.
+
+    The result is 0 if all paths are equal.
+    """
+    if len(set(parts_of_paths)) < 2:
+        return 0
+    max_shared = min(map(len, parts_of_paths)) - 2
+    n_shared = 0
+    while n_shared < max_shared and len({parts[-n_shared - 1] for parts in parts_of_paths}) == 1:
+        n_shared += 1
+    return n_shared
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:

@@ -114,17 +114,21 @@ def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
-    single = [file for file in files if len(generators[file]) == 1]
+    single_agent_files = [file for file in files if len(generators[file]) == 1]
     has_several_files_per_folder = len(set(folders)) < len(folders)
     if has_several_files_per_folder:
-        names = [next(iter(generators[file])) or file.resolve().parent.name for file in single]
-        unique_names = disambiguate_names(names, [file.with_suffix("") for file in single])
-        return dict(zip(single, unique_names, strict=True))
+        names = []
+        for file in single_agent_files:
+            (generator,) = generators[file]
+            names.append(generator or file.resolve().parent.name)
+        paths = [file.with_suffix("") for file in single_agent_files]
+        unique_names = disambiguate_names(names, paths)
+        return dict(zip(single_agent_files, unique_names, strict=True))
 
     agents = {}
     for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
         is_in_leaderboard = folder.parent.name == RESULTS
-        is_one_of_several = file in single and len(files) > 1
+        is_one_of_several = file in single_agent_files and len(files) > 1
         if is_in_leaderboard or is_one_of_several:
             agents[file] = name
     return agents
@@ -324,12 +328,13 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file.
+    """Yield the results of a JSON or JSON Lines file of promptfoo.
 
     tests_by_variables : number of each test whose row states none, by its encoded variables; new tests are added
+    replaced : counter of the values that had to be replaced
     """
-    is_lines = file.suffix.lower() == ".jsonl"
-    rows = read_lines(file, replaced) if is_lines else _read_result_list(file, replaced)
+    is_json_lines = file.suffix.lower() == ".jsonl"
+    rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
     for location, row in rows:
         test = row.get("testIdx")
         variables = row.get("vars")

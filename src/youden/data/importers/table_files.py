@@ -186,7 +186,10 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a Parquet file."""
+    """Yield the location and the values of each row of a Parquet file.
+
+    Raises: ImportFormatError [import-format] if it is not a Parquet file; InputError if its content is too large.
+    """
     try:
         check_regular(file)
         table = open_parquet(file)
@@ -195,7 +198,8 @@ def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
             file, f"it is not a Parquet file ({error}). Write it again.", slug="import-format"
         ) from error
     with table:
-        yield from _iter_batch_rows(iter_unpacked(table.iter_batches(batch_size=10_000), file), file)
+        batches = table.iter_batches(batch_size=10_000)
+        yield from _iter_batch_rows(iter_unpacked(batches, file), file)
 
 
 def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
@@ -343,15 +347,17 @@ def _detect_separator(text: str, default: str) -> str:
         The tuple has the number of lines with the most frequent number of fields, this number of fields, and whether the
         separator is the default.
         """
-        reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator, strict=True)
-        n_lines_by_length: Counter[int] = Counter()
+        beginning = text[:200_000]
+        reader = csv.reader(io.StringIO(beginning, newline=""), delimiter=separator, strict=True)
+        n_lines_by_n_fields: Counter[int] = Counter()
         with suppress(csv.Error):
             for record in islice(reader, 50):
-                n_lines_by_length[len(record)] += 1 if len(record) > 1 else 0
+                is_split = len(record) > 1
+                n_lines_by_n_fields[len(record)] += int(is_split)
 
-        if not n_lines_by_length:
-            return 0, 0, separator == default
-        n_fields, n_lines = n_lines_by_length.most_common(1)[0]
+        n_fields = n_lines = 0
+        if n_lines_by_n_fields:
+            n_fields, n_lines = n_lines_by_n_fields.most_common(1)[0]
         return n_lines, n_fields, separator == default
 
     return max(",;\t|", key=compute_score)
@@ -378,7 +384,8 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     ImportFormatError
         [import-empty] if the folder contains no such files.
     """
-    files = sorted(file for file in folder.rglob("*/*") if file.is_file() and file.suffix.lower() in _TEXT_EXTENSIONS)
+    paths = sorted(folder.rglob("*/*"))
+    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
     if not files:
         raise import_error(
             folder,
@@ -396,7 +403,8 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
         if infer_role(agent.removesuffix("s")) == "prompt":
             prompts[item] = text.strip()
         else:
-            rows.append((str(file), {"agent": agent, "item": item, "text": text if text.strip() else None}))
+            is_blank = not text.strip()
+            rows.append((str(file), {"agent": agent, "item": item, "text": None if is_blank else text}))
 
     for _, row in rows:
         row["prompt"] = prompts.get(str(row["item"]))

@@ -125,7 +125,10 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)
-    if not has_merged_cells or rows[0][1].get(column) is None:
+    if not has_merged_cells:
+        return
+    first_location, first_row = rows[0]
+    if first_row.get(column) is None:
         return
 
     value: Json = None
@@ -133,4 +136,4 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
         if row.get(column) is not None:
             value = row[column]
         row[column] = value
-    note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", rows[0][0])
+    note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", first_location)

@@ -56,7 +56,11 @@ def format_tool_call(name: Json, arguments: Json) -> str:
     """
     decoded = _decode(arguments)
     if isinstance(decoded, dict):
-        decoded = ", ".join(f"{key}={to_text([value])[1:-1]}" for key, value in decoded.items())
+        formatted = []
+        for key, value in decoded.items():
+            quoted_value = to_text([value])[1:-1]  # as an element of a list, in which texts are quoted
+            formatted.append(f"{key}={quoted_value}")
+        decoded = ", ".join(formatted)
     return f"call {to_text(name)}({to_text(decoded or '')})"
 
 
@@ -265,7 +269,8 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
         if id(span) in call_ids:
             yield from _format_new_inputs(span, yielded_steps)
             for _, parts in span.get_messages("output"):
-                yield from (_format_step(part, "assistant") for part in parts)
+                for part in parts:
+                    yield _format_step(part, "assistant")
         elif "gen_ai.tool.call.result" in span.attributes:
             yielded_steps.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"

@@ -102,6 +102,7 @@ def locate_pool(path: str | PathLike[str]) -> Path:
     Returns
     -------
     Path
+        The path itself if it exists, otherwise that of the shipped pool.
 
     Raises
     ------
@@ -215,17 +216,18 @@ def _to_int64(values: Iterable[int]) -> Positions:
 def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
     """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
 
-    noun : "agent" or "item"
+    source : agents.jsonl or items.jsonl
+    noun : "agent" or "item", for messages
     key : "group" or "prompt"
 
     Raises: PoolError if a line is not valid, or if there are none.
     """
     line_by_id: dict[str, int] = {}
-    records = chain.from_iterable(
+    records_by_chunk = (
         _parse_records(source, lines, first_line, required={"id"}, optional={key, "meta"})
         for first_line, lines in _read_line_chunks(source)
     )
-    for line, record in records:
+    for line, record in chain.from_iterable(records_by_chunk):
         name = source.parse_id(record["id"], noun, line)
         value = record.get(key)
         meta = record.get("meta", {})
@@ -289,12 +291,14 @@ def _parse_records(
             raise source.make_error(
                 line, f"it is not an object: got {format_excerpt(record)}. Write one object per line.", slug="pool-json"
             )
-        if not required <= record.keys() <= allowed:
-            missing = sorted(required - record.keys())
-            unknown = sorted(record.keys() - allowed)
-            problem = (
-                f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
-            )
+        missing = sorted(required - record.keys())
+        unknown = sorted(record.keys() - allowed)
+        problem = None
+        if missing:
+            problem = f"there is no key {missing[0]!r}"
+        elif unknown:
+            problem = f"the key {format_excerpt(unknown[0])} is unknown"
+        if problem is not None:
             raise source.make_error(
                 line, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
             )
@@ -355,14 +359,18 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     Parameters
     ----------
     pool : Pool
+        The pool. Cells (agent, item) without a response are skipped.
 
     Yields
     ------
     agent : Agent
+        Agent that responded.
     item : Item
+        Item that it responded to.
     repeat : int or None
         Number of the response in its cell, from 1; None if it is the only one.
     text : str
+        The response.
     """
     for row, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
         repeat_texts = () if pool.repeat_texts is None else pool.repeat_texts[row :: pool.n_agents]

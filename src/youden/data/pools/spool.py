@@ -215,7 +215,10 @@ class Source:
             ) from error
 
     def parse_id(self, value: object, noun: str, number: int) -> str:
-        """Return an id (`noun`: "agent" or "item") if it is valid. `number` is the number of its row.
+        """Return an id of an agent or item unchanged if it is valid.
+
+        noun : "agent" or "item", for messages
+        number : number of its row
 
         Raises: PoolError [pool-id] if it is not a string, is blank, has control characters, or starts like a formula of
             a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
@@ -265,15 +268,15 @@ class Source:
         if value is None or value == "":
             return None
 
-        repeat = -1
+        repeat = None
         if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
             digits, _, _ = value.partition(".")
             repeat = int(digits)
-        elif isinstance(value, float):
-            repeat = int(value) if value.is_integer() else -1
-        elif isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        elif (isinstance(value, float) and value.is_integer()) or (
+            isinstance(value, SupportsIndex) and not isinstance(value, bool)
+        ):
             repeat = int(value)
-        if 0 <= repeat < 2**31:
+        if repeat is not None and 0 <= repeat < 2**31:
             return repeat
         raise self.make_error(
             number,

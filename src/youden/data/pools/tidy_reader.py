@@ -50,6 +50,7 @@ def read_csv(path: Path) -> Pool:
     Returns
     -------
     Pool
+        Its name is that of the file without the suffix.
 
     Raises
     ------
@@ -218,9 +219,10 @@ def _to_list(column: pd.Series) -> list[Any]:
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
-    n_bytes = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
-    n_rows = _BATCH_BYTES * table.metadata.num_rows // max(n_bytes, 1)
-    batch_size = min(max(n_rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
+    metadata = table.metadata
+    n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
+    n_rows_per_batch = _BATCH_BYTES * metadata.num_rows // max(n_bytes, 1)
+    batch_size = min(max(n_rows_per_batch, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
     try:
         yield from iter_unpacked(table.iter_batches(batch_size=batch_size), source.path)
     except (pa.ArrowException, OSError) as error:
@@ -322,7 +324,8 @@ class _TidyRows:
 
     def to_pool(self) -> Pool:
         """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
-        agent_ids, item_ids = list(self._agents), list(self._items)
+        agent_ids = list(self._agents)
+        item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
         groups = {agent_id: group for agent_id, (group, _) in self._groups.items()}
         prompts = {item_id: prompt for item_id, (prompt, _) in self._prompts.items()}
@@ -346,16 +349,23 @@ def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
 
 
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id, adding new ids to `position_by_id`; None if a new id is invalid."""
+    """Return the position of each id, adding new ids to `position_by_id`.
+
+    column : ids (n_rows,)
+    position_by_id : positions of the ids of earlier rows; changed in place
+
+    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
+    """
     encoded = column.dictionary_encode()
-    ids: list[str] = encoded.dictionary.to_pylist()
-    positions = [position_by_id.get(name) for name in ids]
-    if None in positions:
-        new_ids = [name for name, position in zip(ids, positions, strict=True) if position is None]
-        if any(not name.strip() or find_name_fault(name) for name in new_ids):
-            return None
-        positions = [position_by_id.setdefault(name, len(position_by_id)) for name in ids]
-    result: Positions = np.array(positions, dtype=np.int64)[_to_int64(encoded.indices)]
+    distinct_ids: list[str] = encoded.dictionary.to_pylist()
+    new_ids = [name for name in distinct_ids if name not in position_by_id]
+    if any(not name.strip() or find_name_fault(name) for name in new_ids):
+        return None
+    for name in new_ids:
+        position_by_id[name] = len(position_by_id)
+
+    positions = np.array([position_by_id[name] for name in distinct_ids], dtype=np.int64)
+    result: Positions = positions[_to_int64(encoded.indices)]
     return result
 
 

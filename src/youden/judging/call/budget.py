@@ -68,9 +68,8 @@ class UncertainCosts:
         findings = []
         if self.n_unreported:
             message = self.describe_unreported(model)
-            findings.append(
-                Finding("bill", message, facts={"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model})
-            )
+            unreported = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
+            findings.append(Finding("bill", message, facts=unreported))
         if self.n_lost:
             message = (
                 f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
@@ -203,12 +202,14 @@ class Budget:
             Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN.
         """
         self.spent += spent
-        if self.cap != math.inf:
-            self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
-            waiting, self._waiting = self._waiting, []
-            for settled in waiting:
-                if not settled.done():
-                    settled.set_result(None)
+        if self.cap == math.inf:
+            return
+        self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
+        waiting = self._waiting
+        self._waiting = []
+        for settled in waiting:
+            if not settled.done():
+                settled.set_result(None)
 
 
 MIN_OBSERVATIONS = 20

@@ -65,11 +65,12 @@ async def read_response(response: Any) -> Any:
     Parameters
     ----------
     response : httpx.Response
+        Response whose body has not been read. It is closed.
 
     Returns
     -------
     httpx.Response
-        A response with the decompressed body.
+        A new response with the decompressed body.
 
     Raises
     ------
@@ -178,12 +179,10 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
 
     details = object_or_empty(usage.get("completion_tokens_details"))
     n_reasoning = parse_count(details.get("reasoning_tokens")) or parse_count(usage.get("reasoning_tokens")) or 0
-    n_total = parse_count(usage.get("total_tokens")) or 0
-
-    n_with_reasoning = n_out
     if n_reasoning > n_out:  # the tokens of the answer cannot include those of the reasoning
-        n_with_reasoning = n_out + n_reasoning
-    return max(n_with_reasoning, n_total - n_in)
+        n_out += n_reasoning
+    n_total = parse_count(usage.get("total_tokens")) or 0
+    return max(n_out, n_total - n_in)
 
 
 def validate_completion(reply: Completion) -> Completion:
@@ -205,14 +204,15 @@ def validate_completion(reply: Completion) -> Completion:
     CallError
         Of kind `transient`, if the text or the log-probabilities are invalid.
     """
-    if _needs_no_cleaning(reply) and not has_secret(
-        reply.text, reply.finish_reason, reply.model, reply.fingerprint or ""
-    ):
-        return reply
+    if _needs_no_cleaning(reply):
+        texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint or "")
+        if not has_secret(*texts):
+            return reply
 
     if not isinstance(reply.text, str):
         raise make_invalid_error(f"the content is {describe_type(reply.text)}")
-    tokens_in, tokens_out = parse_count(reply.tokens_in), parse_count(reply.tokens_out)
+    tokens_in = parse_count(reply.tokens_in)
+    tokens_out = parse_count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
     has_valid_duration = is_number(reply.seconds) and 0 <= reply.seconds < math.inf
@@ -347,15 +347,20 @@ def _check_length(completion: Completion, answer_limit: int | None) -> None:
     Raises: CallError (rejected) if they are too long for the limit on answers, in tokens, or for any answer if the limit
         is None.
     """
-    max_text_bytes = MAX_REPLY_BYTES if answer_limit is None else MAX_BYTES_PER_TOKEN * answer_limit + EXTRA_BYTES
+    max_text_bytes = MAX_REPLY_BYTES
+    limit_note = ""
+    if answer_limit is not None:
+        max_text_bytes = MAX_BYTES_PER_TOKEN * answer_limit + EXTRA_BYTES
+        limit_note = f" for a limit of {answer_limit:,} tokens"
+
     n_text_bytes = _count_bytes(completion.text)
     if completion.refusal is not None:
         n_text_bytes += _count_bytes(completion.refusal)
     n_logprob_bytes = sum([_count_bytes(token) for token, _ in completion.top_logprobs])
     for n_bytes, max_bytes in ((n_text_bytes, max_text_bytes), (n_logprob_bytes, EXTRA_BYTES)):
         if n_bytes > max_bytes:
-            limit = "" if answer_limit is None else f" for a limit of {answer_limit:,} tokens"
-            raise CallError(f"The answer is too long: got {n_bytes:,} bytes{limit}. It is not stored.", kind="rejected")
+            reason = f"The answer is too long: got {n_bytes:,} bytes{limit_note}. It is not stored."
+            raise CallError(reason, kind="rejected")
 
 
 def _count_bytes(text: str) -> int:

@@ -61,10 +61,11 @@ def find_reply_error(reply: object) -> CallError | None:
     if not isinstance(reply, dict):
         return None
     choices = reply.get("choices")
-    choice = object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
+    first_choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = object_or_empty(first_choice)
     message = object_or_empty(choice.get("message"))
-    fields = (choice.get("error"), message.get("error"), reply.get("error"))
-    errors = [value for value in fields if value and _is_error(value)]
+    error_fields = (choice.get("error"), message.get("error"), reply.get("error"))
+    errors = [value for value in error_fields if value and _is_error(value)]
     finish_reason = choice.get("finish_reason")
     if not errors and finish_reason not in _FAILED:
         return None
@@ -74,7 +75,8 @@ def find_reply_error(reply: object) -> CallError | None:
 
     error_parts = parse_error_parts(errors[0] if errors else {})
     failure = error_from_codes(error_parts, prefix="HTTP 200 with an error inside")
-    if object_or_empty(reply.get("usage")).get("completion_tokens"):
+    usage = object_or_empty(reply.get("usage"))
+    if usage.get("completion_tokens"):
         failure.unbilled = False
     return failure
 

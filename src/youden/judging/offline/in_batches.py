@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -43,10 +42,12 @@ def _merge_results(files: Sequence[bytes]) -> dict[str, Completion | CallError]:
     If a request has several results, an answer takes precedence over a failure, and the first answer over later ones.
     """
     outcomes: dict[str, Completion | CallError] = {}
-    for key, outcome in chain.from_iterable(iter_results(file) for file in files):
-        is_answered = isinstance(outcomes.get(key), Completion)
-        if key not in outcomes or (isinstance(outcome, Completion) and not is_answered):
-            outcomes[key] = outcome
+    for file in files:
+        for key, outcome in iter_results(file):
+            is_answer = isinstance(outcome, Completion)
+            had_answer = isinstance(outcomes.get(key), Completion)
+            if key not in outcomes or (is_answer and not had_answer):
+                outcomes[key] = outcome
     return outcomes
 
 
@@ -145,8 +146,8 @@ class BatchRunner:
         jobs: list[Job] = []
         for resumed_job in self._leases.resume():
             job = resumed_job
-            is_unpriced = math.isnan(job.usd) and self._budget.cap < math.inf
-            if is_unpriced:
+            has_unknown_cost = math.isnan(job.usd) and self._budget.cap < math.inf
+            if has_unknown_cost:
                 job = replace(job, usd=self._budget.cap)
             self._budget.reserve_unconditionally(job.usd)
 
@@ -164,8 +165,10 @@ class BatchRunner:
         self._is_over_cap = False
         self._unreserved_usd = 0.0
         jobs: list[Job] = []
-        limits = {"max_requests": self._batching.max_requests, "max_bytes": self._batching.max_bytes}
-        for batch_lines in split_lines(self._iter_lines(), **limits):
+        batches = split_lines(
+            self._iter_lines(), max_requests=self._batching.max_requests, max_bytes=self._batching.max_bytes
+        )
+        for batch_lines in batches:
             unsent_keys = self._leases.exclude_sent([line.key for line in batch_lines])
             unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
             self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
@@ -217,7 +220,8 @@ class BatchRunner:
         the run.
         """
         provider = self._provider  # raises an error about its key before the batch is recorded
-        job = self._leases.note(math.fsum(line.usd for line in lines), [line.key for line in lines])
+        max_usd = math.fsum(line.usd for line in lines)
+        job = self._leases.note(max_usd, [line.key for line in lines])
         self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
         try:
             file = await provider.upload(b"".join(line.text for line in lines))

@@ -112,7 +112,7 @@ class Models:
         Name of a model → its config.
     store : Store
         Store of answers. A request whose answer it contains is not sent.
-    asking : JudgingOptions
+    options : JudgingOptions
         Options of the requests, including the cost cap.
     n_calls : int
         Expected number of calls, for the progress bar.
@@ -141,7 +141,7 @@ class Models:
         self,
         configs: Mapping[str, JudgeConfig],
         store: Store,
-        asking: JudgingOptions,
+        options: JudgingOptions,
         *,
         n_calls: int,
         environment: Mapping[str, str],
@@ -154,13 +154,13 @@ class Models:
         self.n_failed = 0
         self.reasons: dict[str, None] = {}
         self._store = store
-        self._asking = asking
+        self._options = options
         self._replay = replay
         self._open = AsyncExitStack()
-        self._log = self._open.enter_context(ProgressLog(asking.progress, asking.log))
+        self._log = self._open.enter_context(ProgressLog(options.progress, options.log))
         self._log.start(n_calls, what="generating")
         self._open.callback(self._log.stop)
-        self.budget = Budget(asking.max_cost)
+        self.budget = Budget(options.max_cost)
         self._stop = StopReason()
         self._callers: dict[str, Caller] = {}
         if not replay:
@@ -188,7 +188,7 @@ class Models:
         else:
             loops = [self._make_loop(name, texts) for name, texts in texts_by_model.items() if texts.requests]
             try:
-                await run_loops(loops, self._stop, grace=self._asking.grace)
+                await run_loops(loops, self._stop, grace=self._options.grace)
             finally:
                 self._store.flush()
 
@@ -207,7 +207,7 @@ class Models:
             self._store,
             self._stop,
             self._log,
-            retry_failed=self._asking.retry_failed,
+            retry_failed=self._options.retry_failed,
         )
         return RequestLoop(outcomes, caller=caller)
 

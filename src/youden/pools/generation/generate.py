@@ -63,7 +63,7 @@ def generate(
     generation: Generation,
     *,
     store: str | Path,
-    asking: JudgingOptions | None = None,
+    options: JudgingOptions | None = None,
     replay: bool = False,
     environment: Mapping[str, str] | None = None,
     judges: Mapping[str, Judge] | None = None,
@@ -77,7 +77,7 @@ def generate(
         Agents, items and instructions.
     store : str or Path
         Path or URL of the store; requests whose answer it contains are not sent.
-    asking : JudgingOptions, optional
+    options : JudgingOptions, optional
         Options of the queries. Models that may cost money need `max_cost`. `max_missing` is the maximum fraction of
         responses that may be missing at the end.
     replay : bool, default False
@@ -104,11 +104,11 @@ def generate(
     ReplayMissError
         [replay-miss]: if an answer is missing in a replay.
     """
-    asking = asking or JudgingOptions()
+    options = options or JudgingOptions()
     configs = _with_max_tokens(generation.file)
     if not replay:
-        check_cap(configs.values(), asking.max_cost)
-    elif asking.retry_failed:
+        check_cap(configs.values(), options.max_cost)
+    elif options.retry_failed:
         raise ConfigError(
             "A replay makes no calls, so it cannot retry failures. Remove --replay or --retry-failed.",
             slug="replay-retries",
@@ -117,14 +117,14 @@ def generate(
         models = Models(
             configs,
             answers,
-            asking,
+            options,
             n_calls=generation.cost.calls,
             environment=os.environ if environment is None else environment,
             judges=judges or {},
             replay=replay,
         )
         texts = run_until_stopped(_respond_and_close(generation, models))
-    return _to_result(generation, texts, models, max_missing=asking.max_missing, name=name)
+    return _to_result(generation, texts, models, max_missing=options.max_missing, name=name)
 
 
 def collect_requests(
