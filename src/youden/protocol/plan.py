@@ -155,6 +155,7 @@ class PlanSize(NamedTuple):
         Returns
         -------
         int
+            At least 1.
 
         Raises
         ------
@@ -209,8 +210,7 @@ def make_plan(
     pool : Pool
         Responses of the agents to the items.
     design : str, default "cyclic"
-        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn"
-        or a plugin's.
+        Name of a registered design: a key of `youden.protocol.designs.DESIGNS`, or the name of a plugin's design.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired
         trials per agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if
@@ -433,6 +433,7 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
     n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
     n_probes : number of probes among the independent trials
     n_independent : number of independent trials
+    split : holdout of the plan
     """
     notes = []
     if n_holdout_trials is not None:
@@ -556,8 +557,9 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
 
-        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several. Without
-        a requested number, there are then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget.
+        paired : paired trials of the plan
+        in_rounds : whether these are the first round of several; without a requested number, the independent trials are
+            then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

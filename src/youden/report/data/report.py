@@ -29,6 +29,7 @@ from youden.report.data.trial_reading import (
     TRIALS_PER_CHUNK,
     JudgeQuality,
     Latency,
+    TrialReaders,
     TrialReading,
     compute_reused_usd,
 )
@@ -92,15 +93,18 @@ class AgentPage:
 def _make_agent_pages(
     evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
-    """Return the details of each agent, in the order of the grid: scores, residuals, agreement and worst trials.
+    """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
-    `worst` has the rows of the worst trials of each agent; it is empty for an imported run.
+    grid : agreement of all pairs; its order of the agents is that of the result
+    checks : checks of the ranking, whose findings are divided among the agents that they name
+    worst : rows of the worst trials of each agent; empty for an imported run
     """
     cells, scores, _ = evidence.scores.cells
     n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
     cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
     agreement = average_orders(grid.value, default=np.nan)
     np.fill_diagonal(agreement, np.nan)
+
     pages = []
     for position, agent in enumerate(grid.agents):
         cells_of_agent = cells_by_agent[position]
@@ -154,9 +158,11 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
 
 
 def _find_extremes(value: Floats) -> tuple[list[int], list[int]]:
-    """Return the positions of the highest values, highest first, and of the lowest values, lowest first.
+    """Find the positions of the highest and of the lowest values, at most `N_EXTREMES` of each.
 
-    At most `N_EXTREMES` of each; no position is in both lists.
+    value : float array (n,); NaN is ignored
+
+    Returns two lists, highest value first and lowest value first. No position is in both.
     """
     valid = np.flatnonzero(~np.isnan(value))
     order: Positions = valid[np.argsort(value[valid], kind="stable")]
@@ -178,6 +184,8 @@ class ReportData:
         Settings of the judge; empty for an imported run.
     trials : TrialSample or None
         Trials with their texts; None for an imported run.
+    readers : TrialReaders or None
+        Readers that have read all trials, one attribute each; None for an imported run.
     judge : JudgeQuality or None
         Mean answers and agreement of repeated answers; None for an imported run.
     latency : Latency or None
@@ -232,6 +240,7 @@ class ReportData:
         self.plan = None if source is None else source.plan
         self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
         self.trials: TrialSample | None = None
+        self.readers: TrialReaders | None = None
         self.judge: JudgeQuality | None = None
         self.latency: Latency | None = None
         self.alarms: tuple[FalseAlarm, ...] = ()
@@ -244,6 +253,7 @@ class ReportData:
             by_severity = [row for rows in zip_longest(*worst) for row in rows if row is not None]
             preferred = list(dict.fromkeys(by_severity))
             self.trials = TrialSample(reading, sources, rng=standalone_stream(seed), preferred=preferred)
+            self.readers = reading.readers
             self.judge = reading.judge
             self.alarms = reading.alarms
             self.latency = reading.latency

@@ -54,13 +54,16 @@ class Latency:
 class CallDurations:
     """Durations of calls, added chunk by chunk. Of a large run, only every n-th call is kept."""
 
-    def __init__(self, n_trials: int) -> None:
-        self._step = -(-n_trials // MAX_TIMED_CALLS) or 1
+    def __init__(self, source: TrialSource) -> None:
+        self._is_measured = "seconds" in source.measured
+        self._step = -(-source.n_trials // MAX_TIMED_CALLS) or 1
         self._n = 0
         self._seconds = [np.empty(0)]
 
     def add(self, rows: TrialRows) -> None:
         """Add the durations of some rows; rows without a duration are skipped."""
+        if not self._is_measured:
+            return
         seconds = rows.columns["seconds"]
         seconds = seconds[seconds > 0]
         self._seconds.append(seconds[-self._n % self._step :: self._step])
@@ -84,8 +87,8 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
     result = folder.read_verdicts(folder.read_plan())
     if result.request_hash is None:
         return None
-    reused_keys = result.request_hash[result.reused].tolist()
-    hashes = sorted({key.decode() for key in reused_keys})
+    reused_hashes = result.request_hash[result.reused].tolist()
+    hashes = sorted({request_hash.decode() for request_hash in reused_hashes})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)
@@ -186,7 +189,10 @@ class WorstTrials:
         self._min_shortfall = np.full(plan.n_agents, -np.inf)
 
     def add(self, rows: TrialRows) -> None:
-        """Add the next rows of the run; of all rows so far, keep only the `N_WORST_TRIALS` worst trials of each agent."""
+        """Add the next rows of the run, in place, and keep the `N_WORST_TRIALS` worst trials of each agent so far.
+
+        The worst trials are those with the most unfavourable answers for the agent.
+        """
         first_cell, second_cell = number_texts(rows.columns, self._plan)
         agents = (rows.columns["first"], rows.columns["second"])
         is_answered = rows.columns["missing_reason"] == 0
@@ -195,13 +201,13 @@ class WorstTrials:
             shortfall = self._compute_shortfall(rows, chunk)
             for side, agents_of_side in enumerate(agents):
                 agent = agents_of_side[chunk]
-                is_candidate = np.flatnonzero(shortfall >= self._min_shortfall[agent])
-                trial = chunk[is_candidate]
-                cells = np.sort([first_cell[trial], second_cell[trial]], axis=0)
+                candidates = np.flatnonzero(shortfall >= self._min_shortfall[agent])
+                trial = chunk[candidates]
+                texts = np.sort([first_cell[trial], second_cell[trial]], axis=0)
                 sides = np.full(len(trial), side)
-                candidates = np.stack([agent[is_candidate], sides, rows.start + trial, *cells])
-                self._trials = np.concatenate([self._trials, candidates], axis=1)
-                self._shortfall = np.append(self._shortfall, shortfall[is_candidate])
+                added = np.stack([agent[candidates], sides, rows.start + trial, *texts])
+                self._trials = np.concatenate([self._trials, added], axis=1)
+                self._shortfall = np.append(self._shortfall, shortfall[candidates])
             self._drop_better_trials()
 
     @property
@@ -230,16 +236,20 @@ class WorstTrials:
         return np.nan_to_num(self._predictions.predict(agent, item), nan=0.5)
 
     def _drop_better_trials(self) -> None:
-        """Keep the worst trials of each agent, and only the worst of several trials of the same two texts."""
-        agent, side, row, low_cell, high_cell = self._trials
+        """Drop all but the `N_WORST_TRIALS` worst trials of each agent, in place.
 
-        # Of several trials of an agent with the same two texts, keep the worst
-        order = np.lexsort((row, side, -self._shortfall, high_cell, low_cell, agent))
-        texts = self._trials[[0, 3, 4]][:, order]
-        is_worst = np.append(True, (texts[:, 1:] != texts[:, :-1]).any(axis=0))[: len(order)]
-        order = order[is_worst]
+        Of several trials of an agent with the same two texts, only the worst one is kept.
+        """
+        agent, side, row, lower_text, higher_text = self._trials
 
-        # Of each agent, keep the first N_WORST_TRIALS trials, worst first
+        # sort by agent and texts, the worst trial first, and keep the first trial of each agent and two texts
+        order = np.lexsort((row, side, -self._shortfall, higher_text, lower_text, agent))
+        agent_and_texts = np.stack([agent, lower_text, higher_text])[:, order]
+        differs_from_previous = (agent_and_texts[:, 1:] != agent_and_texts[:, :-1]).any(axis=0)
+        is_first = np.append(True, differs_from_previous)[: len(order)]
+        order = order[is_first]
+
+        # sort by agent, the worst trial first, and keep the first N_WORST_TRIALS trials of each agent
         order = order[np.lexsort((row[order], side[order], -self._shortfall[order], agent[order]))]
         starts = np.searchsorted(agent[order], np.arange(self._plan.n_agents + 1))
         position = np.arange(len(order)) - starts[agent[order]]
@@ -247,6 +257,34 @@ class WorstTrials:
         self._min_shortfall[agent[last]] = self._shortfall[last]
         order = order[position < N_WORST_TRIALS]
         self._trials, self._shortfall = self._trials[:, order], self._shortfall[order]
+
+
+class TrialReaders:
+    """Readers of trials, to each of which the one pass over a run gives every chunk of rows.
+
+    Each attribute is a reader: an object with a method `add(rows)`, whose `rows` are a `TrialRows`. The page of a report
+    finds the readers in `report.readers`.
+
+    Attributes
+    ----------
+    judge : JudgeQuality
+        Mean answers and agreement of repeated answers.
+    durations : CallDurations
+        Durations of calls.
+    worst : WorstTrials
+        Trials of each agent that lower its ability most.
+    """
+
+    def __init__(self, source: TrialSource, predictions: Predictions) -> None:
+        """Make all readers for the trials of a run; `predictions` are those of the fit."""
+        self.judge = JudgeQuality()
+        self.durations = CallDurations(source)
+        self.worst = WorstTrials(source.plan, predictions)
+
+    def add(self, rows: TrialRows) -> None:
+        """Give some rows to each reader."""
+        for reader in vars(self).values():
+            reader.add(rows)
 
 
 _ANSWERS_DIFFER = KINDS.index("answers differ")
@@ -259,6 +297,8 @@ class TrialReading:
 
     Attributes
     ----------
+    readers : TrialReaders
+        Readers that have read all trials.
     judge : JudgeQuality
         Mean answers and agreement of repeated answers.
     alarms : tuple of FalseAlarm
@@ -275,26 +315,24 @@ class TrialReading:
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan
         code, self._kind = np.empty(n_trials, dtype=np.int64), np.empty(n_trials, dtype=np.int8)
-        self.judge = JudgeQuality()
-        yes_counts, worst, durations = YesCounts(plan.n_agents), WorstTrials(plan, predictions), CallDurations(n_trials)
+        self.readers = TrialReaders(source, predictions)
+        self.judge = self.readers.judge
+        yes_counts = YesCounts(plan.n_agents)
         for block in source.blocks:
             rows = TrialRows(block.unread_copy(), plan, start=block.start)
             positions = slice(block.start, block.start + block.n_rows)
             code[positions] = encode_trials(rows.columns, plan)
             self._kind[positions] = rows.kind
-            self.judge.add(rows)
+            self.readers.add(rows)
             yes_counts.add(*rows.false_yeses)
-            worst.add(rows)
-            if "seconds" in source.measured:
-                durations.add(rows)
 
         repeats = compare_repeats(code)
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _ANSWERS_DIFFER)] = _ANSWERS_DIFFER
         self.judge.retest, self.judge.swapped = repeats.retest, repeats.swapped
         self.alarms = compute_false_positive_rates(yes_counts, plan.agent_ids)
-        self.latency = durations.latency
-        self.worst = worst.rows
+        self.latency = self.readers.durations.latency
+        self.worst = self.readers.worst.rows
 
     def __len__(self) -> int:
         return len(self._kind)
