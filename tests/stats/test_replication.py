@@ -159,7 +159,7 @@ def test_bounds_from_verdicts_are_the_truncated_scores_of_each_response() -> Non
         for response, partner in ((a, b), (b, a)):
             sequences.setdefault(response, {}).setdefault(partner, answer[t])
     pearson, kl = [], []
-    for (item, _), partners in sorted(sequences.items()):
+    for (item, _), partners in sorted(sequences.items(), key=lambda pair: pair[0][::-1]):
         same = [y for (j, _), y in partners.items() if j == item]
         other = [*(y for (j, _), y in partners.items() if j != item), 1.0]
         r0 = other.index(1) + 1

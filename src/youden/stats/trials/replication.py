@@ -20,7 +20,6 @@ from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unsee
 from youden.stats.base.pair_chunks import check_trials
 from youden.types import Verdicts
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
-from youden.types.trials import count_earlier
 
 _MIN_DIFFERENT_ITEMS = 1.7
 """Standard error of J, in units of FPR / number of items, that an agent with nearly constant responses has at least. Tuned on
@@ -123,7 +122,7 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     Returns
     -------
     ReplicationScores
-        One score of each kind per response of a self-trial. A KL score is NaN if no further response to the item matches.
+        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no further response to the item matches.
 
     Raises
     ------
@@ -137,6 +136,8 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
     The two orders of a pair of responses count once, by the first answer.
     """
+    import pandas as pd  # takes long to load
+
     plan = verdicts.plan
     position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1
     rows = np.flatnonzero((plan.first == position) & (plan.second == position) & verdicts.answered)
@@ -147,35 +148,29 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
             slug="replication-agent",
         )
 
-    # both responses of each trial, numbered by item and repeat; a trial belongs to the sequences of both
+    # each trial belongs to the sequences of both of its responses, which are numbered by repeat and item
     trials = plan.trials.take(rows)
-    numbers = [
-        cell * np.int64(plan.n_agents * plan.n_items + 1) + text_row
-        for cell, text_row in zip(trials.text_cells, trials.text_rows(plan.n_agents), strict=True)
-    ]
-    response, partner = np.concatenate(numbers), np.concatenate(numbers[::-1])
-    is_same_item = np.tile(trials.text_cells[0] == trials.text_cells[1], 2)
-    answer = np.tile(verdicts.hard_answer[rows], 2)
+    texts = zip(trials.text_rows(plan.n_agents), trials.text_cells, strict=True)
+    first, second = (text_row.astype(np.int64) * plan.n_items + item for text_row, item in texts)
+    comparisons = pd.DataFrame(
+        {
+            "response": np.append(first, second),
+            "partner": np.append(second, first),
+            "is_same_item": np.tile(trials.text_cells[0] == trials.text_cells[1], 2),
+            "answer": np.tile(verdicts.hard_answer[rows], 2),
+        },
+        index=np.tile(rows, 2),
+    )
 
-    # the first comparison of each pair of responses, in the order of the plan
-    trial = np.tile(np.arange(len(rows)), 2)
-    order = np.lexsort([trial, partner, response])
-    is_first = np.any(np.diff([response[order], partner[order]], axis=1, prepend=-1) != 0, axis=0)
-    kept = np.sort(order[is_first])
-    kept = kept[np.argsort(trial[kept], kind="stable")]
-    _, number = np.unique(response, return_inverse=True)
-    n_responses = int(number.max()) + 1
-    sequences = []
-    for mask in (is_same_item[kept], ~is_same_item[kept]):
-        row = number[kept][mask]
-        column = count_earlier(row)
-        sequence = np.full((n_responses, int(column.max(initial=-1)) + 1), np.nan)
-        sequence[row, column] = answer[kept][mask]
-        sequences.append(sequence)
+    # one row per response, with the first comparison of each pair of responses, in the order of the plan
+    comparisons = comparisons.sort_index(kind="stable").drop_duplicates(["response", "partner"])
+    comparisons["number"] = comparisons.groupby(["response", "is_same_item"]).cumcount()
+    table = comparisons.pivot(index="response", columns=["is_same_item", "number"], values="answer")
+    unknown = np.full((len(table), 1), np.nan)
+    same_item, other_items = (table[kind].to_numpy() if kind in table else unknown for kind in (True, False))
 
     # a match after the last comparison turns R₀ into min(R₀, m + 1)
-    same_item, other_items = sequences
-    return replication_scores(same_item, np.column_stack([other_items, np.ones(n_responses)]))
+    return replication_scores(same_item, np.column_stack([other_items, np.ones(len(table))]))
 
 
 def _to_array(answers: ArrayLike) -> Floats:
