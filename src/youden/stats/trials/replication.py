@@ -122,7 +122,8 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     Returns
     -------
     ReplicationScores
-        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no further response to the item matches.
+        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no
+        further response to the item matches.
 
     Raises
     ------
