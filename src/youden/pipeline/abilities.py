@@ -542,9 +542,9 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and those that `RankingRow` declares, except self-consistency, which callers join. Ids, groups and ranks come from the other arguments;
-    any other column has the values of the attribute of `abilities` that has its name. Agents without an ability (NaN)
-    come last, and agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and those that `RankingRow` declares, except self-consistency, which callers join. Ids, groups
+    and ranks come from the other arguments; any other column has the values of the attribute of `abilities` that has its
+    name. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
 
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
