@@ -182,7 +182,7 @@ def test_run_writes_columns_and_report_and_refuses_another_number(run_with_self_
     assert facts.calls is not None
     assert facts.calls.n_self == 720
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "self J" in page
+    assert "Self low" in page
     assert "720 self-trials" in page
     assert youden("run", str(run.parent / "c.yaml"), "--self-trials", "50").refuses("run-mismatch")
     resumed = youden("run", str(run.parent / "c.yaml")).well()

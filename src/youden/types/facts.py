@@ -103,7 +103,7 @@ class RankingRow:
     rank_high: Annotated[int, Meaning("worst rank of the 95 % rank interval of this agent alone", alternative=True)]
     self_consistency: Annotated[
         float | None,
-        Meaning("J = TPR − FPR of self-trials, only in runs with `self_trials`; empty without two responses", "self J"),
+        Meaning("J = TPR − FPR of self-trials, only in runs with `self_trials`; empty without two responses", "self"),
     ] = None
     self_consistency_low: Annotated[float | None, Meaning("lower bound of its 95 % interval", "self low")] = None
     self_consistency_high: Annotated[float | None, Meaning("upper bound of its 95 % interval", "self high")] = None
