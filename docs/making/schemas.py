@@ -54,7 +54,7 @@ def build_schemas() -> dict[str, str]:
         GATES_FILE: _build_schema(GateLedger),
         **{name: _build_table_schema(_build_schema(metadata), COLUMNS[name]) for name, metadata in METADATA.items()},
         **{name: _build_rows_schema(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
-        "ranking.csv": _build_rows_schema(COLUMNS["ranking.csv"], required=ranking_columns((), self_trials=False)),
+        "ranking.csv": _build_rows_schema(COLUMNS["ranking.csv"], required=ranking_columns(())),
         **{
             name: _build_rows_schema((_AGENT,), others=_NUMBER)
             for name in ("scores.csv", "scores_row.csv", "holdout.csv")

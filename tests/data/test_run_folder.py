@@ -228,10 +228,7 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
     folder.write_text("ranking.csv", "agent,ability\na,1\n")
     with pytest.raises(RunFolderError, match="agent, ability, not agent, group, ability"):
         folder.read_ranking()
-    line = {
-        column.name: {"whole": "x", "text": "a"}.get(column.kind, "")
-        for column in ranking_columns((), self_trials=False)
-    }
+    line = {column.name: {"whole": "x", "text": "a"}.get(column.kind, "") for column in ranking_columns(())}
     folder.write_text("ranking.csv", f"{','.join(line)}\n{','.join(line.values())}\n")
     with pytest.raises(RunFolderError, match="'x' is not a whole number"):
         folder.read_ranking()

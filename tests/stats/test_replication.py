@@ -10,7 +10,8 @@ import pytest
 from small_pools import answer_with, make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.stats import estimate_self_consistency, replication_bounds, replication_scores
+from youden.pipeline.self_consistency import replication_bounds
+from youden.stats import estimate_self_consistency, replication_scores
 from youden.types import Plan, Pool
 from youden.types.pool import Floats, Ids, Positions
 

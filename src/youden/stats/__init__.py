@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
     from youden.stats.trials.comparisons import holm, pairwise_differences
     from youden.stats.trials.preferences import fit_bradley_terry, fit_preferences
-    from youden.stats.trials.replication import estimate_self_consistency, replication_bounds, replication_scores
+    from youden.stats.trials.replication import estimate_self_consistency, replication_scores
     from youden.stats.trials.trial_errors import trial_means
 
 _HOMES = {
@@ -63,7 +63,6 @@ _HOMES = {
     "fit_preferences": "youden.stats.trials.preferences",
     "trial_means": "youden.stats.trials.trial_errors",
     "estimate_self_consistency": "youden.stats.trials.replication",
-    "replication_bounds": "youden.stats.trials.replication",
     "replication_scores": "youden.stats.trials.replication",
 }
 
@@ -87,7 +86,6 @@ __all__ = [
     "kendall",
     "pairwise_differences",
     "ranking_auc",
-    "replication_bounds",
     "replication_scores",
     "rmse",
     "solve_additive",

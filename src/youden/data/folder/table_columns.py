@@ -56,7 +56,7 @@ TARGET = TableColumn(
 
 
 def ranking_columns(
-    alternatives: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS, *, self_trials: bool = True
+    alternatives: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS, *, self_trials: bool = False
 ) -> tuple[TableColumn, ...]:
     """List the columns of a `ranking.csv`.
 
@@ -64,7 +64,7 @@ def ranking_columns(
     ----------
     alternatives : collection of str, optional
         Names of the alternative rankings in the file. Default: all.
-    self_trials : bool, default True
+    self_trials : bool, default False
         Whether the file has the columns of self-consistency.
 
     Returns
@@ -201,7 +201,7 @@ PAIRS = (
 )
 
 COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
-    "ranking.csv": ranking_columns(),
+    "ranking.csv": ranking_columns(self_trials=True),
     "items.csv": columns_of(ItemRow),
     "curl.csv": CURL,
     "quality.csv": columns_of(QualityRow),

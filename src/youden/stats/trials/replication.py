@@ -18,7 +18,6 @@ from scipy.special import digamma
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
 from youden.stats.base.pair_chunks import check_trials
-from youden.types import Verdicts
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 _MIN_DIFFERENT_ITEMS = 1.7
@@ -107,71 +106,6 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     # H(R₀ − 1) − H(R₁ − 1), where H(m) is digamma(m + 1) plus a constant
     kl = digamma(n_other) - digamma(n_same)
     return ReplicationScores(pearson, kl)
-
-
-def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
-    """Compute replication scores of the responses of an agent from the self-trials of a run; their means are lower bounds.
-
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers of a run of one or two agents, or of a run with `self_trials`.
-    agent : str
-        Id of the agent.
-
-    Returns
-    -------
-    ReplicationScores
-        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no
-        further response to the item matches.
-
-    Raises
-    ------
-    StatisticsError
-        [replication-agent]: if the run has no answered self-trial of the agent.
-
-    Notes
-    -----
-    Each response is compared with m responses to other items, in the order of the plan, and usually matches none of them.
-    R₀ is therefore replaced by min(R₀, m + 1). As the plan fixes m, the mean Pearson score is at most the χ² information in
-    expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
-    The two orders of a pair of responses count once, by the first answer.
-    """
-    import pandas as pd  # takes long to load
-
-    plan = verdicts.plan
-    position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1
-    rows = np.flatnonzero((plan.first == position) & (plan.second == position) & verdicts.answered)
-    if not len(rows):
-        raise StatisticsError(
-            f"The run has no answered self-trials of this agent: got '{agent}'. Pass an agent of a run with self-trials, for "
-            "example one with `self_trials: 100`.",
-            slug="replication-agent",
-        )
-
-    # each trial belongs to the sequences of both of its responses, which are numbered by repeat and item
-    trials = plan.trials.take(rows)
-    texts = zip(trials.text_rows(plan.n_agents), trials.text_cells, strict=True)
-    first, second = (text_row.astype(np.int64) * plan.n_items + item for text_row, item in texts)
-    comparisons = pd.DataFrame(
-        {
-            "response": np.append(first, second),
-            "partner": np.append(second, first),
-            "is_same_item": np.tile(trials.text_cells[0] == trials.text_cells[1], 2),
-            "answer": np.tile(verdicts.hard_answer[rows], 2),
-        },
-        index=np.tile(rows, 2),
-    )
-
-    # one row per response, with the first comparison of each pair of responses, in the order of the plan
-    comparisons = comparisons.sort_index(kind="stable").drop_duplicates(["response", "partner"])
-    comparisons["number"] = comparisons.groupby(["response", "is_same_item"]).cumcount()
-    table = comparisons.pivot(index="response", columns=["is_same_item", "number"], values="answer")
-    unknown = np.full((len(table), 1), np.nan)
-    same_item, other_items = (table[kind].to_numpy() if kind in table else unknown for kind in (True, False))
-
-    # a match after the last comparison turns R₀ into min(R₀, m + 1)
-    return replication_scores(same_item, np.column_stack([other_items, np.ones(len(table))]))
 
 
 def _to_array(answers: ArrayLike) -> Floats:
