@@ -117,6 +117,7 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """
     is_judged = folder.has("plan.parquet")
     if is_judged:
+        folder.check_information()
         folder.check_judged()
         check_compares_agents(folder.read_plan_without_trials(), "study")
     rates = folder.read_rates()

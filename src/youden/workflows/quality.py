@@ -99,7 +99,7 @@ def read_answers(
     Raises
     ------
     RunFolderError
-        If the run is not fitted.
+        If the run is not fitted; [run-preference] if it asks for preferences.
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is
@@ -108,6 +108,7 @@ def read_answers(
     ImportFormatError
         If a file cannot be read as labels.
     """
+    folder.check_information()
     check_fit(folder)
     agent_ids = [row.agent for row in folder.read_ranking()]
     if not isinstance(labels, str | PathLike | Sequence):
@@ -309,7 +310,6 @@ def estimate_quality(
     ImportFormatError
         If a file cannot be read as labels.
     """
-    folder.check_information()
     answers = read_answers(folder, labels, label=label, scale=scale)
     sources = map(str, _to_paths(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
     fit = fit_quality(folder, answers)
