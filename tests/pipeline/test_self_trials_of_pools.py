@@ -133,10 +133,11 @@ def test_what_cannot_have_self_trials_is_refused() -> None:
     with pytest.raises(PlanError, match="No agent of 'repeats' can be compared with itself: got self_trials: 9") as few:
         make_plan(pool_of(n_repeats=1), self_trials=9)
     assert few.value.slug == "repeats-few"
-    for settings in ({"design": "adaptive"}, {"design": "fixed-width", "options": {"half_width": 0.1}}):
-        with pytest.raises(PlanError, match=rf"got self_trials: 9 and the design '{settings['design']}'") as rounds:
+    half_width = {"design": "fixed-width", "options": {"half_width": 0.1}}
+    for settings in ({"design": "adaptive"}, half_width, {"question": "preference"}):
+        with pytest.raises(PlanError, match=r"got self_trials: 9, design: .*, question: .*Remove self_trials") as other:
             make_plan(pool_of(), self_trials=9, **settings)
-        assert rounds.value.slug == "self-trials"
+        assert other.value.slug == "self-trials"
     with pytest.raises(PlanError, match="got self_trials: 9") as one:
         make_plan(pool_of(1), self_trials=9)
     assert one.value.slug == "self-trials"

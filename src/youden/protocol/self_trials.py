@@ -77,14 +77,15 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     Raises
     ------
     PlanError
-        [self-trials]: if the plan is made in rounds; [repeats-few]: if no agent has two responses to two items.
+        [self-trials]: if the plan is made in rounds or for preferences; [repeats-few]: if no agent has two responses to
+        two items.
     """
     if not n_paired:
         return plan
-    if plan.rounds is not None:
+    if plan.rounds is not None or plan.question == "preference":
         raise PlanError(
-            f"Self-trials cannot be added to a plan in rounds: got self_trials: {n_paired} and the design '{plan.design}'. "
-            "Remove self_trials, or set the design cyclic.",
+            "Self-trials cannot be added to a plan in rounds, or to one for preferences: got "
+            f"self_trials: {n_paired}, design: {plan.design}, question: {plan.question}. Remove self_trials.",
             slug="self-trials",
         )
     by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=plan.seed) for agent in range(pool.n_agents)]
