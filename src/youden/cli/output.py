@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.text.printable import printable
+from youden.text.sentences import format_count
 from youden.text.tables import Table, format_decimal
 
 if TYPE_CHECKING:
@@ -323,7 +324,9 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
     if not plan.n_dense_calls:
         return "self-trials"
-    return f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
+    n_comparisons = cost.calls - plan.n_self_trials
+    self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
+    return f"{100 * n_comparisons / plan.n_dense_calls:.1f} % of dense{self_trials}"
 
 
 def _format_store(planned: PlannedRun) -> str:

@@ -550,9 +550,9 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are those that `RankingRow` declares, and `target`. Ids, groups and ranks come from the other arguments;
-    any other column has the values of the attribute of `abilities` that has its name. Agents without an ability (NaN)
-    come last, and agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and those that `RankingRow` declares, except self-consistency, which callers join. Ids, groups
+    and ranks come from the other arguments; any other column has the values of the attribute of `abilities` that has its
+    name. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
 
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
@@ -570,7 +570,8 @@ def build_ranking_table(
         "rank_low": marginal_ranks.low,
         "rank_high": marginal_ranks.high,
     }
-    names = [column.name for column in columns_of(RankingRow)]
+    all_names = [column.name for column in columns_of(RankingRow)]
+    names = [name for name in all_names if not name.startswith("self_consistency")]
     values = {name: given[name] if name in given else getattr(abilities, name) for name in names}
     table = pd.DataFrame({**values, "target": abilities.target})
     return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

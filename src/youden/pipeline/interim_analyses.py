@@ -276,7 +276,7 @@ def initial_analysis(
     top : int
         Number of agents to select.
     max_regret : float or None
-        Maximum regret of the selection, above 0; None if no further analysis follows, so that all remaining alpha is
+        Maximum regret of the selection; None if no further analysis follows, so that all remaining alpha is
         spent.
     previous : sequence of InterimAnalysis, default ()
         Earlier analyses of the same search.
@@ -294,5 +294,5 @@ def initial_analysis(
         top=top,
         max_regret=max_regret,
         is_active=no_agent,
-        budget_fraction=0.0 if max_regret else 1.0,
+        budget_fraction=1.0 if max_regret is None else 0.0,
     )

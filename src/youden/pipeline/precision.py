@@ -176,7 +176,7 @@ class PrecisionForecast:
         max_blocks = (plan.n_agents - 1) * n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
         self.n_agents = plan.n_agents
-        self.n_independent = len(plan) - n_paired
+        self.n_independent = len(plan) - n_paired - plan.n_self_trials
         self.max_regret = None if search is None else search.max_regret
         if self.max_regret is not None:
             self._set_search(self.max_regret, n_paired, prior_components(kind), plan)

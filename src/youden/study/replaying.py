@@ -12,6 +12,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.protocol.scores import pooled_fpr
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Verdicts
@@ -112,12 +113,13 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a judged and fitted run, or of an imported one, whether it is dense or not.
 
     Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged to its end; others if a file of the run is
-    missing or damaged.
+    missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
     """
     is_judged = folder.has("plan.parquet")
     if is_judged:
         folder.check_information()
         folder.check_judged()
+        check_compares_agents(folder.read_plan_without_trials(), "study")
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     fpr = folder.read_facts().fpr if is_judged else None

@@ -323,7 +323,7 @@ def next_allocation(
     # factor by which trials must grow: squared ratio of the distances between bound and estimate, now and at the goal
     distance_now = np.maximum(last_bounds, max_regret) - estimate
     distance_at_goal = max_regret - np.minimum(estimate, max_regret / 2)
-    growth = (distance_now / distance_at_goal) ** 2
+    growth = np.divide(distance_now, distance_at_goal, out=np.ones_like(estimate), where=pairs) ** 2
     increase = MARGIN * float(np.max(growth, where=pairs, initial=1.0)) - 1
     return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
 
