@@ -109,7 +109,9 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, whether it is dense or not.
+    """Read the answers of a judged and fitted run, or of an imported one, to be replayed; the run need not be dense.
+
+    folder : folder of the run
 
     Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged to its end; others if a file of the run is
     missing or damaged.
