@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SENT_TO_TEST_SERVERS = (
-    "ANTHROPIC_API_KEY",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "DEEPINFRA_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "FIREWORKS_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "SAMBANOVA_API_KEY",
-    "TOGETHER_API_KEY",
-)
-"""Variables that tests send to servers on this machine."""
+from youden.judging.backend_records import BACKENDS, PROVIDERS
+from youden.judging.config.judge_files import list_judges
+
+
+def list_key_variables() -> list[str]:
+    """Return the environment variables of the keys of all backends, providers and judge files, sorted."""
+    records = (BACKENDS | PROVIDERS).values()
+    variables = {record.key_variable for record in records} | {judge.key_variable for judge in list_judges()}
+    variables.update(name for record in records for names in record.hosts.values() for name in names)
+    return sorted(variables - {None}, key=str)
 
 
 def allow_test_servers(folder: Path) -> None:
     """Write the permissions into the configuration directory `folder`, to which XDG_CONFIG_HOME has to point."""
     (folder / "youden").mkdir()
-    lines = [f"{name}: [127.0.0.1, localhost]\n" for name in SENT_TO_TEST_SERVERS]
+    lines = [f"{name}: [127.0.0.1, localhost]\n" for name in list_key_variables()]
     (folder / "youden" / "trusted.yaml").write_text("".join(lines))

@@ -20,14 +20,12 @@ from youden.judging.backend_records import PROVIDERS
 FILE = Path(__file__).parents[2] / "configs" / "prices.json"
 TABLE = "model_prices_and_context_window_backup.json"
 KEYS = ("input_cost_per_token", "output_cost_per_token", "litellm_provider")
-WITHOUT_PRICES = {"openrouter"}
-"""Providers whose prices change with the provider that they forward a request to."""
 
 
 def list_priced_providers() -> set[str]:
     """Return litellm's names of the providers whose prices are part of the file."""
-    named = {record.priced_as or name for name, record in PROVIDERS.items() if record.address}
-    return {"openai", *named} - WITHOUT_PRICES
+    records = {name: record for name, record in PROVIDERS.items() if record.address and record.is_priced_by_litellm}
+    return {"openai", *(record.priced_as or name for name, record in records.items())}
 
 
 def format_prices(table: Mapping[str, Mapping[str, Any]], *, litellm_version: str, day: date) -> str:

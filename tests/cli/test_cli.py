@@ -19,6 +19,7 @@ import book
 from commands import Ended, Youden, write_config, write_pool_table
 from youden import cli, make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import ranking_columns
 from youden.types import Scores
 from youden.types.results import Signature
 
@@ -40,33 +41,6 @@ RUN_FILES = {
     "signature.json",
     "report.html",
 }
-RANKING_COLUMNS = [
-    "agent",
-    "group",
-    "ability",
-    "low",
-    "high",
-    "simultaneous_rank_low",
-    "simultaneous_rank_high",
-    "n_trials",
-    "std_error",
-    "rank_low",
-    "rank_high",
-    "target",
-    *(
-        f"robust_{name}"
-        for name in (
-            "ability",
-            "low",
-            "high",
-            "simultaneous_rank_low",
-            "simultaneous_rank_high",
-            "std_error",
-            "rank_low",
-            "rank_high",
-        )
-    ),
-]
 
 
 def write_scores(folder: Path, value: np.ndarray) -> None:
@@ -118,7 +92,7 @@ def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None
     folder = tmp_path / "runs" / "mine"
     assert {path.name for path in folder.iterdir()} == RUN_FILES
     rows = list(csv.reader((folder / "ranking.csv").read_text(encoding="utf-8").splitlines()))
-    assert rows[0] == RANKING_COLUMNS
+    assert rows[0] == [column.name for column in ranking_columns(["robust"])]
     assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in said["ranking"]]
     assert said["signature"] in (folder / "report.html").read_text(encoding="utf-8")
 

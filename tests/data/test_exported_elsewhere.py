@@ -57,7 +57,7 @@ def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(
     exportable_run: RunFolder, tmp_path: Path
 ) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
-    written = EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
+    written = EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", options=ExportOptions(organization="a lab"))
     files = sorted((tmp_path / "eee").rglob("*.json"))
     assert len(files) == written.rows["agents"] == len(HOSTILE_IDS)
     relative = [file.relative_to(tmp_path / "eee") for file in files]
@@ -69,7 +69,7 @@ def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(
 
 def test_every_eval_ever_would_find_what_is_wrong(exportable_run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
-    EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", terms=ExportOptions())
+    EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", options=ExportOptions())
     file = next((tmp_path / "eee").rglob("*.json"))
     said = json.loads(file.read_text(encoding="utf-8"))
     del said["evaluation_results"][0]["metric_config"]["lower_is_better"]
@@ -80,7 +80,7 @@ def test_every_eval_ever_would_find_what_is_wrong(exportable_run: RunFolder, tmp
 
 
 def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", terms=ExportOptions())
+    EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", options=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "responses", "items", "agents")
     pool = read_pool(tmp_path / "out")
     assert pool.digest == make_pool_with_hostile_ids().digest
@@ -93,7 +93,7 @@ def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
 
 
 def test_datasets_reads_a_run_and_keeps_ids_as_texts(exportable_run: RunFolder, tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(exportable_run, tmp_path / "out", terms=ExportOptions())
+    EXPORTERS.load("hf")(exportable_run, tmp_path / "out", options=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "ranking", "items", "trials")
     assert [(line["agent"], line["ability"]) for line in read["ranking"]] == [
         (row.agent, row.ability) for row in exportable_run.read_ranking()

@@ -97,7 +97,7 @@ def front(readme: Path) -> dict[str, Any]:
 
 
 def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
-    written = EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", terms=ExportOptions())
+    written = EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", options=ExportOptions())
     again = read_pool(tmp_path / "out")
     assert again.digest == make_pool_with_hostile_ids().digest
     assert [agent.meta for agent in again.agents] == [agent.meta for agent in make_pool_with_hostile_ids().agents]
@@ -159,7 +159,7 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
 def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature(
     hostile_run: RunFolder, tmp_path: Path
 ) -> None:
-    EXPORTERS.load("eee")(hostile_run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
+    EXPORTERS.load("eee")(hostile_run, tmp_path / "eee", options=ExportOptions(organization="a lab"))
     logs = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "eee").rglob("*.json")]
     by_agent = {log["model_info"]["name"]: log for log in logs}
     for row in hostile_run.read_ranking():
@@ -174,7 +174,7 @@ def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature
         assert interval["confidence_level"] == hostile_run.read_facts().level
     inside = (tmp_path / "eee").resolve()
     assert all(file.resolve().is_relative_to(inside) for file in inside.rglob("*"))
-    again = EXPORTERS.load("eee")(hostile_run, tmp_path / "again", terms=ExportOptions())
+    again = EXPORTERS.load("eee")(hostile_run, tmp_path / "again", options=ExportOptions())
     names = [{file.relative_to(top) for file in top.rglob("*.json")} for top in (inside, again.files[0])]
     assert names[0] == names[1]
 
@@ -192,7 +192,7 @@ def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
 
 def test_a_pool_has_no_ranking_to_export(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[export-source\]"):
-        EXPORTERS.load("eee")(make_pool(2, 2), tmp_path / "out", terms=ExportOptions())
+        EXPORTERS.load("eee")(make_pool(2, 2), tmp_path / "out", options=ExportOptions())
     assert not (tmp_path / "out").exists()
 
 
@@ -233,5 +233,5 @@ def test_a_run_that_is_damaged_leaves_nothing_behind(hostile_run: RunFolder, tmp
         (tmp_path / "out").write_text("mine", encoding="utf-8")
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises((ConfigError, RunFolderError)):
-        EXPORTERS.load(format_)(hostile_run, tmp_path / "out", terms=ExportOptions(overwrite=True))
+        EXPORTERS.load(format_)(hostile_run, tmp_path / "out", options=ExportOptions(overwrite=True))
     assert {path.name for path in tmp_path.iterdir()} == before

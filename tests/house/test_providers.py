@@ -13,28 +13,23 @@ import pytest
 
 from book import making
 from skip_reasons import NO_LITELLM
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.backend_records import get_backend_record
+from youden.judging.config.judge_files import list_judges, load_judge_config
 from youden.judging.config.price_table import find_table_price
 from youden.resources import find_resource_folders
 
 DOCS = Path(__file__).parents[2] / "docs"
-TABLED = {
-    "gpt-4o-mini": "gpt-4o-mini",
-    "llama3-70b": "bedrock/us-east-1/meta.llama3-70b-instruct-v1:0",
+TABLE_NAMES = {
     "llama3.3-70b-deepinfra": "deepinfra/meta-llama/Llama-3.3-70B-Instruct-Turbo",
     "llama3.3-70b-sambanova": "sambanova/Meta-Llama-3.3-70B-Instruct",
-    "claude-haiku-4.5": "claude-haiku-4-5",
-    "gemini-2.5-flash-lite": "gemini/gemini-2.5-flash-lite",
-    "gpt-oss-20b-groq": "groq/openai/gpt-oss-20b",
-    "gpt-oss-120b-together": "together_ai/openai/gpt-oss-120b",
-    "gpt-oss-20b-fireworks": "fireworks_ai/accounts/fireworks/models/gpt-oss-20b",
-    "mistral-small": "mistral/mistral-small-2603",
-    "deepseek-flash": "deepseek/deepseek-v4-flash",
     "gpt-4o-mini-azure": "azure/gpt-4o-mini",
     "llama3.3-70b-bedrock": "us.meta.llama3-3-70b-instruct-v1:0",
-    "gemini-3.5-flash-lite-vertex": "vertex_ai/gemini-3.5-flash-lite",
 }
-"""Our judges by litellm's names of their models."""
+"""litellm's names of models whose judge file has an address of its own, or another name of the model."""
+PRICED = [
+    judge.name for judge in list_judges() if judge.price_in and get_backend_record(judge.backend).is_priced_by_litellm
+]
+"""Judges whose prices are those of litellm's table."""
 
 
 @pytest.mark.slow
@@ -51,7 +46,7 @@ def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -
     files = [
         path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "judges").glob("*.yaml")
     ]
-    assert set(TABLED) < {path.stem for path in files}
+    assert set(TABLE_NAMES) < set(PRICED) < {path.stem for path in files}
     for path in files:
         config = load_judge_config(path)
         assert config.price_in is not None
@@ -60,13 +55,13 @@ def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -
         assert config.key_variable is None or config.key_variable.endswith("_API_KEY")
 
 
-@pytest.mark.parametrize("name", TABLED)
+@pytest.mark.parametrize("name", PRICED)
 def test_prices_are_those_of_litellms_table(name: str) -> None:
     if find_spec("litellm") is None:
         pytest.skip(f"{NO_LITELLM}; .ci/run runs this file again where it is")
     config = load_judge_config(name)
-    found = find_table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
-    assert (config.price_in, config.price_out) == found
+    listed = load_judge_config({"backend": "litellm", "model": TABLE_NAMES[name]}) if name in TABLE_NAMES else config
+    assert (config.price_in, config.price_out) == find_table_price(listed)
 
 
 def test_prices_are_shipped_of_every_provider_but_openrouter() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ from small_pools import answer_with, make_pool
 from worlds import analysed, verdicts
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.pipeline.abilities import TRIAL_MEAN
+from youden.pipeline import abilities
+from youden.pipeline.abilities import TRIAL_MEAN, Abilities
 from youden.pipeline.additive_abilities import estimate_cell_abilities, fit_cells
 from youden.pipeline.ranking import RankMethod, trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents
@@ -26,8 +28,39 @@ from youden.stats.trials.agent_rates import AgentRates
 from youden.study.budget_curves import estimate_abilities
 from youden.study.replaying import RecordedAnswers, make_recorded_answers, replay
 from youden.types import PAIRED, Pool, Verdicts
+from youden.types.columns import Meaning
+from youden.types.facts import RankingRow
+from youden.types.pool import Positions
 
 SOURCE = Path(youden.__file__).parent
+RANKING_COLUMNS = [
+    "agent",
+    "group",
+    "ability",
+    "low",
+    "high",
+    "simultaneous_rank_low",
+    "simultaneous_rank_high",
+    "n_trials",
+    "std_error",
+    "rank_low",
+    "rank_high",
+    "target",
+    *(
+        f"robust_{name}"
+        for name in (
+            "ability",
+            "low",
+            "high",
+            "simultaneous_rank_low",
+            "simultaneous_rank_high",
+            "std_error",
+            "rank_low",
+            "rank_high",
+        )
+    ),
+]
+"""Public columns: a new one is added here."""
 
 
 def gappy_pool(n_agents: int = 8, n_items: int = 20) -> Pool:
@@ -68,6 +101,27 @@ RESULTS = {
     "apart": of_two_groups,
     "grown": of_a_run_that_grew,
 }
+
+
+@dataclass(frozen=True)
+class RowWithPartners(RankingRow):
+    """A ranking with one more column."""
+
+    n_partners: Annotated[int, Meaning("number of agents that the agent was compared with")] = 0
+
+
+def test_the_columns_of_a_ranking_are_public() -> None:
+    assert list(youden.rank(RESULTS["cyclic"]()).columns) == RANKING_COLUMNS
+
+
+def test_a_new_column_needs_a_declaration_and_a_value_of_the_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count_partners(estimate: Abilities) -> Positions:
+        return np.asarray(not_none(estimate.totals).means.compared.sum(axis=1))
+
+    monkeypatch.setattr(abilities, "RankingRow", RowWithPartners)
+    monkeypatch.setattr(Abilities, "n_partners", property(count_partners), raising=False)
+    table = youden.rank(RESULTS["dense"]())
+    assert table["n_partners"].tolist() == [7] * 8
 
 
 def test_rank_uses_the_estimator_that_is_named() -> None:

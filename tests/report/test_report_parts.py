@@ -18,10 +18,12 @@ from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.text_length import length_correlation
 from youden.report.charts import vega
 from youden.report.charts.figures import draw_figures
-from youden.report.data.answer_blocks import Predictions
+from youden.report.data import trial_reading
+from youden.report.data.answer_blocks import Predictions, TrialSource
 from youden.report.data.doubts import PairGrid, RankingChecks, agreeing_fraction, measure_groups
 from youden.report.data.report import ReportData, iter_agent_findings
-from youden.report.data.trial_reading import TrialReading
+from youden.report.data.trial_reading import TrialReaders, TrialReading
+from youden.report.data.trial_rows import TrialRows
 from youden.report.data.warnings import first_sentence, group_warnings
 from youden.report.pages.embed import format_code
 from youden.report.pages.writing import render_page
@@ -119,6 +121,33 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
     assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
     assert (not_none(found.retest).n, not_none(found.retest).n_same) == (1, 0)
     assert (not_none(found.swapped).n, not_none(found.swapped).n_same) == (1, 1)
+
+
+class CountingReaders(TrialReaders):
+    """All readers, and one that counts the trials of each first agent."""
+
+    def __init__(self, source: TrialSource, predictions: Predictions) -> None:
+        super().__init__(source, predictions)
+        self.first_agents = FirstAgents(source.plan)
+
+
+class FirstAgents:
+    def __init__(self, plan: Plan) -> None:
+        self.n = np.zeros(plan.n_agents, dtype=np.int64)
+
+    def add(self, rows: TrialRows) -> None:
+        self.n += np.bincount(rows.columns["first"], minlength=len(self.n))
+
+
+def test_a_further_reader_reads_all_trials_and_is_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_reading, "TrialReaders", CountingReaders)
+    folder = judged(tmp_path / "run")
+    readers = ReportData(folder).readers
+    assert isinstance(readers, CountingReaders)
+    plan = folder.read_plan()
+    assert readers.first_agents.n.tolist() == np.bincount(plan.first, minlength=plan.n_agents).tolist()
 
 
 def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:

@@ -380,7 +380,7 @@ def export_command(
     folder = RunFolder(source)
     check_fit(folder)
     data = folder if folder.has("pool.json") else read_pool(source)
-    written = exporter(data, out, terms=ExportOptions(overwrite, organization, raw_cells))
+    written = exporter(data, out, options=ExportOptions(overwrite, organization, raw_cells))
     url = None if repo is None else upload_dataset(out, repo, public=public)
     for line in written.notes:
         output.print_note(line)

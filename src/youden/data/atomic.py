@@ -35,9 +35,9 @@ def make_directory(path: Path) -> None:
     path : Path
         The directory, which may exist.
     """
-    missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+    new_directories = [directory for directory in (path, *path.parents) if not directory.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for directory in missing:
+    for directory in new_directories:
         _flush(directory.parent)
 
 
@@ -82,9 +82,11 @@ def _flush(path: Path) -> None:
     A directory that cannot be opened or flushed, as on Windows, on some network file systems, or without read
     permission, is skipped.
     """
-    needs_write_access = LOCKS_OPEN_FILES and path.is_file()
+    flags = os.O_RDONLY
+    if LOCKS_OPEN_FILES and path.is_file():  # Windows flushes only files that are open for writing
+        flags = os.O_RDWR
     try:
-        descriptor = os.open(path, os.O_RDWR if needs_write_access else os.O_RDONLY)
+        descriptor = os.open(path, flags)
         try:
             os.fsync(descriptor)
         finally:
@@ -107,8 +109,8 @@ def _replace_with_retry(source: Path, target: Path) -> None:
 
     On Windows, this is repeated while a reader keeps the target open. Raises: PermissionError after the last attempt.
     """
-    waits = _RETRY_SECONDS if LOCKS_OPEN_FILES else ()
-    for seconds in waits:
+    retry_delays = _RETRY_SECONDS if LOCKS_OPEN_FILES else ()
+    for seconds in retry_delays:
         try:
             os.replace(source, target)
         except PermissionError:
@@ -256,23 +258,25 @@ def remove_leftovers(folder: Path) -> None:
     folder : Path
         Folder that contains the scratch directories.
     """
-    for leftover in folder.glob(".*"):
-        match = re.search(rf"-{re.escape(platform.node())}-(?P<process>\d+)-\w+$", leftover.name)
-        if match is None or not _has_ended(int(match["process"])):
+    name_pattern = re.compile(rf"-{re.escape(platform.node())}-(?P<process_id>\d+)-\w+$")
+    for hidden_path in folder.glob(".*"):
+        match = name_pattern.search(hidden_path.name)
+        if match is None or not _has_ended(int(match["process_id"])):
             continue
         with suppress(OSError):  # another process does the same, or the directory belongs to another user
-            for old_path in (leftover / _OLD).iterdir():
-                if not (folder / old_path.name).exists():
-                    _replace_with_retry(old_path, folder / old_path.name)
-        shutil.rmtree(leftover, ignore_errors=True)
+            for old_path in (hidden_path / _OLD).iterdir():
+                original_path = folder / old_path.name
+                if not original_path.exists():
+                    _replace_with_retry(old_path, original_path)
+        shutil.rmtree(hidden_path, ignore_errors=True)
 
 
-def _has_ended(process: int) -> bool:
-    """Return whether the process with this number has ended; False on Windows, where this is not known."""
+def _has_ended(process_id: int) -> bool:
+    """Return whether a process has ended; False on Windows, where this is not known."""
     if os.name != "posix":
         return False
     try:
-        os.kill(process, 0)
+        os.kill(process_id, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return True
     except PermissionError:

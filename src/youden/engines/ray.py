@@ -116,7 +116,8 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
             f"{n_workers:,} workers on a Ray cluster of {len(nodes):,} nodes "
             f"({placement.resources or 'no resources reserved'} each)"
         )
-        return run_until_stopped(_WorkerGroup(ray, placement, ray.put(work), n_workers).run())
+        workers: _WorkerGroup[T] = _WorkerGroup(ray, placement, ray.put(work), n_workers)
+        return run_until_stopped(workers.run())
 
 
 class _StopEvent:
@@ -143,10 +144,12 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Return what `work` returns, or the YoudenError that it raises.
+        """Call `work` and return its result, or return the YoudenError that it raises.
 
-        If `stop_event`, an actor with a method `wait`, is set, this process gets SIGTERM, which ends the work with
-        IncompleteRunError [stopped]. A node with another `version` of youden returns ConfigError [ray-package].
+        work : function without arguments
+        version : version of youden that started the run; a node with another one returns ConfigError [ray-package]
+        stop_event : actor with a method `wait`. When it is set, this process gets SIGTERM, and the work ends with
+            IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(
@@ -204,12 +207,12 @@ class _WorkerGroup(Generic[T]):
     async def run(self) -> T:
         """Return the first result of a worker, or raise the first YoudenError of one; then stop all workers.
 
-        They get the grace period to store the answers of calls in flight. After a result, when no answer is needed any
-        more, they get at most `MAX_REMAINING_SECONDS`.
+        The workers have the grace period, in seconds, to store the answers of calls in flight. After a result, no
+        further answer is needed, and they have at most `MAX_REMAINING_SECONDS`.
         """
-        tasks = [
-            asyncio.create_task(self._run_worker(number, worker)) for number, worker in enumerate(self._workers, 1)
-        ]
+        tasks = []
+        for number, worker in enumerate(self._workers, 1):
+            tasks.append(asyncio.create_task(self._run_worker(number, worker)))
         monitor = asyncio.create_task(self._report_every_second())
         stop_seconds = self._placement.grace
         try:
@@ -221,9 +224,10 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
-        """Return the result of the first worker that is not lost, or raise the YoudenError that it raised.
+        """Return the first result of a worker, or raise the YoudenError that the worker raised. Lost workers are skipped.
 
-        If all workers are lost, IncompleteRunError [ray-workers] or ConfigError [ray-package] is raised.
+        Raises IncompleteRunError [ray-workers] if all workers are lost, and ConfigError [ray-package] if the reason is
+        that a node has no youden.
         """
         losses: list[Exception] = []
         for task in asyncio.as_completed(tasks):
@@ -252,13 +256,19 @@ class _WorkerGroup(Generic[T]):
         )
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
-        """Run the work on a worker, report its node once it is placed, and return its result."""
-        node_id = worker.node_id.remote()
-        outcome = worker.run.remote(self._work, __version__, self._stop_event)
-        node = await asyncio.wrap_future(node_id.future())
+        """Run the work on a worker, and report the node that Ray selects for it.
+
+        number : number of the worker in messages, from 1
+        worker : handle of the Ray actor
+
+        Returns the result of the work, or the YoudenError that it raised.
+        """
+        node_reference = worker.node_id.remote()
+        result_reference = worker.run.remote(self._work, __version__, self._stop_event)
+        node_id = await asyncio.wrap_future(node_reference.future())
         self._n_placed += 1
-        self._placement.on_status(f"worker {number} is on node {node[:8]}")
-        result: T | YoudenError = await asyncio.wrap_future(outcome.future())
+        self._placement.on_status(f"worker {number} is on node {node_id[:8]}")
+        result: T | YoudenError = await asyncio.wrap_future(result_reference.future())
         return result
 
     async def _report_every_second(self) -> None:
@@ -273,9 +283,10 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and end those that have not stopped after some seconds.
+        """Signal the workers to stop, and end those that have not stopped in time.
 
-        In this time, they store the answers of calls in flight. `tasks` are those that wait for the workers.
+        tasks : tasks that wait for the results of the workers
+        seconds : time in which the workers can store the answers of calls in flight
         """
         try:
             self._stop_event.set.remote()

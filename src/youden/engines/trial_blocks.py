@@ -297,6 +297,7 @@ class TrialsByItem:
         Returns
         -------
         IndependentTotals
+            Sums by agent and item, from which false-positive rates are estimated.
         """
         return self._sum_independent(lambda number, _in_complete_block: number <= step)
 
@@ -332,17 +333,22 @@ class TrialsByItem:
             yield ItemChunk(start, stop - start, **defaults | columns)
 
     def read_self_trials(self) -> Columns:
-        """Read all self-trials, paired and independent ones, as columns: item, other_item, first and answer (n_trials,)."""
+        """Read all self-trials (comparisons of two responses of one agent), paired and independent ones.
+
+        Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent, and `other_item`
+        is −1 for paired trials.
+        """
         kinds = ("paired", "independent")
-        columns: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
+        chunks_by_column: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
         for start, stop in self._compute_chunk_bounds(kinds):
             for kind in kinds:
-                part = self._read(kind, start, stop)
-                part["item"] = part["item"] + np.int32(start)
-                part.setdefault("other_item", np.full(len(part["item"]), -1, dtype=np.int32))
-                for name, parts in columns.items():
-                    parts.append(part[name])
-        return {name: np.concatenate(parts) for name, parts in columns.items()}
+                trials = self._read(kind, start, stop)
+                trials["item"] = trials["item"] + np.int32(start)
+                if "other_item" not in trials:  # paired trials
+                    trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
+                for name, chunks in chunks_by_column.items():
+                    chunks.append(trials[name])
+        return {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -366,6 +372,7 @@ class TrialsByItem:
         Yields
         ------
         RateChunk
+            Rates of the pairs on the items of a chunk, from all trials and from those that training may use.
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -376,11 +383,17 @@ class TrialsByItem:
             yield self._read_rates(start, stop, kinds)
 
     def find_alarms(self) -> list[Finding]:
-        """Find agents and pairs whose responses to different items the judge calls the same source too often."""
+        """Find agents, and pairs of agents, whose responses to different items are too often called the same source.
+
+        Returns one finding "alarm" per agent or pair, with the counts of answers, in the order of the test's alarms.
+        """
         findings = []
         for alarm in self.yes_counts.find_alarms():
-            agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
-            texts = f"two responses of {agents[0]}" if self.plan.is_self_plan else f"texts of {' and '.join(agents)}"
+            positions = sorted(set(alarm.agents))
+            agents = tuple(self.plan.agent_ids[position] for position in positions)
+            texts = f"texts of {' and '.join(agents)}"
+            if self.plan.is_self_plan:
+                texts = f"two responses of {agents[0]}"
             message = (
                 f"False-positive alarm: {texts} on unrelated items were called the same source "
                 f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
@@ -420,6 +433,9 @@ class TrialsByItem:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
         kinds : kinds of trials to use, of "paired", "independent" and "follow-up"
+
+        Returns the rates from all these trials (`rates`), and those without independent trials that training scores may
+        not use (`clean`).
         """
         split = self.plan.split
         items = slice(start, stop)
@@ -427,8 +443,8 @@ class TrialsByItem:
         paired = columns["paired"]
         independent = columns.get("independent")
         if "follow-up" in columns:
-            follow_up = columns["follow-up"]
-            paired = {name: np.concatenate([column, follow_up[name]]) for name, column in paired.items()}
+            follow_ups = columns["follow-up"]
+            paired = {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
 
         is_repeated = self._is_repeated or "follow-up" in columns
         rates = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
@@ -436,14 +452,14 @@ class TrialsByItem:
             return RateChunk(start, rates, clean=rates)
 
         # with a holdout, training scores may use only some of the independent trials
-        may_train = _is_usable_for_training(
+        is_training = _is_usable_for_training(
             split,
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        training = {name: column[may_train] for name, column in independent.items()}
+        training = {name: column[is_training] for name, column in independent.items()}
         clean = self._compute_rates(paired, training, items, is_repeated=True)
         return RateChunk(start, rates, clean)
 
@@ -513,7 +529,10 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate."""
+        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate.
+
+        columns : array (n_rows,) by name of the column
+        """
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
             return
@@ -531,24 +550,27 @@ class TrialsByItem:
         """Add answered independent trials to the totals by item, and to those by step and kind of block.
 
         mask : bool array (n_rows,), rows to add
+        columns : array (n_rows,) by name of the column
         """
-        first, item, second, other_item, answer = (columns[name][mask] for name in _INDEPENDENT_COLUMNS)
-        may_train = _is_usable_for_training(self.plan.split, first, item, second, other_item)
-        self.independent.add(answer[may_train], item[may_train], other_item[may_train])
+        first, item, second, other_item, answer = [columns[name][mask] for name in _INDEPENDENT_COLUMNS]
+        is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
+        self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
-        # without extensions, all trials belong to step 0 and count for both agents
-        step = np.zeros(len(answer), dtype=np.int32)
-        counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
-        in_complete_block = np.ones(len(answer), dtype=np.bool_)
         if self._was_extended:
+            n_anchors = get_extensions(self.plan).anchors
             step = columns["step"][mask]
             counts_for_first = columns["weight_first"][mask] > 0
             counts_for_second = columns["weight_second"][mask] > 0
-            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[mask]
+            in_complete_block = is_in_complete_block(columns, n_anchors)[mask]
+        else:
+            # all trials belong to step 0 and count for both agents
+            step = np.zeros(len(answer), dtype=np.int32)
+            counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
+            in_complete_block = np.ones(len(answer), dtype=np.bool_)
 
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
-        for group_step, group_in_complete_block in sorted(groups):
-            group = group_step, group_in_complete_block
+        for group in sorted(groups):
+            group_step, group_in_complete_block = group
             rows = (step == group_step) & (in_complete_block == group_in_complete_block)
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
@@ -558,14 +580,14 @@ class TrialsByItem:
                 answer[rows],
                 item=item[rows],
                 other_item=other_item[rows],
-                is_training=may_train[rows],
+                is_training=is_training[rows],
                 counts_for=(counts_for_first[rows], counts_for_second[rows]),
             )
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the structured NumPy type of the record that is kept of each trial.
 
-        `kind` is "paired", "follow-up" or "independent".
+        kind : "paired", "follow-up" or "independent"
         """
         if kind == "independent":
             return _INDEPENDENT_DTYPE
@@ -648,7 +670,9 @@ class TrialsByItem:
     def _read(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition.
+        kind : "paired", "independent" or "follow-up"
+        start : position of the first item, which must be the first one of a partition
+        stop : position after the last item
 
         Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
         """
@@ -782,9 +806,12 @@ def select_paired_answers(rates: Rates) -> PairChunk:
 def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use: bool array (n_trials,).
 
-    An independent trial compares the response of agent `first` to `item` with that of agent `second` to `other_item`;
-    all four are int arrays (n_trials,). By the holdout rule "strict", neither cell (agent, item) may be held out; by the
-    rule "paper", only the first may not.
+    By the holdout rule "strict", neither cell (agent, item) of a trial may be held out; by the rule "paper", only the
+    first may not.
+
+    first, item : int arrays (n_trials,), agent and item of the first response of each trial
+    second, other_item : int arrays (n_trials,), agent and item of the second response
+    split : holdout of the plan
     """
     is_held_out = split.holdout[first, item]
     if split.rule != "paper":

@@ -42,7 +42,9 @@ class BackendRecord:
     title: str = ""
     """Name for display."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    """Parameters for which it rejects a request → what to write instead."""
+    """Parameters for which it rejects a request → what to write in a judge's config instead. The parameters have the names
+    of OpenAI's API: `seed`, `logprobs` (sent for `decision: logprobs`), `response_format` (sent for `decision: json`), or
+    any key of `parameters`."""
     model_pattern: str | None = None
     """Regular expression of the models that imply this backend if a config names no backend."""
     reasoning_pattern: str | None = None
@@ -55,6 +57,8 @@ class BackendRecord:
     """Regular expression of whole names of models for which it is known to return log-probabilities."""
     priced_as: str = ""
     """Its name in litellm's table of prices, if that differs."""
+    is_priced_by_litellm: bool = True
+    """Whether the prices of its models are those of litellm's table; False if they depend on where it forwards a request."""
 
 
 _OPENAI = "https://api.openai.com/v1"
@@ -161,6 +165,7 @@ PROVIDERS = {
         "OPENROUTER_API_KEY",
         title="OpenRouter",
         reasoning_pattern=_OPEN_REASONING_MODELS,
+        is_priced_by_litellm=False,
     ),
     "together": BackendRecord(
         _SDK,
@@ -173,7 +178,8 @@ PROVIDERS = {
     ),
 }
 """Providers by the name in `backend`, or before a model's name, as in `--judge groq/openai/gpt-oss-20b`. Addresses,
-keys and unsupported parameters are those of the providers' documentation on 24 November 2026."""
+keys and unsupported parameters are those of the providers' documentation on 24 November 2026, or on the later date on
+which a record was committed."""
 
 _RECORDS = BACKENDS | PROVIDERS
 
@@ -223,13 +229,13 @@ def infer_judge_keys(name: str) -> dict[str, Json] | None:
     >>> infer_judge_keys("o4-mini")["parameters"], infer_judge_keys("llama")
     ({'max_completion_tokens': 2048}, None)
     """
-    prefix, _, model_name = name.partition("/")
+    prefix, _, name_without_prefix = name.partition("/")
     model = name
-    if model_name and prefix in BACKENDS["litellm"].hosts:
+    if name_without_prefix and prefix in BACKENDS["litellm"].hosts:
         backend = "litellm"
-    elif model_name and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
+    elif name_without_prefix and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
         backend = prefix
-        model = model_name
+        model = name_without_prefix
     else:
         backend = _find_backend(name)
     if not backend:
@@ -269,6 +275,7 @@ def make_plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
     Returns
     -------
     PlanJudge
+        A judge with the method `answer_many`.
 
     Raises
     ------

@@ -125,7 +125,8 @@ class JudgedTrials:
         n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
         first_trials = self._iter_cyclic(0, n_first)
         last_trials = self._iter_cyclic(n_first, n_trials)
-        for row, key in _interleave(last_trials, n_trials - n_first, over=first_trials, n_over=n_first):
+        interleaved = _interleave(last_trials, n_trials - n_first, others=first_trials, n_others=n_first)
+        for row, key in interleaved:
             self._request_hashes[row] = key
             yield row, key
 
@@ -211,15 +212,15 @@ class JudgedTrials:
         )
 
 
-def _interleave(rows: Iterator[RowKey], n_rows: int, *, over: Iterator[RowKey], n_over: int) -> Iterator[RowKey]:
-    """Yield the elements of `over` in order, and those of `rows` at equal distances between them.
+def _interleave(rows: Iterator[RowKey], n_rows: int, *, others: Iterator[RowKey], n_others: int) -> Iterator[RowKey]:
+    """Yield the elements of `others` in order, and those of `rows` at equal distances between them.
 
-    n_rows, n_over : number of elements of `rows` and of `over`
+    n_rows, n_others : number of elements of `rows` and of `others`
     """
-    n_yielded = 0
-    for position, element in enumerate(over, 1):
+    n_yielded = 0  # elements of `rows`
+    for position, element in enumerate(others, 1):
         yield element
-        n_due = position * n_rows // n_over
+        n_due = position * n_rows // n_others
         yield from islice(rows, n_due - n_yielded)
         n_yielded = n_due
     yield from rows
@@ -344,6 +345,7 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
     questions = replayed.questions()
 
     def raise_replay_miss(key: str, row: int) -> None:
+        """Raise the error that the store has no answer to the request of a trial."""
         raise ReplayMissError(
             f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
             "Replay the plan, pool and judge that were judged, or judge this plan first.",
@@ -375,6 +377,8 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
     Verdicts are made from the stored answers only, because worker processes may have sent some of the requests. The API
     key is looked up when the first request is to be sent, so that a run whose answers are all stored needs none.
+
+    backend : client of the judge's server
     """
     store = _require_store(run.store, config)
 
@@ -397,6 +401,9 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
 async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
     """Send the requests without a stored answer in batches, wait for their results, and return the verdicts.
+
+    backend : client of the judge's server
+    batching : how to send and poll batches
 
     Raises: ConfigError [judge-servers] if the judge has several servers.
     """
@@ -451,6 +458,9 @@ def _make_verdicts(
     """Convert answers to verdicts, with costs and with findings about the answers.
 
     The costs are those of the run's account, if it has one, and `costs` otherwise.
+
+    costs : costs of the calls of this invocation
+    warnings : findings of the client about its servers
     """
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
@@ -462,10 +472,10 @@ def _make_verdicts(
     if account is not None:
         costs = costs.from_ledger(answers.key, store.paid(account))
         calibration_payments = store.paid(calibration_account(account))
-        request_hashes = set(answers.key.tolist()) if calibration_payments else set()
-        usd_calibration = sum(
-            payment.usd for key, payment in calibration_payments.items() if key.encode() in request_hashes
-        )
+        if calibration_payments:
+            request_hashes = set(answers.key.tolist())
+            paid_usd = [payment.usd for key, payment in calibration_payments.items() if key.encode() in request_hashes]
+            usd_calibration = sum(paid_usd)
 
     uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
     shortened = _warn_shortened(config.questions(), run)
@@ -488,6 +498,9 @@ def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
 
 def _get_batch_folder(store: Store, batching: Batching) -> Path:
     """Return the folder for files of batches: `batches` next to a store that is a file, else that of the options.
+
+    store : store of the answers
+    batching : options of batches, which may contain a folder
 
     Raises: ConfigError [batch-place] if the store is not a file and the options contain no folder.
     """
@@ -532,9 +545,10 @@ def load_only_judge(store: Store) -> JudgeConfig:
     """
     judges = store.judges()
     if len(judges) != 1:
-        names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "no judge"
+        names = sorted(str(judge.get("name")) for judge in judges)
+        displayed_names = ", ".join(names) or "no judge"
         raise ConfigError(
-            f"The store {store.name} has answers of {names}, so it is not clear which judge to replay. "
+            f"The store {store.name} has answers of {displayed_names}, so it is not clear which judge to replay. "
             "Set it in the judge's config: {backend: replay, of: NAME}.",
             slug="replay-ambiguous",
         )

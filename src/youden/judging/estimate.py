@@ -58,14 +58,15 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     if config.is_batched:
         return None, "a batch returns within a day"
 
-    seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
+    call_seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
     limit = config.concurrency
     start = min(config.start_concurrency, limit)
-    total_seconds = seconds_in_flight(n_calls, seconds=seconds, start=start, limit=limit)
+    total_seconds = seconds_in_flight(n_calls, seconds=call_seconds, start=start, limit=limit)
     concurrency = f"{limit} at once" if start == limit else f"{start} at once, growing to {limit}"
     assumed = "" if config.seconds_per_call else " (assumed)"
 
-    estimates = [(total_seconds / 60, f"{seconds:g} s per call{assumed}, {concurrency}")]
+    # minutes by each limit, with its description
+    estimates = [(total_seconds / 60, f"{call_seconds:g} s per call{assumed}, {concurrency}")]
     requests_per_minute = config.requests_per_minute
     if requests_per_minute is not None:
         estimates.append((n_calls / requests_per_minute, f"{requests_per_minute:g} requests per minute"))
@@ -155,7 +156,8 @@ def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
     """
     if not config.makes_calls:
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
-    tokens_in = -(-(plan.characters + config.overhead_characters * len(plan)) // CHARACTERS_PER_TOKEN)
+    n_characters = plan.characters + config.overhead_characters * len(plan)
+    tokens_in = -(-n_characters // CHARACTERS_PER_TOKEN)  # rounded up
     tokens_out = config.answer_tokens * len(plan)
     usd = _usd(config, tokens_in, tokens_out)
     return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
@@ -242,10 +244,13 @@ def _subtract_stored(
     keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
     """
-    n_stored = 0
-    n_remaining = 0
+    n_stored = 0  # trials
+    n_remaining = 0  # distinct requests
     remaining_characters = 0
-    while chunk := list(islice(keys, CHUNK)):
+    while True:
+        chunk = list(islice(keys, CHUNK))
+        if not chunk:
+            break
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
         final_keys = {key for key, outcome in outcomes.items() if _is_final(outcome)}
@@ -270,6 +275,8 @@ def _is_final(outcome: Completion | Failure) -> bool:
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     """Return tiktoken's encoding for a model, without downloading it.
 
+    environment : environment variables, which may set the folder of downloaded encodings
+
     Returns None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
     """
     try:
@@ -278,11 +285,13 @@ def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     except (ImportError, KeyError):
         return None
 
-    cache_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
-    folder = Path(cache_folder) if cache_folder else Path(tempfile.gettempdir(), "data-gym-cache")
+    cache_folder = Path(tempfile.gettempdir(), "data-gym-cache")
+    configured_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
+    if configured_folder:
+        cache_folder = Path(configured_folder)
     url = f"{_ENCODINGS}/{name}.tiktoken"
     file_name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()  # as tiktoken names its files
-    if not (folder / file_name).is_file():
+    if not (cache_folder / file_name).is_file():
         return None
     return tiktoken.get_encoding(name)
 
@@ -302,18 +311,19 @@ def _sum_costs(costs: list[Cost]) -> Cost:
     A sum in USD or minutes is None if one of its terms is unknown.
     """
     known_usd = [cost.usd for cost in costs if cost.usd is not None]
+    usd = sum(known_usd) if len(known_usd) == len(costs) else None
     costs_of_calls = [cost for cost in costs if cost.pace]
     known_minutes = [cost.minutes for cost in costs_of_calls if cost.minutes is not None]
-    has_all_minutes = len(known_minutes) == len(costs_of_calls)
+    has_all_minutes = bool(known_minutes) and len(known_minutes) == len(costs_of_calls)
     return Cost(
         cells=costs[0].cells,
         calls=sum(cost.calls for cost in costs),
         tokens_in=sum(cost.tokens_in for cost in costs),
         tokens_out=sum(cost.tokens_out for cost in costs),
-        usd=sum(known_usd) if len(known_usd) == len(costs) else None,
+        usd=usd,
         tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
-        minutes=sum(known_minutes) if known_minutes and has_all_minutes else None,
+        minutes=sum(known_minutes) if has_all_minutes else None,
         pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),

@@ -22,13 +22,15 @@ from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
+from youden.stats.partners import PairTotals
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
 from youden.stats.trials.trial_errors import TrialMeans, trial_means, unknown_covariance
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.cells import CellIndex
-from youden.types.facts import AgentRate, ChoiceFacts, RateFacts
+from youden.types.columns import columns_of
+from youden.types.facts import AgentRate, ChoiceFacts, RankingRow, RateFacts
 from youden.types.pool import Bools, Floats, Ids, Positions, or_none
 
 if TYPE_CHECKING:
@@ -164,6 +166,8 @@ class SearchState(NamedTuple):
 class Abilities(NamedTuple):
     """Abilities of the agents of a plan, in units of the answers.
 
+    A column of the ranking has the values of the attribute or property of this class that has its name.
+
     Attributes
     ----------
     ability : float array (n_agents,)
@@ -188,6 +192,9 @@ class Abilities(NamedTuple):
         State of the search for the best agents; None for other plans, and if partners are weighted.
     reference : bool array (n_agents,) or None
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
+    totals : PairTotals or None
+        Sums of the answers to the paired trials of each pair of agents; None if the estimator does not return them. The
+        callers that have them, `rank` and `FitResult`, add them.
     """
 
     ability: Floats
@@ -201,6 +208,12 @@ class Abilities(NamedTuple):
     item_influence: ItemInfluence | None = None
     search: SearchState | None = None
     reference: Bools | None = None
+    totals: PairTotals | None = None
+
+    @property
+    def std_error(self) -> Floats:
+        """Standard errors of the distances from the average agent, float array (n_agents,)."""
+        return self.covariance.std_error
 
     @property
     def low(self) -> Floats:
@@ -536,7 +549,9 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
+    The columns are those that `RankingRow` declares, and `target`. Ids, groups and ranks come from the other arguments;
+    any other column has the values of the attribute of `abilities` that has its name. Agents without an ability (NaN)
+    come last, and agents of equal ability stay in the order of `agent_ids`.
 
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
@@ -546,19 +561,15 @@ def build_ranking_table(
 
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
-    return pd.DataFrame(
-        {
-            "agent": list(agent_ids),
-            "group": [(groups or {}).get(agent) for agent in agent_ids],
-            "ability": abilities.ability,
-            "low": abilities.low,
-            "high": abilities.high,
-            "simultaneous_rank_low": simultaneous_ranks.low,
-            "simultaneous_rank_high": simultaneous_ranks.high,
-            "n_trials": abilities.n_trials,
-            "std_error": abilities.covariance.std_error,
-            "rank_low": marginal_ranks.low,
-            "rank_high": marginal_ranks.high,
-            "target": abilities.target,
-        }
-    ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
+    given = {
+        "agent": list(agent_ids),
+        "group": [(groups or {}).get(agent) for agent in agent_ids],
+        "simultaneous_rank_low": simultaneous_ranks.low,
+        "simultaneous_rank_high": simultaneous_ranks.high,
+        "rank_low": marginal_ranks.low,
+        "rank_high": marginal_ranks.high,
+    }
+    names = [column.name for column in columns_of(RankingRow)]
+    values = {name: given[name] if name in given else getattr(abilities, name) for name in names}
+    table = pd.DataFrame({**values, "target": abilities.target})
+    return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

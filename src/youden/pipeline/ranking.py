@@ -105,9 +105,10 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     trials, abilities = _rank_agents(verdicts, target, method)
+    answers = PairedAnswers.from_trials(trials)
+    abilities = abilities._replace(totals=answers.totals)
     differences = agent_differences(abilities)
     agent_ids = verdicts.plan.agent_ids
-    answers = PairedAnswers.from_trials(trials)
     alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=PartnerRules())
     groups = _get_groups(verdicts.plan)
     table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)

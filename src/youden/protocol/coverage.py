@@ -75,11 +75,12 @@ def compute_coverage(plan: Plan) -> Coverage:
     Returns
     -------
     Coverage
+        Numbers of cells (agent, item) that exist, may be used for training and are scored, and of calls and pairs.
     """
     is_paired = plan.trial_type == PAIRED
     second_item = np.where(is_paired, plan.item, plan.other_item)
-    holdout = plan.split.holdout
-    touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, second_item]
+    is_held_out = plan.split.holdout
+    touches_holdout = is_held_out[plan.first, plan.item] | is_held_out[plan.second, second_item]
     scored_cells = _mark_first_cells(plan, is_paired & ~touches_holdout)
 
     # one number per pair of agents on an item, as an ordered and as an unordered pair

@@ -366,10 +366,13 @@ class _PlanExtender:
     ) -> Trials:
         """Draw blocks that compare some agents with anchors, the agents of the first plan.
 
-        In a block, each of the `scored` agents, given by their positions, has two trials on one item. Items on which
-        these agents have the fewest trials come first. `n_paired`: maximum number of trials. `items` : int array, the
-        items to use; by default all items of the plan. `together`: whether all scored agents of a block meet the same
-        two anchors. There are fewer trials, or none, if fewer comparisons are left.
+        In a block, each of these agents has two trials on one item. Items on which they have the fewest trials come
+        first.
+
+        scored : positions of the agents
+        n_paired : maximum number of trials; there are fewer, or none, if fewer comparisons are left
+        items : int array, positions of the items to use; default: all items of the plan
+        together : whether all scored agents of a block are compared with the same two anchors
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -461,9 +464,11 @@ class _PlanExtender:
         the beginning of the same random sequence. If agents have several responses per item, each comparison may be
         repeated that many times.
 
-        `design`: the design of the plan. `set_number`: number of the set of items, 0 for those of the first plan, and
-        one more than the last for items that are new in the pool. Returns the trials, and the items of the set, int32
-        array: first those with new trials, then the others.
+        design : design of the plan
+        set_number : number of the set of items: 0 for those of the first plan, and one more than the last number for
+            items that are new in the pool
+
+        Returns the trials; and the items of the set, int32 array, first those with new trials, then the others.
         """
         sets = self.extensions.item_sets
         is_new_set = set_number >= len(sets)
@@ -506,11 +511,14 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        `kind` is what is added: "agents", "items", "repeats" or "calls". `drawn` are tables of paired trials;
-        `n_requested` is the number of paired calls that were requested, and `calls` that of both trial types (None for
-        the default). `scored` are the positions of the agents whose abilities these trials measure; () for all.
-        `search` is the number of agents to select and the maximum regret, if the extension is part of a search. Raises
-        PlanError [extend-exhausted] if nothing was drawn.
+        kind : what is added: "agents", "items", "repeats" or "calls"
+        drawn : tables of paired trials
+        n_requested : number of paired calls that were requested
+        calls : number of calls of both trial types that was requested; None for the default
+        scored : positions of the agents whose abilities these trials measure; () for all
+        search : number of agents to select and maximum regret, if the extension is part of a search
+
+        Raises: PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -553,10 +561,11 @@ class _PlanExtender:
     def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
 
-        A matched plan gets one per paired trial, and a pooled one the number of `count_added_independent`.
+        A matched plan gets one per paired trial; the number in a pooled plan is that of `count_added_independent`. Trials
+        of scored agents, and of agents that joined earlier, do not count for anchors that are not scored.
 
-        `scored` are the positions of the agents whose abilities the paired trials measure; () for all. Trials of scored
-        agents, and of agents that joined earlier, do not count for anchors that are not scored.
+        paired : new paired trials
+        scored : positions of the agents whose abilities the paired trials measure; () for all agents
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
@@ -596,11 +605,11 @@ class _PlanExtender:
         return trials.with_role(ANCHOR, first=trials.weight_first > 0, second=trials.weight_second > 0)
 
     def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
-        """Format the note that a plan gets about its extension.
+        """Format the note that describes an extension in the plan.
 
-        `kind` is what was added: "agents", "items", "repeats" or "calls". `n_paired` and `n_independent` are the
-        numbers of new trials, and `scored` the positions of the agents that were added, or that get more calls; () for
-        all.
+        kind : what was added: "agents", "items", "repeats" or "calls"
+        n_paired, n_independent : numbers of new trials
+        scored : positions of the agents that were added, or that get more calls; () for all agents
         """
         calls = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
     Returns
     -------
     Plan
+        A plan with the selected trials and all other fields unchanged, except for the total text length.
     """
     trials = plan.trials.take(rows)
     return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
@@ -120,6 +122,7 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     Returns
     -------
     Plan
+        A plan with the trials of both, and the total text length of all of them.
     """
     added = assign_repeats(added, plan.pool, plan.seed, after=plan.trials)
     trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
@@ -141,7 +144,7 @@ def count_characters(pool: Pool, trials: Trials) -> int:
     int
         Sum of the lengths of both texts over all trials.
     """
-    # trials are sorted by item, so the lengths of the texts on an item should be adjacent in memory
+    # number of characters of each response, one row per item: trials are sorted by item, so memory is read in order
     lengths = np.ascontiguousarray(pool.all_lengths.T)
     first_item, second_item = trials.text_cells
     first_row, second_row = trials.text_rows(pool.n_agents)
@@ -153,37 +156,42 @@ def count_characters(pool: Pool, trials: Trials) -> int:
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    Returns the trials with the columns `first_repeat` and `second_repeat`, the numbers of the responses from 1; without
-    them if no agent has several responses. `pool` has the responses, `seed` is that of the plan, and `after` are
-    earlier trials of the plan, whose responses are chosen already.
-
     A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
     by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of
     an extension therefore begin as those of the smaller plan.
+
+    pool : responses of the agents
+    seed : seed of the plan
+    after : earlier trials of the plan, whose responses are chosen already
+
+    Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1; without them
+    if no agent has several responses.
     """
     if pool.repeat_texts is None:
         return trials
 
-    # cells of both texts of each trial, trial after trial: those of earlier trials, then those of `trials`
-    tables, n_earlier = [trials], 0
+    all_trials = trials
+    n_earlier_texts = 0
     if after is not None:
-        tables = [after if after.first_repeat is not None else after.with_first_repeats(), trials]
-        n_earlier = 2 * len(after)
-    first_codes = np.concatenate([_encode_cells(table, 0, pool.n_items) for table in tables])
-    second_codes = np.concatenate([_encode_cells(table, 1, pool.n_items) for table in tables])
+        earlier = after if after.first_repeat is not None else after.with_first_repeats()
+        all_trials = Trials.concat([earlier, trials])
+        n_earlier_texts = 2 * len(earlier)
+
+    # cells of both texts of each trial: first and second texts alternate
+    first_codes = _encode_cells(all_trials, 0, pool.n_items)
+    second_codes = _encode_cells(all_trials, 1, pool.n_items)
     codes = np.stack([first_codes, second_codes], axis=1).ravel()
     cell_codes, cell = np.unique(codes, return_inverse=True)
 
     # how often each cell has shown each response so far: int array (n_cells, n_responses)
     n_shown = np.zeros((len(cell_codes), pool.repeats), dtype=np.int64)
     if after is not None:
-        columns = tables[0].columns()
-        shown_repeat = np.stack([columns[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
-        np.add.at(n_shown, (cell[:n_earlier], shown_repeat - 1), 1)
+        columns = earlier.columns()
+        shown_repeat = np.stack([columns["first_repeat"], columns["second_repeat"]], axis=1).ravel()
+        np.add.at(n_shown, (cell[:n_earlier_texts], shown_repeat - 1), 1)
 
-    # first and second texts alternate
     turn = _assign_turns(pool, cell_codes, seed)
-    repeat = 1 + _choose_responses(cell[n_earlier:], turn, n_shown)
+    repeat = 1 + _choose_responses(cell[n_earlier_texts:], turn, n_shown)
     return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
 
@@ -197,18 +205,20 @@ def _assign_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
     A cell is an agent on an item, for one type of trial.
 
     cell_codes : int64 array (n_cells,), number of each cell, as made by `_encode_cells`
+    seed : seed of the plan
 
     Returns the turn of each response, int64 array (n_cells, n_responses), counted from 0; −1 for a response that the cell
     does not have.
     """
     agent, item = np.divmod(cell_codes // 2, pool.n_items)
-    n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_of_cell, 1)
-    begin = _draw_first_responses(pool, seed)[agent, item] % cycle_length
+    n_responses_of_cell = pool.n_repeats[agent, item].astype(np.int64)
+    cycle_length = np.maximum(n_responses_of_cell, 1)
+    first_response = _draw_first_responses(pool, seed)[agent, item] % cycle_length
 
     response = np.arange(pool.repeats)
-    turn = (response - begin[:, None]) % cycle_length[:, None]
-    return np.where(response < n_of_cell[:, None], turn, _ABSENT)
+    turn = (response - first_response[:, None]) % cycle_length[:, None]
+    is_present = response < n_responses_of_cell[:, None]
+    return np.where(is_present, turn, _ABSENT)
 
 
 def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
@@ -226,16 +236,17 @@ def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> I
     is_absent = turn == _ABSENT
 
     # texts of different cells choose together: the first text of each cell, then the second of each cell, and so on
-    occurrence = count_earlier(cell)
-    order = np.argsort(occurrence, kind="stable")
-    edges = np.flatnonzero(np.diff(occurrence[order])) + 1
+    n_earlier_in_cell = count_earlier(cell)
+    order = np.argsort(n_earlier_in_cell, kind="stable")
+    group_starts = np.flatnonzero(np.diff(n_earlier_in_cell[order])) + 1
     chosen = np.empty(len(cell), dtype=np.int32)
-    for rows in np.split(order, edges):
-        choosing = cell[rows]
-        priority = n_shown[choosing] * n_responses + turn[choosing]  # turn < n_responses
-        priority = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority)
+    for rows in np.split(order, group_starts):
+        cells = cell[rows]
+        # the smallest value wins; the turn, which is less than n_responses, decides between equal counts
+        priority = n_shown[cells] * n_responses + turn[cells]
+        priority = np.where(is_absent[cells], np.iinfo(np.int64).max, priority)
         response = priority.argmin(axis=1)
-        n_shown[choosing, response] += 1
+        n_shown[cells, response] += 1
         chosen[rows] = response
     return chosen
 
@@ -248,13 +259,14 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     Returns the responses, int64 array (n_agents, n_items), counted from 0.
     """
     n_responses = pool.repeats
-    n_permutations = -(-pool.n_items // n_responses)
-    drawn = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
+    n_permutations = ceil(pool.n_items / n_responses)
+    ordered = np.tile(np.arange(n_responses), (n_permutations, 1))
+    first_response = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
     for agent in range(pool.n_agents):
-        ordered = np.tile(np.arange(n_responses), (n_permutations, 1))
-        permutations = stream("repeats", seed, agent).permuted(ordered, axis=1)
-        drawn[agent] = permutations.ravel()[: pool.n_items]
-    return drawn
+        rng = stream("repeats", seed, agent)
+        permutations = rng.permuted(ordered, axis=1)
+        first_response[agent] = permutations.ravel()[: pool.n_items]
+    return first_response
 
 
 def _encode_cells(trials: Trials, side: int, n_items: int) -> Positions:
@@ -300,10 +312,10 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     of `paired`, without trials whose second agent has no other eligible item.
 
     paired : paired trials, of which each second text is in an eligible cell
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
     """
-    n_eligible = eligible.sum(axis=1)
+    n_eligible = eligible.sum(axis=1)  # by agent
     is_matched = n_eligible[paired.second] > 1
     item = paired.item[is_matched]
     first = paired.first[is_matched]
@@ -370,10 +382,14 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
         return draw_pooled_trials(eligible, 0, rng)
     screened = draw_pooled_trials(eligible, SCREENED_PER_CALL * n, rng)
     similarity = _compute_text_similarity(pool, screened)
+
     median = float(np.median(similarity))
-    threshold = median + _OUTLIER_MADS * float(np.median(np.abs(similarity - median)))
-    order = np.argsort(-similarity, kind="stable")
-    rows = order[similarity[order] > max(threshold, _MIN_SIMILARITY)][:max_probes]
+    median_deviation = float(np.median(np.abs(similarity - median)))
+    threshold = max(median + _OUTLIER_MADS * median_deviation, _MIN_SIMILARITY)
+
+    most_similar_first = np.argsort(-similarity, kind="stable")
+    is_unusual = similarity[most_similar_first] > threshold
+    rows = most_similar_first[is_unusual][:max_probes]
     return screened.take(rows).with_role(PROBE, first=0.0, second=0.0)
 
 

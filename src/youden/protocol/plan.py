@@ -81,9 +81,10 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
         )
     if rule not in ("strict", "paper"):
         raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set strict or paper.", slug="holdout-rule")
+    rng = stream("holdout", seed)
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
-    holdout_cells = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
+    holdout_cells = rng.choice(cells, size=n_holdout, replace=False)
     holdout = np.zeros(present.shape, dtype=np.bool_)
     holdout.flat[holdout_cells] = True
     return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)
@@ -153,6 +154,7 @@ class PlanSize(NamedTuple):
         Returns
         -------
         int
+            At least 1.
 
         Raises
         ------
@@ -206,8 +208,7 @@ def make_plan(
     pool : Pool
         Responses of the agents to the items.
     design : str, default "cyclic"
-        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn"
-        or a plugin's.
+        Name of a registered design: a key of `youden.protocol.designs.DESIGNS`, or the name of a plugin's design.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired
         trials per agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if
@@ -345,10 +346,12 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
             f"{format_count(pool.n_agents, 'agent')}. Set more calls.",
             slug="calls-invalid",
         )
-    by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=seed) for agent in range(pool.n_agents)]
-    for agent, trials_of_agent in zip(pool.agents, by_agent, strict=True):
+    by_agent = []
+    for position, agent in enumerate(pool.agents):
+        trials_of_agent = draw_self_trials(pool, position, n_paired=n_paired, seed=seed)
+        by_agent.append(trials_of_agent)
         if not len(trials_of_agent):
-            n_items = int((pool.n_repeats[pool.agents.index(agent)] >= 2).sum())
+            n_items = int((pool.n_repeats[position] >= 2).sum())
             raise PlanError(
                 f"The agent '{agent.id}' cannot be compared with itself: got {format_count(n_items, 'item')} with two responses. "
                 "Add a second response to two items or more.",
@@ -385,14 +388,19 @@ def _with_shortfall(plan: Plan) -> Plan:
 def find_shortfall(plan: Plan) -> str | None:
     """Return a note if a first plan has fewer calls than were requested, because the pool allows no more.
 
-    None for plans with rounds or extensions, and for parts of other plans. Free independent trials, which are in
-    addition to the budget, do not count.
+    Returns None if it has enough, for plans with rounds or extensions, and for parts of other plans. Independent trials
+    that cost nothing are in addition to the budget and do not count.
     """
     budget = plan.request.budget
-    is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
-    if budget is None or plan.options.get("calls") is None or not is_first_plan:
+    if budget is None or plan.options.get("calls") is None:
         return None
-    n_planned = int((plan.trial_type == PAIRED).sum()) if has_free_calls(plan) else len(plan)
+    is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
+    if not is_first_plan:
+        return None
+
+    n_planned = len(plan)
+    if has_free_calls(plan):
+        n_planned = int((plan.trial_type == PAIRED).sum())
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
     return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"
@@ -404,6 +412,7 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
     n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
     n_probes : number of probes among the independent trials
     n_independent : number of independent trials
+    split : holdout of the plan
     """
     notes = []
     if n_holdout_trials is not None:
@@ -527,8 +536,9 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
 
-        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several. Without
-        a requested number, there are then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget.
+        paired : paired trials of the plan
+        in_rounds : whether these are the first round of several; without a requested number, the independent trials are
+            then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -33,9 +33,12 @@ _ROUNDING = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are pooled independent trials: 7 to 10 %, in whole passes.
 
-    In a pass, each agent appears once first and once second. `n_calls` is the number of calls of both trial types, and
-    `n_agents` that of the agents. `is_first`: whether the agents have no such trials yet; there are then at least two
-    passes. If not, the number of passes is rounded, and may be 0. Two passes can exceed a small budget.
+    In a pass, each agent appears once first and once second.
+
+    n_calls : calls of both trial types
+    n_agents : number of agents
+    is_first : whether the agents have no such trials yet. There are then at least two passes, which can exceed a small
+        budget. Otherwise the number of passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -52,16 +55,20 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
 
-    `n_agents` is the number of agents. `is_first`: whether the agents have no independent trials yet.
+    n_paired : number of paired trials
+    n_agents : number of agents
+    is_first : whether the agents have no independent trials yet
 
     >>> count_independent_of_paired(276, 12)
     24
     """
     # independent trials enlarge the budget, which may then need more of them; repeat until it does not
     n_independent = 0
-    while (n_needed := count_independent(n_paired + n_independent, n_agents, is_first=is_first)) > n_independent:
+    while True:
+        n_needed = count_independent(n_paired + n_independent, n_agents, is_first=is_first)
+        if n_needed <= n_independent:
+            return n_independent
         n_independent = n_needed
-    return n_independent
 
 
 def count_free_independent(n_paired: int, eligible: Bools) -> int:
@@ -107,8 +114,11 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 
     A matched plan adds one per paired trial, and a plan that was requested with a number of pooled trials adds none. If
     calls cost nothing, four per paired trial are added, at most 200,000 in each step. Otherwise the number is the pooled
-    part, 7 to 10 %, of the smallest budget with `n_paired` paired trials, in whole passes of the `n_scored` agents whose
-    abilities are measured. With `joins` (these agents are new), it is at least two passes; without, it may be 0.
+    part, 7 to 10 %, of the smallest budget with `n_paired` paired trials, in whole passes of the scored agents.
+
+    n_paired : number of paired trials that are added
+    n_scored : number of agents whose abilities these trials measure
+    joins : whether these agents are new in the plan. There are then at least two passes; otherwise there may be none.
     """
     if plan.independent == "matched":
         return n_paired
@@ -125,8 +135,9 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
     These are half of the calls if the plan is matched, and all if it was requested with a number of pooled trials or if
     calls cost nothing; otherwise the calls without the pooled part of `count_independent`.
 
-    `calls` is the number of calls of both trial types. `n_scored` is the number of agents whose abilities the paired
-    trials measure; `joins`: whether these agents are new in the plan.
+    calls : number of calls of both trial types
+    n_scored : number of agents whose abilities the paired trials measure
+    joins : whether these agents are new in the plan
     """
     if plan.independent == "matched":
         return calls // 2
@@ -222,21 +233,21 @@ def _draw_different_items(
     start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
 
-    def draw_items(agent: Positions) -> Positions:
-        """Draw an eligible item for each agent."""
-        step = np.floor(rng.random(len(agent)) * n_eligible[agent]).astype(np.int64)
-        return np.asarray(eligible_items[start[agent] + step])
+    def draw_items(agents: Positions) -> Positions:
+        """Draw an eligible item for each agent: int array of the same length."""
+        index = np.floor(rng.random(len(agents)) * n_eligible[agents]).astype(np.int64)
+        return np.asarray(eligible_items[start[agents] + index])
 
     comparisons = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
-    code, is_new = _find_new(comparisons, eligible, codes)
+    new_codes, is_new = _find_new(comparisons, eligible, codes)
     for _ in range(_MAX_TRIES - 1):
         if is_new.all():
             break
-        redrawn = np.flatnonzero(~is_new)
-        comparisons[redrawn, 0] = draw_items(first[redrawn])
-        comparisons[redrawn, 3] = draw_items(second[redrawn])
-        code, is_new = _find_new(comparisons, eligible, codes)
-    return comparisons[is_new], code[is_new], is_new
+        rows_to_redraw = np.flatnonzero(~is_new)
+        comparisons[rows_to_redraw, 0] = draw_items(first[rows_to_redraw])
+        comparisons[rows_to_redraw, 3] = draw_items(second[rows_to_redraw])
+        new_codes, is_new = _find_new(comparisons, eligible, codes)
+    return comparisons[is_new], new_codes[is_new], is_new
 
 
 def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
@@ -247,16 +258,17 @@ def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tupl
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
     codes : int64 array, numbers of the earlier comparisons
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
     Returns the numbers, int64 array (n,), and a bool array (n,).
     """
-    code = _comparison_codes(comparisons, eligible)
+    new_codes = _comparison_codes(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
-    _, first_occurrence = np.unique(code, return_index=True)
-    is_repeated = np.ones(len(code), dtype=np.bool_)
-    is_repeated[first_occurrence] = False
-    is_known = np.isin(code, codes)
-    return code, np.asarray(has_two_items & ~is_known & ~is_repeated)
+    is_in_codes = np.isin(new_codes, codes)
+    _, first_occurrences = np.unique(new_codes, return_index=True)
+    is_repeated = np.ones(len(new_codes), dtype=np.bool_)
+    is_repeated[first_occurrences] = False
+    return new_codes, np.asarray(has_two_items & ~is_in_codes & ~is_repeated)
 
 
 def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
@@ -302,9 +314,10 @@ def draw_scored_trials(
 
     first = np.where(is_first, agent, partner)
     second = np.where(is_first, partner, agent)
-    codes = _codes_of_trials(plan.trials.take(plan.trial_type == INDEPENDENT), eligible)
-    rows, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
-    trials = Trials.independent(*rows.astype(np.int32).T)
+    earlier_trials = plan.trials.take(plan.trial_type == INDEPENDENT)
+    codes = _codes_of_trials(earlier_trials, eligible)
+    comparisons, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
+    trials = Trials.independent(*comparisons.astype(np.int32).T)
     return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])
 
 
@@ -318,11 +331,11 @@ def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Gen
     """
     # position of each agent among the partners, −1 if it is none
     position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
-    own_position = np.array([position_of_partner.get(int(k), -1) for k in agent])
+    own_position = np.array([position_of_partner.get(number, -1) for number in agent.tolist()])
     is_partner = own_position >= 0
 
-    # draw one of the others, and skip the agent's own position
+    # draw the position of one of the others, and skip the agent's own position
     n_others = len(partners) - is_partner
-    drawn = np.floor(rng.random(len(agent)) * n_others).astype(np.int64)
-    is_after_own = is_partner & (drawn >= own_position)
-    return np.asarray(partners[drawn + is_after_own])
+    position = np.floor(rng.random(len(agent)) * n_others).astype(np.int64)
+    is_after_own = is_partner & (position >= own_position)
+    return np.asarray(partners[position + is_after_own])

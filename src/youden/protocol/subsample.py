@@ -200,14 +200,15 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 
     paired : int array, rows of paired trials
     """
-    block_number, first = plan.block[paired].astype(np.int64), plan.first[paired]
+    first = plan.first[paired]
+    block_number = plan.block[paired].astype(np.int64)
     if len(block_number) == 0 or (block_number < 0).any():
         return False
     _, block, n_trials = np.unique(block_number, return_inverse=True, return_counts=True)
 
     # number of different first agents of each block; it is that of the trials if no agent is first twice
-    block_and_agent = np.unique(block * plan.n_agents + first)
-    n_first_agents = np.bincount(block_and_agent // plan.n_agents)
+    block_and_agent_codes = np.unique(block * plan.n_agents + first)
+    n_first_agents = np.bincount(block_and_agent_codes // plan.n_agents)
     has_each_once: Bools = n_first_agents == n_trials
 
     n_agents_on_item = plan.split.train.sum(axis=0)
@@ -232,9 +233,9 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
     # random order, then sorted by the number of earlier blocks on the same item, after the blocks that are kept
     is_kept = np.isin(blocks, plan.block[kept])
     random_order = rng.permutation(len(blocks))
-    random_order = random_order[np.argsort(~is_kept[random_order], kind="stable")]
-    n_earlier_on_item = count_earlier(item_of_block[random_order])
-    order = random_order[np.lexsort((n_earlier_on_item, ~is_kept[random_order]))]
+    kept_first = random_order[np.argsort(~is_kept[random_order], kind="stable")]
+    n_earlier_on_item = count_earlier(item_of_block[kept_first])
+    order = kept_first[np.lexsort((n_earlier_on_item, ~is_kept[kept_first]))]
 
     # the longest beginning of this order that has at most n trials
     fits = np.cumsum(n_trials[order]) <= n
@@ -259,9 +260,10 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
     first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
     is_drawn = np.isin(shuffled, kept)
     is_remaining = ~is_drawn
-    remaining = [
-        np.flatnonzero(is_remaining & ((first == agent) | (second == agent))) for agent in range(plan.n_agents)
-    ]
+    remaining = []  # positions in `shuffled` of the trials of each agent that can still be drawn
+    for agent in range(plan.n_agents):
+        has_agent = (first == agent) | (second == agent)
+        remaining.append(np.flatnonzero(is_remaining & has_agent))
 
     # numbers of trials drawn so far
     agents_of_kept = np.append(first[is_drawn], second[is_drawn])
@@ -283,6 +285,6 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
         n_on_item[item[trial]] += 1
         for drawn_agent in (int(first[trial]), int(second[trial])):
             n_of_agent[drawn_agent] += 1
-            others = remaining[drawn_agent] != trial
-            remaining[drawn_agent] = remaining[drawn_agent][others]
+            is_other = remaining[drawn_agent] != trial
+            remaining[drawn_agent] = remaining[drawn_agent][is_other]
     return shuffled[is_drawn]

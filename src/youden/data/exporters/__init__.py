@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Exporter(Protocol):
     """Function that writes a pool or a run in the format of another tool."""
 
-    def __call__(self, source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
+    def __call__(self, source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
         """Export a pool or a run.
 
         Parameters
@@ -28,7 +28,7 @@ class Exporter(Protocol):
             Pool or run to export.
         out : Path
             File or folder to write. It is written completely, or not at all.
-        terms : ExportOptions
+        options : ExportOptions
             Options of the export.
 
         Returns

@@ -48,7 +48,7 @@ class _Run:
     organization: str | None
 
 
-def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
+def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
     """Export a fitted run as a folder with one file per agent that has an ability.
 
     Parameters
@@ -57,7 +57,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Exp
         The run; a pool is an error.
     out : Path
         Folder to write.
-    terms : ExportOptions
+    options : ExportOptions
         Options, of which only `organization` applies.
 
     Returns
@@ -81,7 +81,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Exp
         folder.read_facts(),
         folder.read_signature(),
         timestamp=str(int(fit_time)),
-        organization=terms.organization,
+        organization=options.organization,
     )
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
@@ -97,17 +97,20 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Exp
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
-    """Return the content of the file of one agent, from its row in the plain ranking."""
+    """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
+
+    row : the agent's row in the plain ranking, which also has its rows in the alternative rankings
+    """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)
     developer = model.partition("/")[0] if "/" in model else NOT_STATED
     details = {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
 
     results: list[Json] = []
-    rankings: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
-    for name, row_in_ranking in rankings:
-        if row_in_ranking.ability is not None:
-            results.append(_to_result(run, name, row_in_ranking))
+    rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
+    for ranking_name, ranking_row in rows_by_ranking:
+        if ranking_row.ability is not None:
+            results.append(_to_result(run, ranking_name, ranking_row))
 
     return {
         "schema_version": SCHEMA_VERSION,
@@ -186,13 +189,19 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the model that judged, or the models of a jury; None for a judge without a model."""
+    """Describe the model that judged, or the models of a jury.
+
+    parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
+
+    Returns None for a judge without a model.
+    """
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):
         return None
-    jury = detail.get("judges")
-    candidates = jury if isinstance(jury, list) else [detail]
-    judges = [judge for judge in candidates if isinstance(judge, dict) and judge.get("model")]
+    members = detail.get("judges")
+    if not isinstance(members, list):
+        members = [detail]
+    judges = [judge for judge in members if isinstance(judge, dict) and judge.get("model")]
     if not judges:
         return None
 
@@ -223,7 +232,7 @@ def _describe_model(name: str, model: str) -> dict[str, Json]:
 
 
 def _to_strings(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Convert values to strings, as the schema requires; drop those that are None."""
+    """Convert the values of a mapping to strings, as the schema requires: JSON for other types. Values of None are dropped."""
     strings: dict[str, Json] = {}
     for key, value in values.items():
         if isinstance(value, str):

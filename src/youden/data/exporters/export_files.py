@@ -74,14 +74,14 @@ def create_export_folder(out: Path) -> Iterator[Path]:
         yield folder
 
 
-def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
+def check_files(files: Sequence[Path], options: ExportOptions) -> None:
     """Check that files can be written.
 
     Parameters
     ----------
     files : sequence of Path
         Files to write.
-    terms : ExportOptions
+    options : ExportOptions
         Options, of which `overwrite` allows existing files to be replaced.
 
     Raises
@@ -93,7 +93,7 @@ def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
     for file in existing:
         if file.is_dir():
             raise ConfigError(f"{file} is a folder. Pass a file.", slug="export-exists")
-    if existing and not terms.overwrite:
+    if existing and not options.overwrite:
         raise ConfigError(
             f"{', '.join(map(str, existing))} exists already. Add --overwrite to replace it, or pass another file.",
             slug="export-exists",
@@ -113,6 +113,7 @@ def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
     Returns
     -------
     RunFolder
+        The source.
 
     Raises
     ------
@@ -168,8 +169,10 @@ def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, J
     Returns
     -------
     dict of str to JSON value
+        An entry of `configs` in the metadata of the dataset card (README.md).
     """
-    config: dict[str, Json] = {"config_name": name, "data_files": [*files] if len(files) > 1 else files[0]}
+    data_files: Json = list(files) if len(files) > 1 else files[0]
+    config: dict[str, Json] = {"config_name": name, "data_files": data_files}
     if default:
         config["default"] = True
     return config

@@ -53,7 +53,7 @@ _LICENCE_NOTE = (
 )
 
 
-def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
+def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
     """Export a pool or a run as a folder with a README.md, as the Hub expects it.
 
     Parameters
@@ -62,12 +62,13 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOp
         Pool, or fitted run.
     out : Path
         Folder to write.
-    terms : ExportOptions
+    options : ExportOptions
         Ignored.
 
     Returns
     -------
     Exported
+        The folder, and the number of rows by table.
 
     Raises
     ------
@@ -79,12 +80,12 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOp
     if isinstance(source, RunFolder):
         source.check_information()
     with create_export_folder(out) as folder:
-        rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
-    return Exported((out,), rows)
+        n_rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
+    return Exported((out,), n_rows)
 
 
 def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
-    """Write the dataset of a pool, and return the number of rows by table."""
+    """Write the dataset of a pool, with a dataset card (README.md), and return the number of rows by table."""
     write_pool(pool, folder)
     metadata: dict[str, Json] = {
         "pretty_name": pool.name,
@@ -100,12 +101,12 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:
         response_columns += ", repeat"
-    files = [[RESPONSES, response_columns], [ITEMS, "id, prompt, meta"], [AGENTS, "id, group, meta"]]
+    file_rows = [[RESPONSES, response_columns], [ITEMS, "id, prompt, meta"], [AGENTS, "id, group, meta"]]
     agent_rows = [[agent.id, agent.group or ""] for agent in pool.agents[:_MAX_LISTED_AGENTS]]
     paragraphs = [
         f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
-        _format_table(["file", "contains"], files),
+        _format_table(["file", "contains"], file_rows),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
         _LICENCE_NOTE,
         _format_table(["agent", "group"], agent_rows),
@@ -129,14 +130,15 @@ def _describe_features(config: str, text_column: str) -> Json:
 
 
 def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
-    """Write the dataset of a run, and return the number of rows by table."""
+    """Write the dataset of a run, with a dataset card (README.md), and return the number of rows by table."""
     ranking = run.read_ranking()
     facts = run.read_facts()
     signature = run.read_signature()
     pool = run.read_pool()
     _copy_files(run, folder)
 
-    tables = {name: table for name, table in read_run_tables(run).items() if name != "trials"}
+    tables = read_run_tables(run)
+    tables.pop("trials", None)  # the file of the trials is copied
     (folder / _TABLES_FOLDER).mkdir()
     configs: list[Json] = []
     for name, table in tables.items():
@@ -148,16 +150,16 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
 
     run_name = run.path.resolve().name
     items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
-    rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
-    paragraphs = [
-        *([] if facts.partial is None else [facts.partial.text]),
+    agent_rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
+    paragraphs = [] if facts.partial is None else [facts.partial.text]
+    paragraphs += [
         f"A ranking of {len(ranking):,} agents on {items}, by "
         f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
         "The dataset does not contain the texts that were judged.",
         f"Signature: `{signature.digest}`; `signature.json` contains all that the numbers depend on.",
         "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
         _LICENCE_NOTE,
-        _format_table(["ranks", "agent", "ability", "low", "high"], rows),
+        _format_table(["ranks", "agent", "ability", "low", "high"], agent_rows),
         *_format_remainder(len(ranking)),
     ]
     metadata: dict[str, Json] = {"pretty_name": run_name, "tags": [*TAGS], "configs": configs}
@@ -194,6 +196,7 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
     """Return a config whose pool, judge and prompts are files directly in `folder`."""
 
     def in_folder(path: str) -> str:
+        """Return the path of the file with the same name in `folder`."""
         return os.fspath(folder / Path(path).name)
 
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
@@ -208,8 +211,11 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
 
     extensions = []
     for step in config.extensions:
-        paths = {key: getattr(step, key) for key in POOLS}
-        new_paths = {key: in_folder(path) for key, path in paths.items() if path is not None}
+        new_paths = {}
+        for key in POOLS:
+            path = getattr(step, key)
+            if path is not None:
+                new_paths[key] = in_folder(path)
         extensions.append(step.model_copy(update=new_paths))
     changes["extensions"] = extensions
     return config.model_copy(update=changes)

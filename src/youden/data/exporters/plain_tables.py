@@ -27,7 +27,7 @@ from youden.types import Pool
 SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 
 
-def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
+def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
     """Export a pool as one table of its responses, or a run as the tables of its ranking, items and trials.
 
     The .csv or .parquet file of a pool can be read by `youden run`.
@@ -39,12 +39,13 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOption
     out : Path
         File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to files
         `<stem>-<table>` next to it, or to one .duckdb.
-    terms : ExportOptions
+    options : ExportOptions
         Options; `organization` is ignored.
 
     Returns
     -------
     Exported
+        The files, and the number of rows by table.
 
     Raises
     ------
@@ -55,8 +56,8 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOption
         [run-empty]: if the run has no tables.
     """
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
-    check_files(table_paths(out, tables), terms)
-    paths = write_tables(out, tables, raw_cells=terms.raw_cells)
+    check_files(table_paths(out, tables), options)
+    paths = write_tables(out, tables, raw_cells=options.raw_cells)
     return Exported(paths, {name: len(table) for name, table in tables.items()})
 
 
@@ -76,23 +77,20 @@ def pool_to_table(pool: Pool) -> pa.Table:
     """
     rows = []
     for agent, item, repeat, text in iter_responses(pool):
-        rows.append((agent.id, item.id, text, item.prompt, agent.group, repeat))
+        row = {
+            "agent": agent.id,
+            "item": item.id,
+            "text": text,
+            "prompt": item.prompt,
+            "group": agent.group,
+            "repeat": repeat,
+        }
+        rows.append(row)
 
-    types = {
-        "agent": pa.string(),
-        "item": pa.string(),
-        "text": pa.string(),
-        "prompt": pa.string(),
-        "group": pa.string(),
-        "repeat": pa.int32(),
-    }
-    columns = zip(*rows, strict=True) if rows else [()] * len(types)
-    arrays = {}
-    for (name, type_), column in zip(types.items(), columns, strict=True):
-        arrays[name] = pa.array(column, type_)
-    if pool.repeat_texts is None:
-        del arrays["repeat"]
-    return pa.table(arrays)
+    fields = [(name, pa.string()) for name in ("agent", "item", "text", "prompt", "group")]
+    if pool.repeat_texts is not None:
+        fields.append(("repeat", pa.int32()))
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
@@ -113,7 +111,10 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     RunFolderError
         [run-empty]: if the run has none of them.
     """
-    tables = {name: _read_csv(folder.file(file)) for name, file in _CSV_FILES.items() if folder.has(file)}
+    tables = {}
+    for name, file in _CSV_FILES.items():
+        if folder.has(file):
+            tables[name] = _read_csv(folder.file(file))
     for file in ("verdicts.parquet", "rates.parquet"):
         if folder.has(file):
             tables["trials"] = _to_plain_table(pq.read_table(folder.file(file)))
@@ -212,7 +213,8 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
 
     if not any(guarded_columns):
         return table
-    return table.append_column(GUARDED, pa.array([" ".join(names) for names in guarded_columns]))
+    joined_names = [" ".join(names) for names in guarded_columns]
+    return table.append_column(GUARDED, pa.array(joined_names))
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}

@@ -68,8 +68,10 @@ def _is_local_path(key: str, value: object, folder: Path) -> bool:
         return False
 
     # datasets/… and configs/… are shipped, unless the user has such a file
-    folder_of_shipped = {"pool": "datasets", "judge": "configs"}.get(key)
-    if Path(value).parts[:1] == (folder_of_shipped,) and not (folder / value).exists():
+    shipped_folders = {"pool": "datasets", "judge": "configs"}
+    first_part = Path(value).parts[:1]
+    may_be_shipped = first_part == (shipped_folders.get(key),)
+    if may_be_shipped and not (folder / value).exists():
         return False
     if key == "judge":
         return value.endswith((".yaml", ".yml"))

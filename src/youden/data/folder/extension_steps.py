@@ -61,16 +61,17 @@ class ExtensionStep(BaseModel):
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
         """Raise ValueError unless the fields that are set are one of the allowed combinations."""
-        options: set[str] = set()
+        field_names: set[str] = set()
         for required, optional in self.combinations:
-            options |= required | optional
-        given = {name for name in options if getattr(self, name)}
-        is_allowed = any(required <= given <= required | optional for required, optional in self.combinations)
-        if not is_allowed:
-            names = ", ".join(sorted(given)) or "nothing"
-            choices = "; ".join(" and ".join(sorted(required)) for required, _ in self.combinations)
-            raise ValueError(f"an extension cannot consist of {names}; set one of: {choices}")
-        return self
+            field_names |= required | optional
+        set_fields = {name for name in field_names if getattr(self, name)}
+        for required, optional in self.combinations:
+            if required <= set_fields <= required | optional:
+                return self
+
+        names = ", ".join(sorted(set_fields)) or "nothing"
+        choices = [" and ".join(sorted(required)) for required, _ in self.combinations]
+        raise ValueError(f"an extension cannot consist of {names}; set one of: {'; '.join(choices)}")
 
     @property
     def kind(self) -> ExtensionKind:
@@ -154,21 +155,24 @@ class UnfinishedExtension(ExtensionRequest):
         str
             Such as `youden extend agents runs/demo new-agents --calls 4000`.
         """
-        name: str = self.kind
+        subcommand: str = self.kind
         if self.is_search:
-            name = "best"
+            subcommand = "best"
         elif self.half_width and self.added_pool is None:
-            name = "half-width"
+            subcommand = "half-width"
 
-        field = name.replace("-", "_")
-        arguments = [] if name == "best" else [_to_argument(getattr(self, field))]
+        # the field that is the argument of the subcommand; a search has none
+        argument_field = subcommand.replace("-", "_")
+        arguments = []
+        if not self.is_search:
+            arguments.append(_to_argument(getattr(self, argument_field)))
         for option in ("calls", "half_width", "top", "max_regret", "max_cost"):
             value = getattr(self, option)
-            if value is not None and option != field:
+            if value is not None and option != argument_field:
                 arguments += [f"--{option.replace('_', '-')}", _to_argument(value)]
         for agent in self.focus:
             arguments += ["--focus", _to_argument(agent)]
-        return format_command(["youden", "extend", name, str(run), *arguments])
+        return format_command(["youden", "extend", subcommand, str(run), *arguments])
 
     def is_same_request(self, request: ExtensionRequest) -> bool:
         """Return whether a request has the same options as this extension.

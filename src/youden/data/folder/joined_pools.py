@@ -43,11 +43,11 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     """
     pools = [_restore_initial_pool(config, read_pool(config.pool))]
     for step in config.extensions:
-        added_pool = step.added_pool
-        if added_pool is None:
-            pools.append(pools[-1])
-        else:
-            pools.append(JOIN_BY_KIND[step.kind](pools[-1], read_pool(added_pool)))
+        pool = pools[-1]
+        if step.added_pool is not None:
+            join = JOIN_BY_KIND[step.kind]
+            pool = join(pool, read_pool(step.added_pool))
+        pools.append(pool)
     return pools
 
 
@@ -60,19 +60,20 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     path = config.folder / "pool.json"
     if config.resolved is None or pool.digest == config.resolved.pool or not path.is_file():
         return pool
-    recorded = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
-    agents = [agent.id for agent in recorded.agents]
-    items = recorded.item_ids
+    pool_file = parse(path, read_bytes(path), TypeAdapter(PoolFile))
+    summary = pool_file.to_summary()
+    agent_ids = [agent.id for agent in summary.agents]
+    item_ids = summary.item_ids
 
     # pool.json also lists what extensions added, so try every number of its first agents or items
-    has_new_agents = any(step.agents is not None for step in config.extensions)
-    min_agents = 2 if has_new_agents else len(agents)
-    sizes = [(n_agents, len(items)) for n_agents in range(len(agents), min_agents - 1, -1)]
+    sizes = [(len(agent_ids), len(item_ids))]
+    if any(step.agents is not None for step in config.extensions):
+        sizes += [(n_agents, len(item_ids)) for n_agents in range(len(agent_ids) - 1, 1, -1)]
     if any(step.items is not None for step in config.extensions):
-        sizes += [(len(agents), n_items) for n_items in range(len(items) - 1, 1, -1)]
+        sizes += [(len(agent_ids), n_items) for n_items in range(len(item_ids) - 1, 1, -1)]
 
     for n_agents, n_items in sizes:
-        initial_pool = find_part(pool, agents[:n_agents], items[:n_items], digest=config.resolved.pool)
+        initial_pool = find_part(pool, agent_ids[:n_agents], item_ids[:n_items], digest=config.resolved.pool)
         if initial_pool is not None:
             return initial_pool
     return pool
@@ -128,6 +129,7 @@ def read_run_pool(config: RunConfig) -> Pool:
     Returns
     -------
     Pool
+        The last pool of `read_run_pools`.
 
     Raises
     ------
@@ -138,14 +140,16 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 
 def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a pool with the agents, or the items, of another pool added to its own.
+    """Return a pool with the new agents, or the new items, of another pool added to its own.
+
+    kind : whether agents or items are added
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
         differs; [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks
         a response to a new item although no response was missing before.
     """
-    existing_ids = {agent_or_item.id for agent_or_item in getattr(pool, kind)}
-    new_members = [agent_or_item for agent_or_item in getattr(new_pool, kind) if agent_or_item.id not in existing_ids]
+    existing_ids = {member.id for member in getattr(pool, kind)}
+    new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
     if not new_members:
         raise _make_nothing_new_error(kind, new_pool)
     agents = new_members if kind == "agents" else pool.agents
@@ -186,6 +190,7 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     Returns
     -------
     Pool
+        A new pool with the same agents and items, in which each cell has its old responses and then the new ones.
 
     Raises
     ------
@@ -193,7 +198,9 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
         [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
-    new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
+    agent_ids = [agent.id for agent in pool.agents]
+    item_ids = [item.id for item in pool.items]
+    new_texts = _select_texts(new_pool, agent_ids, item_ids)
 
     responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
@@ -314,7 +321,10 @@ def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
     """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
 
-    Returns object arrays of `shape` (n_agents, n_items).
+    responses : responses of each cell, by the positions of its agent and its item
+    shape : (n_agents, n_items)
+
+    Returns one object array of this shape per repeat, with None where a cell has no such response.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
@@ -341,17 +351,17 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
     columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
 
-    target_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
-    target_columns = [column for column, item_id in enumerate(items) if item_id in columns_by_item]
-    if not target_rows or not target_columns:
+    known_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
+    known_columns = [column for column, item_id in enumerate(items) if item_id in columns_by_item]
+    if not known_rows or not known_columns:
         return selected
 
-    source_rows = [rows_by_agent[agents[row]] for row in target_rows]
-    source_columns = [columns_by_item[items[column]] for column in target_columns]
-    target = np.ix_(target_rows, target_columns)
-    source = np.ix_(source_rows, source_columns)
-    for selected_texts, texts in zip(selected, pool.texts_by_repeat, strict=True):
-        selected_texts[target] = texts[source]
+    pool_rows = [rows_by_agent[agents[row]] for row in known_rows]
+    pool_columns = [columns_by_item[items[column]] for column in known_columns]
+    target_cells = np.ix_(known_rows, known_columns)
+    source_cells = np.ix_(pool_rows, pool_columns)
+    for selected_texts, pool_texts in zip(selected, pool.texts_by_repeat, strict=True):
+        selected_texts[target_cells] = pool_texts[source_cells]
     return selected
 
 
@@ -370,8 +380,10 @@ def _check_prompts(pool: Pool, new_pool: Pool) -> None:
 
 def _check_responses(pool: Pool, new_pool: Pool) -> None:
     """Raise PoolError [join-conflict] if the new pool has another first response of an agent to an item of the pool."""
-    new_texts_by_repeat = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
-    for agent, texts, new_texts in zip(pool.agents, pool.texts, new_texts_by_repeat[0], strict=True):
+    agent_ids = [agent.id for agent in pool.agents]
+    item_ids = [item.id for item in pool.items]
+    first_texts = _select_texts(new_pool, agent_ids, item_ids)[0]
+    for agent, texts, new_texts in zip(pool.agents, pool.texts, first_texts, strict=True):
         for item, text, new_text in zip(pool.items, texts, new_texts, strict=True):
             if new_text is not None and text != new_text:
                 raise PoolError(

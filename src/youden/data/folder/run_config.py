@@ -205,13 +205,13 @@ class RunConfig(RunKeys, BaseModel):
     def _check_rounds(self) -> None:
         """Raise ValueError if keys that sample trials in rounds do not fit the design, its options or each other."""
         search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
+        if self.half_width is None and not search_keys:
+            return
         if self.half_width is not None and (search_keys or self.design == "adaptive"):
             search = search_keys[0] if search_keys else "design: adaptive"
             raise ValueError(
                 f"half_width samples all agents equally, and {search} searches for the best; set only one of them"
             )
-        if self.half_width is None and not search_keys:
-            return
 
         if self.design not in _DESIGNS_WITH_ROUNDS:
             raise ValueError(
@@ -263,7 +263,8 @@ class RunConfig(RunKeys, BaseModel):
         elif self.robust:
             ranked_by = "robust"
         clones = tuple(tuple(cluster) for cluster in self.clones)
-        return FitTerms(self.target, PartnerRules(ranked_by, tuple(self.trusted), self.families, clones))
+        rules = PartnerRules(ranked_by, tuple(self.trusted), self.families, clones)
+        return FitTerms(self.target, rules)
 
     def with_terms(self, terms: FitTerms) -> RunConfig:
         """Return a copy of the config with other settings of the fit."""
@@ -397,7 +398,7 @@ def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
 
     Raises: RunFolderError [run-version] if youden wrote the config; ConfigError [run-config] if the user did.
     """
-    was_written_by_youden = not keys.keys().isdisjoint({"drawn", "resolved"})
+    was_written_by_youden = "drawn" in keys or "resolved" in keys
     for key in REPLACED_KEYS.keys() & keys.keys():
         if was_written_by_youden:
             raise RunFolderError(
@@ -423,6 +424,7 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
     Returns
     -------
     RunConfig
+        The config, with the default of each key that is not given.
 
     Raises
     ------
@@ -483,6 +485,7 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
     Returns
     -------
     RunConfig
+        A copy with the key `store`; the same config if the run uses its own store or that of the project.
 
     Raises
     ------
@@ -515,22 +518,30 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     Parameters
     ----------
     config : RunConfig
+        Config of a run.
     folder : Path
         Folder of the file; paths in the result are relative to it.
 
     Returns
     -------
     str
+        YAML text, which `read_run_config` reads.
     """
-    data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
+    data = config.model_dump(mode="json", exclude_none=True)
+    data["out"] = str(config.folder)
+
+    # relative paths
     unfinished = data.get("unfinished", {})
-    for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
+    unfinished_step = unfinished.get("step", {})
+    for step in (*data["extensions"], unfinished, unfinished_step):
         for key in step.keys() & POOLS:
             step[key] = make_relative("pool", step[key], folder)
         if not step.get("focus", True):
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:
         data[key] = make_relative(key, data[key], folder)
+
+    # keys that are left out if they have their defaults
     for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction"):
         if not data[key]:
             del data[key]

@@ -130,6 +130,7 @@ def read_bytes(path: Path) -> bytes:
     Returns
     -------
     bytes
+        The content of the file.
 
     Raises
     ------
@@ -237,6 +238,7 @@ class PoolSummary(ReadOnly):
         Parameters
         ----------
         pool : Pool
+            The pool, with its texts.
         source : str
             Path of the pool, as the user gave it.
 
@@ -257,7 +259,9 @@ class PoolSummary(ReadOnly):
         Parameters
         ----------
         agents : tuple of Agent
+            Agents of the run, by position.
         item_ids : tuple of str
+            Ids of the items, by position.
         source : str
             Path of the imported file; it is also the name of the pool.
 
@@ -294,10 +298,9 @@ class PoolFile(StrictFile):
         lengths: list[float | None] = [None] * len(pool.agents)
         if pool.mean_length is not None:
             lengths = [or_none(length) for length in pool.mean_length.tolist()]
-        agents = [
-            _AgentEntry(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
-            for agent, length in zip(pool.agents, lengths, strict=True)
-        ]
+        agents = []
+        for agent, length in zip(pool.agents, lengths, strict=True):
+            agents.append(_AgentEntry(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta)))
         return cls(
             version=VERSION,
             name=pool.name,
@@ -444,8 +447,8 @@ def read_ledger(path: Path) -> GateLedger:
         ledger = GateLedger.model_validate_json(read_regular(path))
     except ValidationError as error:
         raise _damaged_ledger_error(path, format_validation_error(error)) from error
-    distinct_pairs = {(pair.agent, pair.baseline) for pair in ledger.analyses}
-    if len(distinct_pairs) < len(ledger.analyses):
+    compared_pairs = {(pair.agent, pair.baseline) for pair in ledger.analyses}
+    if len(compared_pairs) < len(ledger.analyses):
         raise _damaged_ledger_error(path, "a pair of agents occurs twice")
     return ledger
 

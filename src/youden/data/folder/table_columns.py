@@ -72,11 +72,10 @@ def ranking_columns(alternatives: Collection[AlternativeRanking] = ALTERNATIVE_R
     plain_columns = columns_of(RankingRow)
     shared_columns = [column for column in plain_columns if column.alternative]
     alternative_columns: list[TableColumn] = []
-    for name in ALTERNATIVE_RANKINGS:
-        if name in alternatives:
-            alternative_columns += [
-                replace(column, name=f"{name}_{column.name}", null=True) for column in shared_columns
-            ]
+    for ranking in ALTERNATIVE_RANKINGS:
+        if ranking in alternatives:
+            renamed_columns = [replace(column, name=f"{ranking}_{column.name}", null=True) for column in shared_columns]
+            alternative_columns += renamed_columns
     return (*plain_columns, TARGET, *alternative_columns)
 
 
@@ -160,6 +159,7 @@ def vote_column(number: int) -> TableColumn:
     Returns
     -------
     TableColumn
+        Column of numbers from 0 to 1, which may be missing.
     """
     return TableColumn(f"{VOTE}{number}", "share", "answer of this judge of the jury", null=True)
 

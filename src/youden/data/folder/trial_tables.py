@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Container, Mapping, Sequence
-from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
@@ -136,12 +135,14 @@ class VerdictsMetadata(TableMetadata):
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Write a plan, one row per trial."""
-    rounds = plan.rounds
+    """Write a plan to a Parquet file, with one row per trial; the other fields of the plan are in its metadata."""
+    rounds = None
+    if plan.rounds is not None:
+        rounds = _Rounds.model_validate(plan.rounds.to_json, strict=False)
     metadata = PlanMetadata(
         **{name: getattr(plan, name) for name in _PLAIN_FIELDS},
         options=dict(plan.options),
-        rounds=None if rounds is None else _Rounds.model_validate(rounds.to_json, strict=False),
+        rounds=rounds,
         agents=plan.agent_ids,
         items=plan.item_ids,
         split=SplitFields.from_split(plan.split),
@@ -160,7 +161,8 @@ def read_plan(path: Path) -> Plan:
     table = read_table(path, PlanMetadata)
     metadata = table.metadata
     names = {"agents": metadata.agents, "items": metadata.items}
-    return _to_plan(path, metadata, Trials(**table.read(_trial_columns(table.names), names)))
+    columns = table.read(_trial_columns(table.names), names)
+    return _to_plan(path, metadata, Trials(**columns))
 
 
 def _trial_columns(names: Container[str]) -> Sequence[TableColumn]:
@@ -221,14 +223,15 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     )
 
     trials = plan.trials.columns()
+    columns = [*_trial_columns(trials), *ANSWERS]
     values = trials | answers
-    vote_columns = []
-    for number, votes in enumerate(() if verdicts.votes is None else verdicts.votes, 1):
-        column = vote_column(number)
-        vote_columns.append(column)
-        values[column.name] = votes
+    if verdicts.votes is not None:
+        for judge_number, votes in enumerate(verdicts.votes, 1):
+            column = vote_column(judge_number)
+            columns.append(column)
+            values[column.name] = votes
     names = _id_names(plan) | {"models": verdicts.models}
-    table = encode_table((*_trial_columns(trials), *ANSWERS, *vote_columns), values, names)
+    table = encode_table(columns, values, names)
     write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
@@ -245,6 +248,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     Returns
     -------
     Verdicts
+        Answers to the trials of `plan`, in their order.
 
     Raises
     ------
@@ -254,12 +258,15 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     table = read_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
     optional_names = {column.name for column in _OPTIONAL_ANSWER_COLUMNS}
-    missing_names = optional_names - set(metadata.measured)
-    columns = [column for column in ANSWERS if column.name not in missing_names]
+    unmeasured_names = optional_names - set(metadata.measured)
+    columns = [column for column in ANSWERS if column.name not in unmeasured_names]
     answers = table.read(columns, {"models": metadata.models})
-    answers["missing_reason"] = answers["missing_reason"] + 1
+    answers["missing_reason"] = answers["missing_reason"] + 1  # null is read as −1, and means "not missing"
 
-    vote_columns = list(takewhile(lambda column: column.name in table.names, map(vote_column, count(1))))
+    # the columns of a jury's votes are numbered from 1
+    vote_columns: list[TableColumn] = []
+    while vote_column(len(vote_columns) + 1).name in table.names:
+        vote_columns.append(vote_column(len(vote_columns) + 1))
     votes = None
     if vote_columns:
         votes = np.stack(list(table.read(vote_columns, {}).values()))
@@ -287,6 +294,7 @@ def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[Verdicts
     Returns
     -------
     ParquetTable
+        Table whose columns can be read one by one.
 
     Raises
     ------
@@ -324,6 +332,7 @@ def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 
     path : file of the array, for errors
     shape : shape of the array
+    packed : base64 text of the bits, row by row
 
     Raises: RunFolderError [run-file-damaged] if the array has another size.
     """

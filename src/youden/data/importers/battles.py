@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -116,16 +117,18 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
-    """Make a plan of imported trials, of which all observed cells are training cells."""
+    """Make a plan of imported trials without a holdout: all cells (agent, item) with a trial are training cells."""
     is_observed = np.zeros((len(agent_ids), len(item_ids)), dtype=np.bool_)
-    is_observed[trials.first, trials.item] = is_observed[trials.second, trials.item] = True
+    is_observed[trials.first, trials.item] = True
+    is_observed[trials.second, trials.item] = True
+    no_holdout = np.zeros_like(is_observed)
     ids = "\n".join((*agent_ids, "", *item_ids))
     return Plan(
-        trials.with_replicate_numbers(),
-        Split(is_observed, np.zeros_like(is_observed), rule="strict", fraction=0.0, seed=0),
-        IMPORTED_DESIGN,
-        {"question": "preference"},
-        "pooled",
+        trials=trials.with_replicate_numbers(),
+        split=Split(is_observed, no_holdout, rule="strict", fraction=0.0, seed=0),
+        design=IMPORTED_DESIGN,
+        options={"question": "preference"},
+        independent="pooled",
         seed=0,
         pool_digest=hashlib.sha256(ids.encode()).hexdigest(),
         agent_ids=agent_ids,
@@ -141,19 +144,24 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
-    for role, usual in _COLUMNS.items():
-        names = (columns[role],) if role in columns else usual
+    for role, usual_names in _COLUMNS.items():
+        names = (columns[role],) if role in columns else usual_names
         name = next((name for name in names if name in rows), None)
         if name is not None:
             table[role] = _read_text(rows[name])
             _check_filled(path, table[role], role, name)
         elif role in ("model_a", "model_b", "winner", *columns):
-            problem = f"it has no column {names[0]}: got {', '.join(map(str, rows.columns[:20]))}. Set --column {role}=COLUMN."
+            existing_names = ", ".join(map(str, rows.columns[:20]))
+            problem = f"it has no column {names[0]}: got {existing_names}. Set --column {role}=COLUMN."
             raise import_error(path, problem, slug="battles-columns")
 
+    if (table["order"] != "").any():
+        table["order"] = _grade(path, table["order"], _ORDERS, role="order")
+    else:
+        table["order"] = np.nan
+
+    # a file with one winner for each order of the two models
     has_two_games = "winner" not in rows and _SWAPPED_WINNER in rows and "winner" not in columns
-    has_order = (table["order"] != "").any()
-    table["order"] = _grade(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     if has_two_games:
         second_winner = _read_text(rows[_SWAPPED_WINNER])
         table = pd.concat([table.assign(order=0.0), table.assign(winner=second_winner, order=1.0)])
@@ -170,14 +178,18 @@ def _read_text(values: pd.Series) -> pd.Series[str]:
 
 
 def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> None:
-    """Raise ImportFormatError [battles-value] if a model has no name, or if only some items have one."""
-    empty = np.flatnonzero(texts == "")
-    is_partly_filled_item = role == "item" and len(empty) < len(texts)
-    if len(empty) and (role in ("model_a", "model_b") or is_partly_filled_item):
-        what = "an item" if role == "item" else "a model"
-        problem = (
-            f"row {empty[0] + 1} has no name of {what} in {column}: got an empty cell. Fill it in or remove the row."
-        )
+    """Raise ImportFormatError [battles-value] if a model has no name, or if only some items have one.
+
+    texts : values of the column called `column`, whose role is one of `_COLUMNS`
+    """
+    empty_rows = np.flatnonzero(texts == "")
+    if len(empty_rows) == 0:
+        return
+    is_model = role in ("model_a", "model_b")
+    is_partly_filled_item = role == "item" and len(empty_rows) < len(texts)
+    if is_model or is_partly_filled_item:
+        entity = "an item" if role == "item" else "a model"
+        problem = f"row {empty_rows[0] + 1} has no name of {entity} in {column}: got an empty cell. Fill it in or remove the row."
         raise import_error(path, problem, slug="battles-value")
 
 
@@ -187,11 +199,11 @@ def _read_rows(path: Path) -> pd.DataFrame:
     try:
         if suffix == ".parquet":
             return pd.read_parquet(path)
-        if suffix in (".json", ".jsonl", ".ndjson"):
-            text = path.read_text(encoding="utf-8-sig")
-            documents = [text] if suffix == ".json" else filter(str.strip, text.split("\n"))
-            parsed = [json.loads(document, parse_int=str, parse_float=str) for document in documents]
-            return pd.DataFrame(parsed[0] if suffix == ".json" else parsed)
+        if suffix == ".json":
+            return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
+        if suffix in (".jsonl", ".ndjson"):
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+            return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
         separator = "\t" if suffix in (".tsv", ".tab") else ","
         return pd.read_csv(path, sep=separator, encoding="utf-8-sig", dtype=str, keep_default_na=False)
     except (OSError, ValueError, RecursionError) as error:
@@ -201,14 +213,25 @@ def _read_rows(path: Path) -> pd.DataFrame:
         raise import_error(path, problem, slug="import-format") from error
 
 
+def _parse_json(text: str) -> Any:
+    """Parse JSON with numbers as texts, in the spelling of the file; raise ValueError for other texts."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
 def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
-    """Convert winners to preferences for model_a. A winner may be the name of a model; else a number is a preference itself."""
+    """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
+
+    A winner is the name of a model or a word such as "tie". If no winner is a name and all are numbers, the numbers are
+    the preferences.
+    """
     winner = table["winner"]
-    is_a, is_b = winner == table["model_a"], winner == table["model_b"]
+    is_a = winner == table["model_a"]
+    is_b = winner == table["model_b"]
     is_empty = winner == ""
     number = pd.to_numeric(winner, errors="coerce").astype(np.float64)
-    has_numbers = (number.notna() | is_empty).all()
-    if has_numbers and not (is_a | is_b | is_empty).all():
+    are_all_numbers = (number.notna() | is_empty).all()
+    are_all_names = (is_a | is_b | is_empty).all()
+    if are_all_numbers and not are_all_names:
         if ((number < 0) | (number > 1)).any():
             problem = (
                 f"preferences in `winner` are not from 0 to 1: got {number.min():g} to {number.max():g}. Rescale them to 0 "
@@ -216,15 +239,21 @@ def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
             )
             raise import_error(path, problem, slug="battles-value")
         return number
-    return _grade(path, winner.mask(is_b, "b").mask(is_a, "a"), _GRADES, role="winner")
+    winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
+    return _grade(path, winner_letter, _GRADES, role="winner")
 
 
 def _grade(path: Path, values: pd.Series[str], grades: Mapping[str, float], *, role: str) -> pd.Series[float]:
-    """Replace values, in any letter case, by their grades; raise ImportFormatError [battles-value] if one is unknown."""
-    text = values.str.strip().str.casefold()
-    unknown: Sequence[str] = sorted(set(text.unique()) - grades.keys())
-    if unknown:
-        value = repr(unknown[0][:60]) if unknown[0] else "an empty cell"
-        problem = f"a value of `{role}` is unknown: got {value}. Use one of: {', '.join(filter(None, grades))}."
+    """Replace words by numbers; raise ImportFormatError [battles-value] if one is unknown.
+
+    grades : number of each word, in lower case; the case of `values` is ignored
+    role : role of the column of the values, for the message
+    """
+    words = values.str.strip().str.casefold()
+    unknown_words: Sequence[str] = sorted(set(words.unique()) - grades.keys())
+    if unknown_words:
+        value = repr(unknown_words[0][:60]) if unknown_words[0] else "an empty cell"
+        choices = ", ".join(filter(None, grades))
+        problem = f"a value of `{role}` is unknown: got {value}. Use one of: {choices}."
         raise import_error(path, problem, slug="battles-value")
-    return text.map(dict(grades)).astype(np.float64)
+    return words.map(dict(grades)).astype(np.float64)

@@ -143,7 +143,7 @@ def infer_role(column: str) -> str | None:
     if len(parts) == 1 or last_part not in _GENERIC:
         return _infer_role_of_name(last_part)
 
-    # A generic last part has the role of the part before, if that has one.
+    # a generic last part has the role of the part before it, if that has one
     role_before = _infer_role_of_name(parts[-2])
     return _infer_role_of_id_or_name(role_before, last_part) or _infer_role_of_name(last_part)
 
@@ -218,20 +218,25 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return how reliably the name of a column proposes a role, as a number from 0 on: the smaller, the more reliable."""
+    """Return how reliably the name of a column proposes a role: a number from 0; the smaller, the more reliable.
+
+    column : name of the column, or path to a value in it
+    role : one of `ROLES`
+    """
     name = split_path(column)[-1]
     words = name.split("_")
-    names = NAMES[role]
+    usual_names = NAMES[role]  # the most reliable first
+    n_usual = len(usual_names)
     if role == "prompt" and ASKERS & set(words):  # "user_message" is as reliable as "question"
-        return names.index("question")
+        return usual_names.index("question")
 
-    # A name that is not in the list, but one of its words, comes after all names of the list.
-    known_parts = [part for part in (name, words[-1], words[0]) if part in names]
-    priority = names.index(known_parts[0]) if known_parts else len(names)
+    # a name that is not in the list, but one of its words, comes after all names of the list
+    usual_parts = [part for part in (name, words[-1], words[0]) if part in usual_names]
+    priority = usual_names.index(usual_parts[0]) if usual_parts else n_usual
     if role == "agent" and words[-1] == "id":  # a name identifies an agent better than an id
-        return priority + 2 * len(names)
-    if name not in names:
-        return priority + len(names)
+        return priority + 2 * n_usual
+    if name not in usual_names:
+        return priority + n_usual
     return priority
 
 

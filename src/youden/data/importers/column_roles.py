@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from statistics import fmean
 
 from youden.data.importers.column_names import (
     ABOUT,
@@ -204,8 +205,8 @@ class _RoleSearch:
         has_usual_name = normalize_name(text) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
             return False
-        pairs = zip(self.table[text].keys, self.table[name].keys, strict=True)
-        return any(key != other_key for key, other_key in pairs)
+        are_equal_columns = self.table[text].keys == self.table[name].keys
+        return not are_equal_columns
 
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares two models, named in columns like `model_a` and `model_b`.
@@ -216,11 +217,10 @@ class _RoleSearch:
         if len(model_columns) < 2 or self.given:
             return
 
-        letters = tuple(name[-1] for name in model_columns)  # the "a" of `model_a`
-        has_response_columns = any(
-            name.endswith(letters) and name not in model_columns and infer_role(name) != "about"
-            for name in self.table.names
-        )
+        # other columns with the "a" of `model_a`, such as `response_a`
+        letters = tuple(name[-1] for name in model_columns)
+        other_columns = [name for name in self.table.names if name.endswith(letters) and name not in model_columns]
+        has_response_columns = any(infer_role(name) != "about" for name in other_columns)
         for name in model_columns:
             column = self.table[name]
             names_models = column.is_repetitive or has_response_columns
@@ -235,12 +235,13 @@ class _RoleSearch:
     def can_name_agents(self, name: str) -> bool:
         """Return whether a column has few short values that recur and are not addresses, UUIDs or subjects."""
         column = self.table[name]
-        if SUBJECTS & split_into_words(name) or column.is_contact:
+        if SUBJECTS & split_into_words(name) or column.is_contact or not column.distinct:
             return False
 
-        n_values = sum(bool(key) for key in column.keys)
-        max_agents = min(_MAX_AGENTS, max(1, n_values // 2))
-        return 0 < len(column.distinct) <= max_agents and max(map(len, column.distinct)) <= MAX_ID_LENGTH
+        n_filled_rows = sum(bool(key) for key in column.keys)
+        max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
+        longest_value = max(map(len, column.distinct))
+        return len(column.distinct) <= max_agents and longest_value <= MAX_ID_LENGTH
 
     def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
         """Return whether each agent may have a separate column, because nothing else names agents or texts."""
@@ -283,18 +284,25 @@ class _RoleSearch:
         if columns is not None:
             return columns, is_ambiguous
 
-        unnamed = [name for name in self.unnamed_columns if self.can_name_agents(name)]
-        unnamed = [name for name in unnamed if self.table[name].is_text and self.table[name].question_fraction < 0.5]
-        unnamed.sort(key=lambda name: self.table[name].mean_words >= _MIN_WORDS)
-        unlikely_agents = [*self.get_candidates("group"), *unnamed]
+        # columns whose names do not suggest agents; those with short texts first
+        short_columns: list[str] = []
+        long_columns: list[str] = []
+        for name in self.unnamed_columns:
+            column = self.table[name]
+            if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:
+                columns_of_length = long_columns if column.mean_words >= _MIN_WORDS else short_columns
+                columns_of_length.append(name)
+        unlikely_agents = [*self.get_candidates("group"), *short_columns, *long_columns]
         return self.find_best_agents(unlikely_agents, self.item_columns), is_ambiguous
 
     def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        `agents` are columns that may name agents, and `items` columns of ids or prompts. The items in common are
-        counted by `max_shared_cells`; of equal choices, the first is returned, and single columns precede pairs. Pairs
-        are formed from the first four columns of `agents`.
+        The items in common are counted by `max_shared_cells`; of equal choices, the first is returned, and single
+        columns precede pairs. Pairs are formed from the first four columns of `agents`.
+
+        agents : columns that may name agents
+        items : columns of ids or prompts
         """
         single_columns = [(name,) for name in agents[:_MAX_CANDIDATES]]
         pairs_of_columns = combinations(agents[:4], 2)
@@ -316,7 +324,11 @@ class _RoleSearch:
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agents: Sequence[str], items: Sequence[str]) -> bool:
-        """Return whether no column names agents, and folders and files fit equally well as agents."""
+        """Return whether no column names agents, and folders and files fit equally well as agents.
+
+        agents : columns that may name agents
+        items : columns of ids or prompts
+        """
         if agents or len(self.location_columns) < 2:
             return False
         scores = set()
@@ -391,14 +403,17 @@ class _RoleSearch:
     def find_question(self, prose: Sequence[str]) -> str | None:
         """Return the column of questions among columns of texts; None if all of them hold responses.
 
+        prose : columns of texts, in the order of the table
+
         Raises: UnclearColumnsError if a column may hold questions or responses.
         """
         candidates = [name for name in prose if self.is_question_name(name)]
         if len(prose) < 3:
             return candidates[0] if candidates else None
 
+        # fraction of the texts of each column that are questions
         fractions = {name: self.table[name].question_fraction for name in prose}
-        highest, second = sorted(prose, key=lambda name: -fractions[name])[:2]
+        highest, second = sorted(prose, key=fractions.__getitem__, reverse=True)[:2]
         if not candidates and fractions[highest] >= 0.5 + fractions[second]:
             candidates = [highest]
         if len(candidates) == 1:
@@ -424,7 +439,11 @@ class _RoleSearch:
         return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
 
     def check_question_position(self, question: str, prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if there are columns of texts both before and after the question."""
+        """Raise UnclearColumnsError if there are columns of texts both before and after the question.
+
+        question : the column of questions
+        prose : columns of texts, in the order of the table
+        """
         position = prose.index(question)
         before, after = prose[:position], prose[position + 1 :]
         if before and after:
@@ -449,21 +468,23 @@ class _RoleSearch:
         Returns
         -------
         bool
+            True if the column may hold questions, and the others responses to them.
         """
         other_names = [prose_name for prose_name in prose if prose_name != name]
-        common_words = set.intersection(*(_get_name_parts(other_name) for other_name in other_names))
-        if common_words:
-            return common_words.isdisjoint(_get_name_parts(name))
+        parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
+        common_parts = set.intersection(*parts_of_others)
+        if common_parts:
+            return common_parts.isdisjoint(_get_name_parts(name))
 
         column = self.table[name]
         other_columns = [self.table[other_name] for other_name in other_names[:8]]
-        mean_other_length = sum(other_column.mean_length for other_column in other_columns) / len(other_columns)
+        mean_other_length = fmean(other_column.mean_length for other_column in other_columns)
         if not 0.75 < column.mean_length / mean_other_length < 1.33:
             return True
 
-        overlaps = [mean_overlap(column, other_column) for other_column in other_columns]
-        mutual_overlaps = [mean_overlap(first, second) for first, second in combinations(other_columns, 2)]
-        return sum(overlaps) / len(overlaps) < 0.9 * sum(mutual_overlaps) / len(mutual_overlaps)
+        overlap_with_others = fmean(mean_overlap(column, other_column) for other_column in other_columns)
+        overlap_among_others = fmean(mean_overlap(first, second) for first, second in combinations(other_columns, 2))
+        return overlap_with_others < 0.9 * overlap_among_others
 
     def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses, too.
@@ -537,10 +558,9 @@ class _RoleSearch:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
         This is the column with the largest number of (agent, value) pairs on values that several agents share; a column
-        of categories counts as 0. If several columns have that
-        number, it is the first of them. But if the ids in that one begin again for each agent, a column of prompts among
-        the others is taken. If no value is shared, it is the first column that has at least 90 % of the largest number of
-        distinct values.
+        of categories counts as 0. If several columns have that number, it is the first of them. But if the ids in that
+        one begin again for each agent, a column of prompts among the others is taken. If no value is shared, it is the
+        first column that has at least 90 % of the largest number of distinct values.
 
         agents : columns that together name an agent; () if each agent has a column of its own, and no value is shared
         candidates : columns to choose from
@@ -550,16 +570,15 @@ class _RoleSearch:
         if not candidates:
             return None
 
-        scores = [table.count_shared_cells(agents, name) if agents else 0 for name in candidates]
-        max_score = max(scores)
-        if max_score > 0:
-            best = [name for name, score in zip(candidates, scores, strict=True) if score == max_score]
-            item = best[0]
-            for name in best[1:]:
+        n_shared = {name: table.count_shared_cells(agents, name) if agents else 0 for name in candidates}
+        max_shared = max(n_shared.values())
+        if max_shared > 0:
+            best_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
+            for name in equal_columns:
                 is_prompt = infer_role(name) == "prompt" and table[name].is_text
-                if is_prompt and self.has_restarting_ids(item, name):
+                if is_prompt and self.has_restarting_ids(best_column, name):
                     return name
-            return item
+            return best_column
 
         n_distinct = {name: len(table[name].distinct) for name in candidates}
         min_distinct = 0.9 * max(n_distinct.values())
@@ -583,7 +602,9 @@ class _RoleSearch:
         n_items = len(set(ids))
 
         def has_one_prompt_per_item(name: str) -> bool:
-            return len(set(zip(ids, table[name].keys, strict=True))) == n_items
+            """Return whether each id occurs with only one value of a column."""
+            pairs = set(zip(ids, table[name].keys, strict=True))
+            return len(pairs) == n_items
 
         unused_prompts = [name for name in self.prompt_columns if name not in used and table[name].is_text]
         varied = [name for name in unused_prompts if len(set(table[name].keys)) > 1]

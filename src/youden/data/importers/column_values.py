@@ -183,7 +183,8 @@ class TableColumns(dict[str, ColumnValues]):
         for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):
             if agent_key and item_key:
                 agents_by_item.setdefault(item_key, set()).add(agent_key)
-        n_cells = sum(len(names) for names in agents_by_item.values() if len(names) > 1)
+        n_agents_by_item = [len(agent_keys) for agent_keys in agents_by_item.values()]
+        n_cells = sum(n_agents for n_agents in n_agents_by_item if n_agents > 1)
 
         # a category has few values, so that the same pair occurs in several rows
         has_one_value = len(agents_by_item) == 1
@@ -217,13 +218,17 @@ def get_value(row: Row, column: str) -> Json:
 
 
 def mean_overlap(first: ColumnValues, second: ColumnValues) -> float:
-    """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows."""
+    """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows.
+
+    It is 0 if no row has words in both columns.
+    """
     similarities = []
     for text_a, text_b in zip(first.keys[:200], second.keys[:200], strict=True):
         words_a = _split_words(text_a or "")
         words_b = _split_words(text_b or "")
         if words_a and words_b:
-            similarities.append(len(words_a & words_b) / len(words_a | words_b))
+            n_shared = len(words_a & words_b)
+            similarities.append(n_shared / len(words_a | words_b))
     return sum(similarities) / max(1, len(similarities))
 
 

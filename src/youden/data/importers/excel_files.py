@@ -58,8 +58,10 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
         if n_rows_of_several_cells < 2:
             continue
         rows = find_rows_below_header(records, file, note, ragged=True)
-        header = list(rows[0][1])
-        first_header = first_header or header
+        _, first_row = rows[0]
+        header = list(first_row)
+        if first_header is None:
+            first_header = header
         if header == first_header:
             yield title, rows
         else:
@@ -76,7 +78,8 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
     try:
         check_regular(file)
         with zipfile.ZipFile(file) as archive:
-            UnpackLimit(file).add(sum(member.file_size for member in archive.infolist()))
+            unpacked_bytes = sum(member.file_size for member in archive.infolist())
+            UnpackLimit(file).add(unpacked_bytes)
         book: Any = openpyxl.load_workbook(file, data_only=True, read_only=True)
         try:
             for sheet in book.worksheets:
@@ -84,7 +87,8 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
                 with book._archive.open(sheet._worksheet_path) as source:
                     merged = _find_merged_cells(source)
                 location = f"{file.name}, sheet {sheet.title}"
-                yield sheet.title, _fill_merged_cells(sheet.iter_rows(values_only=True), merged, location)
+                rows = sheet.iter_rows(values_only=True)
+                yield sheet.title, _fill_merged_cells(rows, merged, location)
         finally:
             book.close()
     except InputError:
@@ -104,11 +108,14 @@ def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
 
     last_rows: dict[tuple[int, int], int] = {}
     overlap = b""  # a tag may be split between two chunks
-    while chunk := source.read(_CHUNK_BYTES):
-        for column, first, last in _MERGED_CELL.findall(overlap + chunk):
-            last_rows[int(first), column_index_from_string(column.decode())] = int(last)
+    while True:
+        chunk = source.read(_CHUNK_BYTES)
+        if not chunk:
+            return last_rows
+        for column_letters, first_row, last_row in _MERGED_CELL.findall(overlap + chunk):
+            column = column_index_from_string(column_letters.decode())
+            last_rows[int(first_row), column] = int(last_row)
         overlap = chunk[-_MAX_TAG_BYTES:]
-    return last_rows
 
 
 def _fill_merged_cells(

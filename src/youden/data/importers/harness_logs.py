@@ -86,6 +86,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -122,7 +123,9 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
-    """Read the header of a log, in a .json file or in an .eval archive.
+    """Read the header of a log of Inspect, in a .json file or in an .eval archive; the samples are read later.
+
+    replaced : counter of the values that had to be replaced
 
     Raises ImportFormatError [import-format] if the file is not a log.
     """
@@ -153,7 +156,11 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
-    """Yield the objects in members of an archive, with one member in memory at a time."""
+    """Yield the objects in members of an archive, with one member in memory at a time.
+
+    names : names of the members in the archive
+    replaced : counter of the values that had to be replaced
+    """
     limit = UnpackLimit(path)
     try:
         with path.open("rb") as file, ZipFile(file) as archive:
@@ -178,6 +185,8 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     """Return the content of a member of an archive; `limit` counts its bytes.
 
     Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on; so the member is located here.
+
+    info : position, size and compression of the member
     """
     # The local header is 30 bytes long; its last two fields are the lengths of name and extra field, which follow it.
     file.seek(info.header_offset + 26)
@@ -232,7 +241,9 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
     input_identities = {_get_identity(message) for message in input_messages}
     attachments = sample.get("attachments")
     messages = sample.get("messages")
-    for message in messages if isinstance(messages, list) else []:
+    if not isinstance(messages, list):
+        return
+    for message in messages:
         role = get_nested(message, "role")
         is_input = get_nested(message, "source") == "input" or _get_identity(message) in input_identities
         if role == "system" or is_input:
@@ -248,9 +259,10 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
         elif text:
             yield f"{role}: {text}"
 
-        calls = get_nested(message, "tool_calls")
-        for call in calls if isinstance(calls, list) else []:
-            yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
+        tool_calls = get_nested(message, "tool_calls")
+        if isinstance(tool_calls, list):
+            for call in tool_calls:
+                yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
 
 
 def _get_identity(message: Json) -> str:
@@ -296,6 +308,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -330,13 +343,16 @@ def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
     n_files_by_task = Counter((file.parent, parse_lm_eval_task(file)) for file in files)
-    rerun_folders = {folder for (folder, _), n_files in n_files_by_task.items() if n_files > 1}
-    suffixes = find_disambiguating_suffixes(models, folders)
+    folders_with_reruns = {folder for (folder, _), n_files in n_files_by_task.items() if n_files > 1}
+    folder_suffixes = find_disambiguating_suffixes(models, folders)
     agents = []
-    for model, file, suffix in zip(models, files, suffixes, strict=True):
-        time = _parse_time(file) if file.parent in rerun_folders else ""
-        details = ", ".join(filter(None, (suffix, time)))
-        agents.append(f"{model} ({details})" if details else model)
+    for model, file, folder_suffix in zip(models, files, folder_suffixes, strict=True):
+        details = []
+        if folder_suffix:
+            details.append(folder_suffix)
+        if file.parent in folders_with_reruns:
+            details.append(_parse_time(file))
+        agents.append(f"{model} ({', '.join(details)})" if details else model)
     return agents
 
 
@@ -402,6 +418,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------

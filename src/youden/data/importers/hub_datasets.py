@@ -41,6 +41,7 @@ def read_hf_dataset(
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out. The meta of agents from the Hub states the name and commit of the data set.
 
     Raises
     ------
@@ -92,11 +93,14 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
         except ImportFormatError as error:
             raise ImportFormatError(str(error).replace(str(saved), name), slug=error.slug) from error
 
-    source = f"{name}@{commit}"
-    agents = tuple(Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in imported.pool.agents)
+    agents = []
+    for agent in imported.pool.agents:
+        meta = {**agent.meta, "source": f"{name}@{commit}"}
+        agents.append(Agent(agent.id, agent.group, meta))
+    pool = replace(imported.pool, agents=tuple(agents))
     notes = [f"{name} was read at commit {commit}"]
     notes += [note.replace(str(saved), name) for note in imported.notes]
-    return replace(imported, pool=replace(imported.pool, agents=agents), notes=tuple(notes))
+    return replace(imported, pool=pool, notes=tuple(notes))
 
 
 def _import_hub_libraries() -> tuple[Any, Any]:

@@ -55,6 +55,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -114,17 +115,21 @@ def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
-    single = [file for file in files if len(generators[file]) == 1]
+    single_agent_files = [file for file in files if len(generators[file]) == 1]
     has_several_files_per_folder = len(set(folders)) < len(folders)
     if has_several_files_per_folder:
-        names = [next(iter(generators[file])) or file.resolve().parent.name for file in single]
-        unique_names = disambiguate_names(names, [file.with_suffix("") for file in single])
-        return dict(zip(single, unique_names, strict=True))
+        names = []
+        for file in single_agent_files:
+            (generator,) = generators[file]
+            names.append(generator or file.resolve().parent.name)
+        paths = [file.with_suffix("") for file in single_agent_files]
+        unique_names = disambiguate_names(names, paths)
+        return dict(zip(single_agent_files, unique_names, strict=True))
 
     agents = {}
     for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
         is_in_leaderboard = folder.parent.name == RESULTS
-        is_one_of_several = file in single and len(files) > 1
+        is_one_of_several = file in single_agent_files and len(files) > 1
         if is_in_leaderboard or is_one_of_several:
             agents[file] = name
     return agents
@@ -156,6 +161,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -236,6 +242,8 @@ def _get_content(turn: Json) -> Json:
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     """Read the prompts in files of questions.
 
+    replaced : counter of the values that had to be replaced
+
     Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
     prompts: dict[tuple[str, int], Json] = {}
@@ -287,6 +295,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -324,12 +333,13 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file.
+    """Yield the results of a JSON or JSON Lines file of promptfoo.
 
     tests_by_variables : number of each test whose row states none, by its encoded variables; new tests are added
+    replaced : counter of the values that had to be replaced
     """
-    is_lines = file.suffix.lower() == ".jsonl"
-    rows = read_lines(file, replaced) if is_lines else _read_result_list(file, replaced)
+    is_json_lines = file.suffix.lower() == ".jsonl"
+    rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
     for location, row in rows:
         test = row.get("testIdx")
         variables = row.get("vars")
@@ -351,7 +361,10 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the results in a JSON file, each with its location for error messages."""
+    """Yield the results in a JSON file, each with its location for error messages.
+
+    replaced : counter of the values that had to be replaced
+    """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
     if not isinstance(rows, list):
@@ -365,6 +378,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a CSV file with one row per test.
 
     The column of an output is called `[provider] prompt`, and the next column holds its status.
+
+    replaced : counter of the values that had to be replaced
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))

@@ -59,15 +59,14 @@ def _with_standard_keys(value: Json) -> Json:
     >>> _with_standard_keys([{"from": "human", "value": "Why?"}])
     [{'role': 'human', 'content': 'Why?'}]
     """
-    messages = value if isinstance(value, list) else []
-    if not messages:
+    if not isinstance(value, list) or not value:
         return value
     for role_key, content_key in (("from", "value"), ("type", "content")):
-        if all(_is_message(message, role_key, content_key) for message in messages):
-            return [
-                {"role": get_nested(message, role_key), "content": get_nested(message, content_key)}
-                for message in messages
-            ]
+        if not all(_is_message(message, role_key, content_key) for message in value):
+            continue
+        return [
+            {"role": get_nested(message, role_key), "content": get_nested(message, content_key)} for message in value
+        ]
     return value
 
 
@@ -159,12 +158,20 @@ def _extract_text(value: Json) -> str | None:
         return None
 
     # a list is either a conversation, of which the last message counts, or the parts of one message
-    parts = [part for part in value if isinstance(part, dict) and "role" not in part and "message.role" not in part]
-    texts = [part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
-    are_all_parts = len(parts) == len(value)
-    if are_all_parts and texts:
-        return "\n".join(map(str, texts))
+    if all(_is_message_part(element) for element in value):
+        texts = []
+        for part in value:
+            part_text = get_nested(part, "text")
+            if isinstance(part_text, str) and not get_nested(part, "thought"):
+                texts.append(part_text)
+        if texts:
+            return "\n".join(texts)
     return _extract_text(get_nested(value, -1))
+
+
+def _is_message_part(value: Json) -> bool:
+    """Return whether a value is an object without a role, such as a part of a message."""
+    return isinstance(value, dict) and "role" not in value and "message.role" not in value
 
 
 def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
@@ -179,7 +186,8 @@ def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
     if not isinstance(elements, list) or not is_list_of_objects(elements):
         return [dict(row)]
     other_columns = {name: value for name, value in row.items() if name != column}
-    return [other_columns | flatten(element, f"{column}[].") for element in elements if isinstance(element, dict)]
+    objects = [element for element in elements if isinstance(element, dict)]
+    return [other_columns | flatten(element, f"{column}[].") for element in objects]
 
 
 def is_list_of_objects(value: Json) -> bool:
@@ -223,10 +231,11 @@ def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
         return _join_tables(tables)
 
     # a text in the same object as the only list may name the agent
-    fields = flatten({name: field for name, field in value.items() if isinstance(field, dict | str)})
-    agents = {name: text for name, text in fields.items() if isinstance(text, str) and infer_role(name) == "agent"}
+    other_fields = {name: field for name, field in value.items() if isinstance(field, dict | str)}
+    texts = {name: text for name, text in flatten(other_fields).items() if isinstance(text, str)}
+    agent_columns = {name: text for name, text in texts.items() if infer_role(name) == "agent"}
     (rows,) = tables.values()
-    return [{**agents, **row} for row in rows]
+    return [{**agent_columns, **row} for row in rows]
 
 
 def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, Json]]:

@@ -182,6 +182,7 @@ def load_agents(file: Path) -> PaperAgentsFile:
     Returns
     -------
     PaperAgentsFile
+        The agents of the file, and one task per item with a response of each agent.
 
     Raises
     ------
@@ -324,6 +325,7 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     Returns
     -------
     Pool
+        The agents, items and responses of the file; its name is that of the file without the suffix.
 
     Raises
     ------
@@ -431,6 +433,7 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
     Returns
     -------
     Rates
+        TPRs and FPRs whose difference is D. Only the differences are meaningful, because the rates themselves are unknown.
     """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
@@ -459,12 +462,13 @@ def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: i
     n_unjudged : number of items without rates
     """
     n_items = len(item_ids)
+    n_calls = n_expected * n_items
     notes = [DIFFERENCE_ONLY]
     n_failed_by_item = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
     if n_failed_by_item:
         most_failures = ", ".join(f"{name} {n}" for name, n in n_failed_by_item.most_common(5))
         notes.append(
-            f"{n_failed_by_item.total()} of {n_expected * n_items} calls failed, on {len(n_failed_by_item)} of {n_items} items "
+            f"{n_failed_by_item.total()} of {n_calls} calls failed, on {len(n_failed_by_item)} of {n_items} items "
             f"(most: {most_failures}). The files contain 0 for a failed call, so it is unknown which calls failed."
         )
     if n_unjudged:

@@ -172,7 +172,7 @@ class PoolBuilder:
     def _add_response(
         self, agent: object, item: object, text: object, *, location: str, prompt: object, group: object, repeat: object
     ) -> None:
-        """Add one response, or count the reason why it cannot be used."""
+        """Add one response, or count the reason why it cannot be used. The parameters are those of `add`."""
         if text is None:
             self.leave_out("no text (null)", location)
             return
@@ -230,6 +230,7 @@ class PoolBuilder:
         Returns
         -------
         ImportedPool
+            The pool, and notes on responses that were dropped or left out.
 
         Raises
         ------
@@ -323,13 +324,13 @@ class PoolBuilder:
 
     def _describe_dropped(self) -> Iterator[str]:
         """Describe the dropped responses: one sentence per reason, the most frequent first."""
-        reasons = sorted(self._dropped, key=lambda reason: -self._dropped[reason].total())
-        for reason in reasons:
+        n_by_reason = Counter({reason: n_by_agent.total() for reason, n_by_agent in self._dropped.items()})
+        for reason, n_responses in n_by_reason.most_common():
             n_by_agent = self._dropped[reason]
             counts_by_agent = ", ".join(f"{agent!r} {count:,}" for agent, count in n_by_agent.most_common(MAX_LISTED))
             if len(n_by_agent) > MAX_LISTED:
                 counts_by_agent += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
-            yield f"{n_by_agent.total():,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
+            yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
         """Merge ids of agents, and of items, that differ only by spaces or case.
@@ -338,17 +339,18 @@ class PoolBuilder:
         an agent responded to two of them.
         """
         for kind, position, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
-            for merged_id, *variants in group_spelling_variants(ids):
-                cells = [cell for cell in self._responses if cell[position] in (merged_id, *variants)]
+            for spellings in group_spelling_variants(ids):
+                cells = [cell for cell in self._responses if cell[position] in spellings]
                 partners = [cell[1 - position] for cell in cells]
                 if len(partners) > len(set(partners)):
                     continue
 
-                spellings = ", ".join(map(repr, (merged_id, *variants)))
-                self.add_note(f"{spellings} are treated as one {kind}: they differ only by spaces or case")
+                names = ", ".join(map(repr, spellings))
+                self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
+                merged_id, *variants = spellings
                 for agent, item in cells:
-                    if (agent, item)[position] in variants:
-                        merged_cell = (merged_id, item) if kind == "agent" else (agent, merged_id)
+                    merged_cell = (merged_id, item) if kind == "agent" else (agent, merged_id)
+                    if merged_cell != (agent, item):
                         self._responses[merged_cell] = self._responses.pop((agent, item))
                 for variant in variants:
                     del ids[variant]
@@ -405,12 +407,14 @@ class PromptItemIds:
         text : the response; a response without a text (None) is different from all others
         repeat : number or label of the repeat; responses with different labels may belong to one item
         """
-        occurrences = self._occurrences.setdefault((agent, prompt, str(repeat)), {})
+        # number of earlier different texts that the agent has for the prompt: 0 for the first one
+        n_earlier_by_text = self._occurrences.setdefault((agent, prompt, str(repeat)), {})
         identity = object() if text is None else text
-        occurrence = occurrences.setdefault(identity, len(occurrences))
-        number = self._numbers.setdefault((prompt, occurrence), len(self._numbers))
-        unique_prompt = prompt if occurrence == 0 else f"{prompt} ({occurrence + 1})"
-        return self._make_id(number, unique_prompt)
+        n_earlier = n_earlier_by_text.setdefault(identity, len(n_earlier_by_text))
+
+        item_number = self._numbers.setdefault((prompt, n_earlier), len(self._numbers))
+        unique_prompt = prompt if n_earlier == 0 else f"{prompt} ({n_earlier + 1})"
+        return self._make_id(item_number, unique_prompt)
 
 
 def _describe_unaligned(pool: Pool) -> Iterator[str]:
@@ -425,9 +429,10 @@ def _describe_unaligned(pool: Pool) -> Iterator[str]:
         missing_agents = np.flatnonzero(is_missing[:, item_position])[:MAX_LISTED]
         agent_ids = ", ".join(f"'{pool.agents[agent_position].id}'" for agent_position in missing_agents)
         descriptions.append(f"'{pool.items[item_position].id}' lacks {agent_ids}")
-    if len(incomplete_items) > MAX_LISTED:
-        descriptions.append(f"and {len(incomplete_items) - MAX_LISTED:,} more")
-    yield f"{len(incomplete_items):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
+    n_incomplete = len(incomplete_items)
+    if n_incomplete > MAX_LISTED:
+        descriptions.append(f"and {n_incomplete - MAX_LISTED:,} more")
+    yield f"{n_incomplete:,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
 
 
 def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:

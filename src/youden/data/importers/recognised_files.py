@@ -66,7 +66,8 @@ def _recognise_file(file: Path) -> str | None:
     if file.suffix.lower() not in _TEXT_FILES:
         return None
     with file.open("rb") as stream:
-        head = stream.read(_HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff")
+        first_bytes = stream.read(_HEAD_BYTES)
+    head = first_bytes.decode("utf-8", "replace").removeprefix("\ufeff")
     for format_, pattern in _HEADS.items():
         if re.search(pattern, head, re.DOTALL):
             return format_

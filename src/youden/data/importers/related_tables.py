@@ -124,6 +124,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     Returns
     -------
     SourceTable
+        The table with its flat rows.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
@@ -159,15 +160,15 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
     """
     flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
-    for role, text in columns.items():
-        column_names = text.split(",") if role == "text" else [text]
-        for column in column_names:
-            parts = split_composite(column, flat_row)
-            path = ColumnPath.parse(column, row)
-            if parts:
-                values[column] = get_value(flat_row, join_names(parts))
+    for role, option in columns.items():
+        names = option.split(",") if role == "text" else [option]  # responses may be in several columns
+        for name in names:
+            combined_columns = split_composite(name, flat_row)
+            path = ColumnPath.parse(name, row)
+            if combined_columns:
+                values[name] = get_value(flat_row, join_names(combined_columns))
             elif path is not None:
-                values[column] = path.get_value(row)
+                values[name] = path.get_value(row)
     return values
 
 
@@ -191,18 +192,20 @@ def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     kind_columns = [name for name in columns if _KIND.search(name)]
-    required = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
-    for name in required:
-        complete = [(location, row) for location, row in rows if row.get(name) is not None]
-        incomplete = [row for _, row in rows if row.get(name) is None]
-        for column in kind_columns:
-            complete_kinds = {str(row.get(column)) for _, row in complete}
-            other_kinds = {str(row.get(column)) for row in incomplete}
-            if complete_kinds and other_kinds and complete_kinds.isdisjoint(other_kinds):
+    required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
+    for required_column in required_columns:
+        complete_rows = [(location, row) for location, row in rows if row.get(required_column) is not None]
+        incomplete_rows = [(location, row) for location, row in rows if row.get(required_column) is None]
+        for kind_column in kind_columns:
+            kinds = {str(row.get(kind_column)) for _, row in complete_rows}
+            other_kinds = {str(row.get(kind_column)) for _, row in incomplete_rows}
+            if kinds and other_kinds and kinds.isdisjoint(other_kinds):
                 first_location, _ = rows[0]
-                kinds = ", ".join(sorted(other_kinds))
-                note(f"rows not read: {column!r} is {kinds}, and {name!r} is empty", first_location)
-                return complete
+                kind_names = ", ".join(sorted(other_kinds))
+                note(
+                    f"rows not read: {kind_column!r} is {kind_names}, and {required_column!r} is empty", first_location
+                )
+                return complete_rows
     return rows
 
 
@@ -217,13 +220,23 @@ def split_by_responses(
 
     path : file or folder that the user named
     columns : columns by role that the user named
+
+    Returns the tables with responses, and the others.
     """
 
     def is_in_response_folder(table: SourceTable) -> bool:
-        folders = table.file.relative_to(path).parts[:-1] if table.file.is_relative_to(path) else ()
-        return not _RESPONSE_FOLDERS.isdisjoint(folder.lower() for folder in folders)
+        """Return whether a folder between `path` and the file of the table has a name such as "responses"."""
+        if not table.file.is_relative_to(path):
+            return False
+        folders = table.file.relative_to(path).parts[:-1]
+        return any(folder.lower() in _RESPONSE_FOLDERS for folder in folders)
 
-    candidates = [table for table in tables if normalize_name(table.file.stem).removesuffix("s") not in _OTHER_FILES]
+    def has_other_name(table: SourceTable) -> bool:
+        """Return whether the file has a name such as "questions" or "config"."""
+        singular_name = normalize_name(table.file.stem).removesuffix("s")
+        return singular_name in _OTHER_FILES
+
+    candidates = [table for table in tables if not has_other_name(table)]
     with_text = [table for table in candidates or tables if table.get_layout(columns) is not None]
     in_response_folders = [table for table in with_text if is_in_response_folder(table)]
     with_responses = in_response_folders or with_text or list(tables)
@@ -270,10 +283,12 @@ def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
 
     n_files = len(set(files))
     has_repeated_stems = len(set(stems)) < n_files
-    are_unique = len(set(zip(folders, stems, strict=True))) == n_files
-    if has_repeated_stems and are_unique:
+    folder_stem_pairs = set(zip(folders, stems, strict=True))
+    is_grid = has_repeated_stems and len(folder_stem_pairs) == n_files
+    if is_grid:
         return {FOLDER: find_unique_suffixes(folders), FILE: stems}
-    return {FILE: find_unique_suffixes([file.with_suffix("") for file in files])}
+    paths = [file.with_suffix("") for file in files]
+    return {FILE: find_unique_suffixes(paths)}
 
 
 def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
@@ -285,17 +300,22 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
     has_agents = any(is_agent_name(column) for column in tables[0].columns)
 
     def remove_file_number(file: Path) -> Path:
+        """Return the path without the number in the name of the file."""
         return file.with_stem(_NUMBER.sub("", file.stem) or "run")
 
     def remove_folder_number(file: Path) -> Path:
+        """Return the path without the number in the name of its folder."""
         name = file.parent.name
         if not name:
             return file
         return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
 
+    # the number may be in the name of the file, or in that of its folder
+    file_names = [file.stem for file in files]
+    folder_names = [file.parent.name for file in files]
     attempts = (
-        ([file.stem for file in files], [remove_file_number(file) for file in files]),
-        ([file.parent.name for file in files], [remove_folder_number(file) for file in files]),
+        (file_names, [remove_file_number(file) for file in files]),
+        (folder_names, [remove_folder_number(file) for file in files]),
     )
     for names, files_without_numbers in attempts:
         matches = [_NUMBER.search(name) for name in names]

@@ -26,6 +26,29 @@ from youden.types.pool import Json
 _STEP = re.compile(r"\[(?P<position>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 
 
+def _parse_steps(text: str) -> list[str | int | None]:
+    """Split a path such as `choices[0].text` into keys and list positions; empty if the text is not a path.
+
+    None stands for `[]`: each element of a list.
+    """
+    steps: list[str | int | None] = []
+    end = 0
+    while end < len(text):
+        match = _STEP.match(text, end)
+        if match is None:
+            return []
+        key = match["key"]
+        position = match["position"]
+        if key is not None:
+            steps.append(key)
+        elif position in ("", "-"):
+            steps.append(None)
+        else:
+            steps.append(int(position))
+        end = match.end()
+    return steps
+
+
 @dataclass(frozen=True)
 class ColumnPath:
     """Path from a row to a value, or to a value in each element of a list.
@@ -57,21 +80,8 @@ class ColumnPath:
         if names:
             return cls((names[0],), further_steps=tuple((name,) for name in names[1:]))
 
-        steps: list[str | int | None] = []  # None stands for "[]": each element of a list
-        end = 0
-        while match := _STEP.match(text, end):
-            key = match["key"]
-            position = match["position"]
-            if key is not None:
-                steps.append(key)
-            elif position in ("", "-"):
-                steps.append(None)
-            else:
-                steps.append(int(position))
-            end = match.end()
-
-        is_complete = end == len(text)
-        if not is_complete or not steps or steps[0] not in columns or steps.count(None) > 1:
+        steps = _parse_steps(text)
+        if not steps or steps[0] not in columns or steps.count(None) > 1:
             return None
         fixed_steps = tuple(step for step in steps if step is not None)
         if None not in steps:
@@ -283,16 +293,23 @@ class ResponseReader:
         """Add the responses of one row to the pool.
 
         If paths of columns contain a list, each of its elements is a response. A row whose list is empty is left out,
-        and one whose lists differ in length is dropped; both are counted. `location` is the file and line, for
-        messages.
+        and one whose lists differ in length is dropped; both are counted.
+
+        row : values by column, which may be nested
+        location : file and line, for messages
         """
-        single_values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
+        single_values: dict[str, Json] = {}
+        lists: dict[str, list[Json]] = {}
+        for role, path in self.paths.items():
+            if path.element_steps is None:
+                single_values[role] = path.get_value(row)
+            elif not self.agent_paths:
+                lists[role] = path.get_elements(row)
+
         if self.agent_paths:
             for agent, path in self.agent_paths.items():
                 self._add_cell({**single_values, "agent": agent, "text": path.get_value(row)}, location)
             return
-
-        lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
         if not lists:
             self._add_cell(single_values, location)
             return

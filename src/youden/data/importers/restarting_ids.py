@@ -71,6 +71,7 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     Returns
     -------
     Roles
+        The given roles with another column for the items, an additional one for repeats, or unchanged.
 
     Raises
     ------
@@ -88,8 +89,8 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns of numbered runs (1, 2 or run-1, run-2) from the agents if other columns name models."""
     run_columns = set()
     for name in roles.agents:
-        keys_without_numbers = {re.sub(r"\d+$", "#", str(key)) for key in table[name].keys}
-        if "run" in split_into_words(name) and len(keys_without_numbers) == 1:
+        values_without_number = {re.sub(r"\d+$", "#", str(value)) for value in table[name].keys}
+        if "run" in split_into_words(name) and len(values_without_number) == 1:
             run_columns.add(name)
 
     model_columns = tuple(name for name in roles.agents if name not in run_columns)
@@ -108,7 +109,8 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
     agents = table.get_keys([*roles.agents])
     cells = list(zip(agents, table.get_keys([item]), strict=True))
-    if len(set(cells)) == len(cells):
+    has_repeats = len(set(cells)) < len(cells)
+    if not has_repeats:
         return roles
 
     for candidate in candidates:
@@ -141,12 +143,14 @@ class _Responses:
         text_columns = [*roles.agent_columns]
         if "text" in columns:
             text_columns.append(columns["text"])
-        texts = list(zip(*(map(str, table[name].values) for name in text_columns), strict=True))
+        values_by_column = [map(str, table[name].values) for name in text_columns]
+        texts = list(zip(*values_by_column, strict=True))
 
         ids = table.get_keys([columns["item"]])
         prompts: Keys = [None] * table.n_rows
         if columns.get("prompt") is not None:
             prompts = table.get_keys([columns["prompt"]])
+        repeat_columns = [columns["repeat"]] if "repeat" in columns else []
 
         answered = []
         for row, id_ in enumerate(ids):
@@ -156,7 +160,7 @@ class _Responses:
             agents=table.get_keys([*roles.agents]),
             ids=ids,
             prompts=prompts,
-            repeats=table.get_keys([columns["repeat"]] if "repeat" in columns else []),
+            repeats=table.get_keys(repeat_columns),
             texts=texts,
             answered=answered,
         )
@@ -200,16 +204,16 @@ class _Responses:
         """
         if any(groups[row] is None for row in self.answered):
             return False
-        keys = {(self.agents[row], groups[row], self.ids[row]) for row in self.answered}
-        cells = {(agent, id_) for agent, _, id_ in keys}
-        if len(keys) == len(cells):
+        cells = {(self.agents[row], groups[row], self.ids[row]) for row in self.answered}
+        cells_without_group = {(agent, id_) for agent, _, id_ in cells}
+        if len(cells) == len(cells_without_group):
             return False
 
         if self.has_prompts:
-            keys_and_prompts = {
-                (self.agents[row], groups[row], self.ids[row], self.prompts[row]) for row in self.answered
-            }
-            return len(keys) == len(keys_and_prompts)
+            cells_with_prompt = set()
+            for row in self.answered:
+                cells_with_prompt.add((self.agents[row], groups[row], self.ids[row], self.prompts[row]))
+            return len(cells) == len(cells_with_prompt)
 
         first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         for row in self.answered:
@@ -233,9 +237,14 @@ class _Responses:
         n_groups = len({groups[row] for row in self.answered})
         if len(agents_by_item) < 2 * n_groups:
             return False
-        if len({self.agents[row] for row in self.answered}) < 2:
+        n_agents = len({self.agents[row] for row in self.answered})
+        if n_agents < 2:
             return True
-        n_shared = sum(len(agents_by_item[groups[row], self.ids[row]]) > 1 for row in self.answered)
+
+        n_shared = 0
+        for row in self.answered:
+            agents = agents_by_item[groups[row], self.ids[row]]
+            n_shared += len(agents) > 1
         return n_shared >= MIN_SHARED_FRACTION * len(self.answered)
 
     def find_lone_prompts(self) -> list[int]:
@@ -253,27 +262,36 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
     Raises: ImportFormatError [import-ids] if it is unclear whether rows with the same id are repeats.
     """
-    item, prompt = roles.columns.get("item"), roles.columns.get("prompt")
+    item = roles.columns.get("item")
+    prompt = roles.columns.get("prompt")
     if item is None:
         return roles
 
     responses = _Responses.from_table(roles, table)
-    is_numbered_by_file = responses.has_prompts and roles.columns.get("repeat") == FILE_NUMBER
-    if responses.has_one_prompt_per_cell or (responses.has_one_text_per_cell and not is_numbered_by_file):
+    if responses.has_one_prompt_per_cell:
         return roles
+    is_numbered_by_file = responses.has_prompts and roles.columns.get("repeat") == FILE_NUMBER
+    if responses.has_one_text_per_cell and not is_numbered_by_file:
+        return roles
+
+    # the column of prompts may hold groups of items instead; try again without prompts
     if prompt is not None and _has_groups(prompt, responses):
-        columns = {role: column for role, column in roles.columns.items() if role != "prompt"}
-        without_prompts = replace(roles, columns=columns, unused=(*roles.unused, prompt))
+        other_columns = {role: column for role, column in roles.columns.items() if role != "prompt"}
+        without_prompts = replace(roles, columns=other_columns, unused=(*roles.unused, prompt))
         return _with_composite_item(without_prompts, table, location=location)
 
-    groups = _find_group_columns(roles, table, responses)
-    if groups:
-        return _with_item_columns(roles, (*groups, item))
+    group_columns = _find_group_columns(roles, table, responses)
+    if group_columns:
+        return _with_item_columns(roles, (*group_columns, item))
     return _with_unclear_groups(roles, table, responses, location=location)
 
 
 def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """Return the unused columns that may separate items: those named like groups of items, and all others."""
+    """Return the unused columns that may separate items with the same id: those named like groups of items, and others.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+    """
     # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
     groups = []
@@ -290,41 +308,56 @@ def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], 
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return the one or two columns named like groups of items that make ids unique; empty if none do."""
+    """Return the one or two columns named like groups of items that make ids unique; empty if none do.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+    """
     group_columns, _ = _find_named_groups(roles, responses)
-    choices = [*((name,) for name in group_columns), *combinations(group_columns[:4], 2)]
+    single_columns = [(name,) for name in group_columns]
+    pairs_of_columns = list(combinations(group_columns[:4], 2))
 
     repeat_columns = [name for name in roles.unused if REPEATS & split_into_words(name)]
     if "repeat" in roles.columns:
         repeat_columns.insert(0, roles.columns["repeat"])
 
     for repeats in (responses.repeats, table.get_keys(repeat_columns)):
-        for names in choices:
-            if responses.has_unique_ids(table.get_keys(names), repeats):
-                return names
+        for columns in (*single_columns, *pairs_of_columns):
+            if responses.has_unique_ids(table.get_keys(columns), repeats):
+                return columns
     return ()
 
 
 def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Responses, *, location: str) -> Roles:
     """Identify items by an unused column whose name does not show that it separates items, or else by prompts.
 
+    roles : columns by role
+    responses : rows of the table, with their ids
+    location : path of the table, for errors
+
     Raises: ImportFormatError [import-ids] if there is such a column and no prompt confirms it, or if too many rows have
         a prompt that no other agent has.
     """
     item = roles.columns["item"]
-    _, others = _find_named_groups(roles, responses)
-    unclear = [name for name in others if infer_role(name) != "about" or _KINDS & split_into_words(name)]
-    separating = [name for name in unclear if responses.has_unique_ids(table.get_keys([name]), responses.repeats)]
-    if not responses.has_prompts:
-        if separating:
-            raise import_error(location, _describe_ambiguity(separating[0], item, responses), slug="import-ids")
-        return roles
+    _, other_columns = _find_named_groups(roles, responses)
+    separating_column = None
+    for name in other_columns:
+        may_separate = infer_role(name) != "about" or _KINDS & split_into_words(name)
+        if may_separate and responses.has_unique_ids(table.get_keys([name]), responses.repeats):
+            separating_column = name
+            break
 
-    if separating:
-        return _with_item_columns(roles, (separating[0], item))
-    lone = responses.find_lone_prompts()
-    if len(lone) > MAX_LONE_FRACTION * len(responses.answered):
-        problem = _describe_lone_prompt(item, responses.agents[lone[0]], responses.ids[lone[0]])
+    if not responses.has_prompts:
+        if separating_column is None:
+            return roles
+        raise import_error(location, _describe_ambiguity(separating_column, item, responses), slug="import-ids")
+
+    if separating_column is not None:
+        return _with_item_columns(roles, (separating_column, item))
+    lone_rows = responses.find_lone_prompts()
+    if len(lone_rows) > MAX_LONE_FRACTION * len(responses.answered):
+        row = lone_rows[0]
+        problem = _describe_lone_prompt(item, responses.agents[row], responses.ids[row])
         raise import_error(location, problem, slug="import-ids")
     return _with_items_by_prompt(roles)
 
@@ -344,18 +377,17 @@ def _with_items_by_prompt(roles: Roles) -> Roles:
 def _has_groups(column: str, responses: _Responses) -> bool:
     """Return whether a supposed column of prompts holds groups of items, within which ids restart."""
     agents, ids, groups = responses.agents, responses.ids, responses.prompts
-    distinct_groups = {*groups} - {None}
+    distinct_groups = set(groups) - {None}
     has_spaces = any(" " in str(group) for group in distinct_groups)
     if has_spaces and not SUBJECTS & split_into_words(column):
         return False
 
-    n_items = len(
-        {(group, id_) for group, id_ in zip(groups, ids, strict=True) if group is not None and id_ is not None}
-    )
+    items = {(group, id_) for group, id_ in zip(groups, ids, strict=True) if None not in (group, id_)}
+    has_several_items_per_group = len(items) >= 2 * len(distinct_groups)
     n_cells = len(set(zip(agents, groups, ids, strict=True)))
     n_agent_groups = len(set(zip(agents, groups, strict=True)))
     has_several_ids_in_a_group = n_cells > n_agent_groups
-    return n_items >= 2 * len(distinct_groups) and has_several_ids_in_a_group
+    return has_several_items_per_group and has_several_ids_in_a_group
 
 
 def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:
@@ -371,6 +403,7 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
 
     column : the ambiguous column
     item : column of the ids of items
+    responses : rows of the table, with their ids
     """
     counts = Counter((responses.agents[row], responses.ids[row]) for row in responses.answered)
     (agent, id_), _ = counts.most_common(1)[0]

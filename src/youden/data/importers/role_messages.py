@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from youden.data.importers.column_roles import Roles
@@ -38,16 +37,20 @@ def unclear_columns_error(
         [import-columns]
     """
     column_names = ", ".join(name for name in columns if name not in (FOLDER, FILE))
-    ellipsis = " …" if len(column_names) > _MAX_LISTED else ""
-    got = f": got the columns {column_names[:_MAX_LISTED]}{ellipsis}" if column_names else ""
+    if column_names:
+        ellipsis = " …" if len(column_names) > _MAX_LISTED else ""
+        problem += f": got the columns {column_names[:_MAX_LISTED]}{ellipsis}"
+
     remedy = (
         "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
         "lists the formats of tools."
     )
     if options:
-        words = chain.from_iterable(("--column", f"{role}={column}") for role, column in options.items())
-        remedy = f"Name the columns: `{format_command(['youden', 'init', str(path), *words])}`."
-    return import_error(path, f"{problem}{got}. {remedy}", slug="import-columns")
+        command = ["youden", "init", str(path)]
+        for role, column in options.items():
+            command += ["--column", f"{role}={column}"]
+        remedy = f"Name the columns: `{format_command(command)}`."
+    return import_error(path, f"{problem}. {remedy}", slug="import-columns")
 
 
 def describe_roles(roles: Roles, name: str) -> str:

@@ -96,17 +96,22 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether options, or the first file's header or layout, name the columns of texts and items."""
+    """Return whether options, or the first file's header or layout, name the columns of texts and items.
+
+    files : files of the tables
+    columns : column by role, as the user named them
+    """
     has_lists = any("[]" in path for path in columns.values())
     has_other_files = any(file.is_file() and file.suffix.lower() not in PLAIN for file in files)
     if has_other_files:
         return has_lists
 
     _, first_row = next(read_rows(files[0]), ("", {}))
-    uses_location = any(FILE in name or FOLDER in name for name in columns.values())
-    uses_composite = any(split_composite(name, flatten(first_row)) for name in columns.values())
-    if uses_location or uses_composite:
-        return False
+    flat_row = flatten(first_row)
+    for name in columns.values():
+        uses_location = FILE in name or FOLDER in name
+        if uses_location or split_composite(name, flat_row):
+            return False
 
     roles = first_row.keys() | columns.keys()
     if "text" not in roles:
@@ -115,17 +120,20 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
 
 def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent."""
+    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent.
+
+    paths : paths that the user passed; the first one names the pool
+    files : files of the tables
+    columns : column by role, as the user named them
+    """
     builder = PoolBuilder(paths[0].stem)
     agent_column = ""
     names = find_unique_suffixes([file.with_suffix("") for file in files])
     for file, name in zip(files, names, strict=True):
         reader: ResponseReader | None = None
         for location, row in read_rows(file, builder.replaced, builder.add_note):
-            if reader is None:
-                file_columns = {role: role for role in ROLES if role in row} | dict(columns)
-                if "text" not in file_columns:
-                    file_columns = detect_known_layout(row) | file_columns
+            if reader is None:  # the first row shows the columns of the file
+                file_columns = _get_named_columns(row, columns)
                 has_one_text_column = "," not in file_columns.get("text", "")
                 if len(files) == 1 and "agent" not in file_columns and has_one_text_column:
                     agent_column = _find_agent_column(file, file_columns)
@@ -136,6 +144,18 @@ def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[s
 
     choices = f"agents by {agent_column!r}" if agent_column else ""
     return replace(builder.build(), taken=choices)
+
+
+def _get_named_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the column by role: those that the user named, those called like a role, and those of a known layout.
+
+    row : first row of the table
+    columns : columns by role that the user named, which precede others
+    """
+    named_columns = {role: role for role in ROLES if role in row} | dict(columns)
+    if "text" not in named_columns:
+        return detect_known_layout(row) | named_columns
+    return named_columns
 
 
 def _make_reader(
@@ -166,7 +186,10 @@ def _make_reader(
 
 
 def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
-    """Return the column of a single table that names the agents; empty if none does."""
+    """Return the column of a single table that names the agents; empty if none does, or if several do together.
+
+    columns : column by role, as far as they are known
+    """
     rows = [flatten(row) for _, row in read_rows(file)]
     has_further_columns = bool(rows[0].keys() - {*ROLES})
     if not has_further_columns:
@@ -181,6 +204,9 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
 def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
     """Find what identifies items in tables with named columns, if the ids of items begin again in each file or topic.
 
+    files : files of the tables
+    columns : column by role, as the user named them
+
     Returns
     -------
     dict or None
@@ -194,18 +220,17 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
     """
     rows = []
     for file in files:
-        rows += [{**flatten(row), FILE: str(file)} for _, row in read_rows(file)]
-    all_columns = {role: role for role in ROLES if role in rows[0]} | dict(columns)
-    columns_of_responses: dict[str, str] = {}
-    for role in ("item", "text", "prompt", "repeat"):
-        if role in all_columns:
-            columns_of_responses[role] = all_columns[role]
+        for _, row in read_rows(file):
+            rows.append({**flatten(row), FILE: str(file)})
+    column_names = rows[0].keys()
+    all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
+    used_columns = {FILE, *all_columns.values()}
     roles = Roles(
-        columns_of_responses,
+        {role: all_columns[role] for role in ("item", "text", "prompt", "repeat") if role in all_columns},
         agents=(all_columns.get("agent", FILE),),
         agent_columns=(),
         has_generated_ids=False,
-        unused=tuple(name for name in rows[0] if name not in (*all_columns.values(), FILE)),
+        unused=tuple(name for name in column_names if name not in used_columns),
     )
     unique_roles = with_unique_items(roles, rows, location=str(files[0]))
     if unique_roles is roles:
@@ -218,7 +243,13 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
 def _read_unnamed(
     paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str], previous_pool: Pool | None
 ) -> ImportedPool:
-    """Read tables, and find the roles of the columns that are not named."""
+    """Read tables, and find the roles of the columns that are not named.
+
+    paths : paths that the user passed
+    files : files of the tables; empty for folders of texts
+    columns : column by role, as the user named them
+    previous_pool : earlier import of the same path, whose prompts keep their item ids
+    """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
     tables, tables_without_responses = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
@@ -332,6 +363,8 @@ def _prepare_tables(
 ) -> list[SourceTable]:
     """Read the tables in files, or the texts in a folder without tables.
 
+    builder : builder of the pool, which gets the notes
+
     Raises: ImportFormatError [import-columns] if no file holds rows.
     """
     tables = []
@@ -344,12 +377,13 @@ def _prepare_tables(
 
     has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
     if files and not has_texts:
-        keys: dict[str, None] = {}
+        names: list[str] = []  # keys of the JSON objects, for the message
         for file in files:
             if file.suffix.lower() == ".json":
                 value = parse_json(read_text(file), file)
-                keys |= dict.fromkeys(value if isinstance(value, dict) else ())
-        raise unclear_columns_error(path, "no list of rows holds responses as text", list(keys))
+                if isinstance(value, dict):
+                    names += [key for key in value if key not in names]
+        raise unclear_columns_error(path, "no list of rows holds responses as text", names)
 
     rows = read_text_folder(path, builder.replaced)
     return [prepare_table(path, path.name, rows, columns, builder.add_note)]
@@ -358,9 +392,14 @@ def _prepare_tables(
 def _add_known_layout(
     table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
 ) -> str:
-    """Add the responses of a table with a known layout, and return a description of the columns."""
+    """Add the responses of a table with a known layout to a builder, and return a description of the columns.
+
+    location_columns : columns of the folder and the file, which name the agent if no other column does
+    columns : columns by role that the user named
+    """
     all_columns = {**detect_known_layout(table.first_row), **columns}
-    agent = " / ".join(str(table.flat_rows[0][column]) for column in location_columns) or table.name
+    location_names = [str(table.flat_rows[0][column]) for column in location_columns]
+    agent = " / ".join(location_names) or table.name
     reader = _make_reader(table.file, table.first_row, dict(all_columns), agent=agent, builder=builder)
     for location, row in table.rows:
         reader.add(row, location)
@@ -378,7 +417,14 @@ def _find_roles(
 ) -> Roles:
     """Find the roles of the columns of tables with one layout, and add combined columns to the rows.
 
-    Raises: ImportFormatError [import-columns], [import-ids].
+    path : file or folder that the user named, for messages
+    rows : rows of all these tables, changed in place
+    columns : columns by role that the user named
+    location_columns : columns of the folder and the file of each row
+    others : tables without responses, which may hold the prompts
+    has_ordered_rows : whether further rows of an agent and item are repeats
+
+    Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies items.
     """
     try:
         roles = find_roles(rows, location_columns=location_columns, given=columns)
@@ -394,8 +440,9 @@ def _find_roles(
     roles = with_prompts(roles, rows, others)
 
     for row in rows:
-        combined = {column: get_value(row, column) for column in roles.columns.values() if column not in row}
-        row.update(combined)
+        for column in roles.columns.values():
+            if column not in row:
+                row[column] = get_value(row, column)
     return roles
 
 
@@ -418,13 +465,19 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
     Ids are q001, q002, … for one table, and hashes of the prompts for several tables, which must agree. Prompts of
     `previous_pool` keep their ids.
     """
-    items = () if previous_pool is None else previous_pool.items
-    known_ids = {item.id for item in items}
-    id_by_prompt = {" ".join(item.prompt.split()): item.id for item in items if item.prompt}
+    previous_ids = set()
+    id_by_prompt = {}
+    if previous_pool is not None:
+        for item in previous_pool.items:
+            previous_ids.add(item.id)
+            if item.prompt:
+                normalized_prompt = " ".join(item.prompt.split())
+                id_by_prompt[normalized_prompt] = item.id
     numbered_ids = (f"q{number:03d}" for number in count(1))
-    unused_ids = (id_ for id_ in numbered_ids if id_ not in known_ids)
+    unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
 
     def get_id(_number: int, prompt: str) -> str:
+        """Return the id of a prompt, which is generated the first time."""
         if prompt not in id_by_prompt:
             digest = hashlib.sha256(prompt.encode()).hexdigest()
             id_by_prompt[prompt] = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
@@ -434,7 +487,10 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
 
 
 def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows."""
+    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
+
+    tables : tables, whose rows are changed in place
+    """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
         for row in rows:
@@ -476,11 +532,11 @@ def _check_files_share_items(
     for table in tables:
         _, first_row = table.rows[0]
         file_names.update(str(first_row.get(column)) for column in location_columns)
-    lone = []
-    for agent, is_shared in zip(pool.agents, has_shared_item, strict=True):
-        if agent.id in file_names and not is_shared:
-            lone.append(agent.id)
-    if lone:
-        names = ", ".join(map(repr, lone[:3]))
-        verb = "shares" if len(lone) == 1 else "share"
+    isolated_ids = []
+    for agent, shares_item in zip(pool.agents, has_shared_item, strict=True):
+        if agent.id in file_names and not shares_item:
+            isolated_ids.append(agent.id)
+    if isolated_ids:
+        names = ", ".join(map(repr, isolated_ids[:3]))
+        verb = "shares" if len(isolated_ids) == 1 else "share"
         raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)

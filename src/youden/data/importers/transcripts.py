@@ -56,7 +56,11 @@ def format_tool_call(name: Json, arguments: Json) -> str:
     """
     decoded = _decode(arguments)
     if isinstance(decoded, dict):
-        decoded = ", ".join(f"{key}={to_text([value])[1:-1]}" for key, value in decoded.items())
+        formatted = []
+        for key, value in decoded.items():
+            quoted_value = to_text([value])[1:-1]  # as an element of a list, in which texts are quoted
+            formatted.append(f"{key}={quoted_value}")
+        decoded = ", ".join(formatted)
     return f"call {to_text(name)}({to_text(decoded or '')})"
 
 
@@ -105,6 +109,7 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -154,7 +159,11 @@ def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
 
 
 def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
-    """Create a span from an OTLP object; messages that are encoded as JSON are decoded."""
+    """Create a span from an OTLP object; messages that are encoded as JSON are decoded.
+
+    location : file and line, for errors
+    replaced : counter of the values that had to be replaced
+    """
     attributes = _convert_attributes(span.get("attributes"))
     for name in map(_MESSAGES.format, ("input", "output")):
         if name in attributes:
@@ -190,7 +199,10 @@ def _find_agent(spans: Sequence[_Span]) -> Json:
 
 
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line."""
+    """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line.
+
+    replaced : counter of the values that had to be replaced
+    """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
         if not isinstance(resources, list):
@@ -206,7 +218,10 @@ def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[
 
 
 def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
-    """Yield the exports in a file with their locations, in all layouts that are read as spans."""
+    """Yield the exports in a file with their locations, in all layouts that are read as spans.
+
+    replaced : counter of the values that had to be replaced
+    """
     text = read_text(file, replaced)
     value = _decode(text, file, replaced)
     is_one_json_value = not isinstance(value, str)
@@ -265,7 +280,8 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
         if id(span) in call_ids:
             yield from _format_new_inputs(span, yielded_steps)
             for _, parts in span.get_messages("output"):
-                yield from (_format_step(part, "assistant") for part in parts)
+                for part in parts:
+                    yield _format_step(part, "assistant")
         elif "gen_ai.tool.call.result" in span.attributes:
             yielded_steps.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
@@ -274,7 +290,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
 def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
     """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
 
-    `yielded` holds the keys of the messages and results that were yielded; new ones are added.
+    yielded : keys of the messages and results that were yielded; new ones are added
     """
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
@@ -290,7 +306,10 @@ def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
 
 
 def _format_step(part: Json, role: Json) -> str:
-    """Format a part of a message; empty for parts of other types."""
+    """Format a part of a message; empty for parts of other types.
+
+    role : role of the author of the message, such as "user"
+    """
     match get_nested(part, "type"):
         case "text":
             return f"{role}: {to_text(get_nested(part, 'content'))}"

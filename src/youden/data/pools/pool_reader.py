@@ -102,6 +102,7 @@ def locate_pool(path: str | PathLike[str]) -> Path:
     Returns
     -------
     Path
+        The path itself if it exists, otherwise that of the shipped pool.
 
     Raises
     ------
@@ -134,7 +135,10 @@ def _not_generated_error(path: Path) -> PoolError:
 
 
 def _read_folder(folder: Path) -> Pool:
-    """Read a pool from a folder with agents.jsonl, items.jsonl and responses.jsonl. Raises: PoolError."""
+    """Read a pool from a folder with agents.jsonl, items.jsonl and responses.jsonl.
+
+    Raises: PoolError if a file is missing, or a line is not valid.
+    """
     missing = [name for name in (AGENTS, ITEMS, RESPONSES) if not (folder / name).is_file()]
     if missing:
         raise Source(folder).make_error(
@@ -155,11 +159,11 @@ def _read_folder(folder: Path) -> Pool:
         for line, record in _parse_records(responses, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
             agent = responses.parse_id(record["agent"], "agent", line)
             item = responses.parse_id(record["item"], "item", line)
-            for key, known_ids, name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
-                if key not in known_ids:
+            for id_, known_ids, file_name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
+                if id_ not in known_ids:
                     raise responses.make_error(
                         line,
-                        f"{format_excerpt(key)} is not in {name}. Add it there, or set another id here.",
+                        f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
                         slug="pool-unknown-id",
                     )
             text = responses.parse_text(record["text"], line)
@@ -202,8 +206,10 @@ def _add_lines(
     if n_fields != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
         return False
 
-    spool = cells.extend(rows, columns, np.arange(number, number + len(lines)))
-    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=_to_int64(map(len, encoded_texts)), lengths=lengths)
+    line_numbers = np.arange(number, number + len(lines))
+    n_bytes = _to_int64(map(len, encoded_texts))
+    spool = cells.extend(rows, columns, line_numbers)
+    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
     return True
 
 
@@ -215,17 +221,18 @@ def _to_int64(values: Iterable[int]) -> Positions:
 def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
     """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
 
-    noun : "agent" or "item"
+    source : agents.jsonl or items.jsonl
+    noun : "agent" or "item", for messages
     key : "group" or "prompt"
 
     Raises: PoolError if a line is not valid, or if there are none.
     """
     line_by_id: dict[str, int] = {}
-    records = chain.from_iterable(
+    records_by_chunk = (
         _parse_records(source, lines, first_line, required={"id"}, optional={key, "meta"})
         for first_line, lines in _read_line_chunks(source)
     )
-    for line, record in records:
+    for line, record in chain.from_iterable(records_by_chunk):
         name = source.parse_id(record["id"], noun, line)
         value = record.get(key)
         meta = record.get("meta", {})
@@ -276,6 +283,7 @@ def _parse_records(
 
     first_line : number of the first line
     required, optional : keys that an object must have, and others that it may have
+    source : file of the lines, for errors
 
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
@@ -289,12 +297,14 @@ def _parse_records(
             raise source.make_error(
                 line, f"it is not an object: got {format_excerpt(record)}. Write one object per line.", slug="pool-json"
             )
-        if not required <= record.keys() <= allowed:
-            missing = sorted(required - record.keys())
-            unknown = sorted(record.keys() - allowed)
-            problem = (
-                f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
-            )
+        missing = sorted(required - record.keys())
+        unknown = sorted(record.keys() - allowed)
+        problem = None
+        if missing:
+            problem = f"there is no key {missing[0]!r}"
+        elif unknown:
+            problem = f"the key {format_excerpt(unknown[0])} is unknown"
+        if problem is not None:
             raise source.make_error(
                 line, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
             )
@@ -302,7 +312,10 @@ def _parse_records(
 
 
 def _parse_line(source: Source, raw: bytes, line: int) -> Json:
-    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding]."""
+    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding].
+
+    source : file of the line, for errors
+    """
     text = source.decode(raw, line)
     remedy = "Write one object per line"
     try:
@@ -355,14 +368,18 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     Parameters
     ----------
     pool : Pool
+        The pool. Cells (agent, item) without a response are skipped.
 
     Yields
     ------
     agent : Agent
+        Agent that responded.
     item : Item
+        Item that it responded to.
     repeat : int or None
         Number of the response in its cell, from 1; None if it is the only one.
     text : str
+        The response.
     """
     for row, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
         repeat_texts = () if pool.repeat_texts is None else pool.repeat_texts[row :: pool.n_agents]

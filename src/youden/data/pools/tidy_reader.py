@@ -50,6 +50,7 @@ def read_csv(path: Path) -> Pool:
     Returns
     -------
     Pool
+        Its name is that of the file without the suffix.
 
     Raises
     ------
@@ -92,6 +93,7 @@ def read_parquet(path: Path) -> Pool:
     Returns
     -------
     Pool
+        Its name is that of the file without the suffix.
 
     Raises
     ------
@@ -153,10 +155,12 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     Parameters
     ----------
     frame : pandas.DataFrame
+        Table in one of the two layouts. Its index is ignored.
 
     Returns
     -------
     Pool
+        Agents and items are in the order of their first row.
 
     Raises
     ------
@@ -218,9 +222,10 @@ def _to_list(column: pd.Series) -> list[Any]:
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
-    n_bytes = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
-    n_rows = _BATCH_BYTES * table.metadata.num_rows // max(n_bytes, 1)
-    batch_size = min(max(n_rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
+    metadata = table.metadata
+    n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
+    n_rows_per_batch = _BATCH_BYTES * metadata.num_rows // max(n_bytes, 1)
+    batch_size = min(max(n_rows_per_batch, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
     try:
         yield from iter_unpacked(table.iter_batches(batch_size=batch_size), source.path)
     except (pa.ArrowException, OSError) as error:
@@ -322,17 +327,14 @@ class _TidyRows:
 
     def to_pool(self) -> Pool:
         """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
-        agent_ids, item_ids = list(self._agents), list(self._items)
+        agent_ids = list(self._agents)
+        item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
         groups = {agent_id: group for agent_id, (group, _) in self._groups.items()}
         prompts = {item_id: prompt for item_id, (prompt, _) in self._prompts.items()}
-        return Pool(
-            agents=tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids),
-            items=tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids),
-            texts=texts,
-            name=self._source.path.stem,
-            repeat_texts=repeat_texts,
-        )
+        agents = tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids)
+        items = tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids)
+        return Pool(agents, items, texts, name=self._source.path.stem, repeat_texts=repeat_texts)
 
 
 def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
@@ -346,16 +348,23 @@ def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
 
 
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id, adding new ids to `position_by_id`; None if a new id is invalid."""
+    """Return the position of each id, adding new ids to `position_by_id`.
+
+    column : ids (n_rows,)
+    position_by_id : positions of the ids of earlier rows; changed in place
+
+    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
+    """
     encoded = column.dictionary_encode()
-    ids: list[str] = encoded.dictionary.to_pylist()
-    positions = [position_by_id.get(name) for name in ids]
-    if None in positions:
-        new_ids = [name for name, position in zip(ids, positions, strict=True) if position is None]
-        if any(not name.strip() or find_name_fault(name) for name in new_ids):
-            return None
-        positions = [position_by_id.setdefault(name, len(position_by_id)) for name in ids]
-    result: Positions = np.array(positions, dtype=np.int64)[_to_int64(encoded.indices)]
+    distinct_ids: list[str] = encoded.dictionary.to_pylist()
+    new_ids = [name for name in distinct_ids if name not in position_by_id]
+    if any(not name.strip() or find_name_fault(name) for name in new_ids):
+        return None
+    for name in new_ids:
+        position_by_id[name] = len(position_by_id)
+
+    positions = np.array([position_by_id[name] for name in distinct_ids], dtype=np.int64)
+    result: Positions = positions[_to_int64(encoded.indices)]
     return result
 
 
@@ -402,10 +411,11 @@ def _record_batch(
     codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
 
     # encode each pair of an id and a value as a number, and find the first row of each distinct number
-    pairs, first_rows = np.unique(positions * len(values) + codes, return_index=True)
-    for pair, row in zip(pairs.tolist(), first_rows.tolist(), strict=True):
-        id_position, code = divmod(pair, len(values))
-        value = values[code]
+    pair_codes = positions * len(values) + codes
+    distinct_codes, first_rows = np.unique(pair_codes, return_index=True)
+    for pair_code, row in zip(distinct_codes.tolist(), first_rows.tolist(), strict=True):
+        id_position, value_position = divmod(pair_code, len(values))
+        value = values[value_position]
         if not value:
             continue
         if len(value) > LONG_TEXT:
@@ -447,6 +457,7 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
     """Check that a table has the required columns, and no unknown or duplicate ones.
 
     number : number of the header's line, for errors; None without a header line
+    source : file of the table, for errors
 
     Raises: PoolError [pool-columns].
     """
@@ -479,6 +490,8 @@ def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
     """Raise PoolError [pool-columns] if a column of a Parquet file cannot be read as strings.
 
     Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
+
+    source : file of the table, for errors
     """
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     allowed_types = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null]

@@ -47,7 +47,12 @@ class AnthropicJudge(WireJudge):
         return orjson.dumps(to_anthropic(make_request_body(request)))
 
     def decode(self, body: bytes, *, seconds: float) -> Completion:
-        """Return the completion in a reply's body; `seconds` is the duration of the call. Raises: CallError."""
+        """Return the completion in a reply's body.
+
+        seconds : duration of the call, which becomes a field of the completion
+
+        Raises: CallError if the body reports an error or is not a valid reply.
+        """
         return parse_completion(from_anthropic(parse_reply(body)), seconds=seconds)
 
 
@@ -60,9 +65,14 @@ def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {name: value for name, value in body.items() if name not in ("model", "messages", "response_format")}
     max_tokens = parameters.pop("max_completion_tokens", None) or parameters.pop("max_tokens", None)
 
-    # Anthropic takes the system message as a parameter of its own
-    system_texts = [message["content"] for message in body["messages"] if message["role"] == "system"]
-    other_messages = [message for message in body["messages"] if message["role"] != "system"]
+    # Anthropic takes the system message as a separate parameter
+    system_texts = []
+    other_messages = []
+    for message in body["messages"]:
+        if message["role"] == "system":
+            system_texts.append(message["content"])
+        else:
+            other_messages.append(message)
     converted = {
         "model": body["model"],
         "max_tokens": max_tokens or _DEFAULT_MAX_TOKENS,

@@ -208,10 +208,12 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
     missing = np.flatnonzero((first < 0) | (second < 0))
     if missing.size:
         trial = missing[0]
-        agent, item = (plan.first, plan.item) if first[trial] < 0 else (plan.second, other_item)
+        agent, item = plan.first[trial], plan.item[trial]
+        if first[trial] >= 0:  # the second text is missing
+            agent, item = plan.second[trial], other_item[trial]
         raise PlanError(
             f"The pool '{pool.name}' lacks texts of the plan in {missing.size} of {len(plan)} trials: the first is "
-            f"trial {trial}, agent '{plan.agent_ids[agent[trial]]}' on item '{plan.item_ids[item[trial]]}'. "
+            f"trial {trial}, agent '{plan.agent_ids[agent]}' on item '{plan.item_ids[item]}'. "
             "Make the plan from this pool.",
             slug="plan-missing-text",
         )
@@ -248,39 +250,46 @@ def sample_pairs(
     limit : largest number of pairs; all possible ones if there are no more
     """
     # for each text: the first row of its item, the number of texts on the item, and the number of possible partners
+    n_texts = len(item_of)
     n_on_item = np.bincount(item_of)
-    start = (np.cumsum(n_on_item) - n_on_item)[item_of]
+    first_row_of_item = np.cumsum(n_on_item) - n_on_item
+    item_start = first_row_of_item[item_of]
     n_same_item = n_on_item[item_of]
-    n_partners = n_same_item - 1 if paired else len(item_of) - n_same_item
+    n_partners = n_same_item - 1 if paired else n_texts - n_same_item
 
     # pairs are numbered by first text, then by partner, without the texts that cannot be its partner
-    end = np.cumsum(n_partners)
-    n_pairs = int(end[-1])
-    pair = rng.choice(end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
-    first = np.searchsorted(end, pair, side="right")
-    partner = pair - (end - n_partners)[first]
+    pairs_end = np.cumsum(n_partners)
+    pairs_start = pairs_end - n_partners
+    n_pairs = int(pairs_end[-1])
+    pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
+    first = np.searchsorted(pairs_end, pair, side="right")
+    partner = pair - pairs_start[first]
     if paired:
         # a row on the same item, skipping the first text itself
-        second = partner + (partner + start[first] >= first) + start[first]
+        second = item_start[first] + partner
+        second = second + (second >= first)
     else:
         # a row on any item, skipping all texts of the first text's item
-        second = partner + (partner >= start[first]) * n_same_item[first]
+        second = partner + (partner >= item_start[first]) * n_same_item[first]
     return first, second
 
 
 def _fit_cut(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
     """Fit the scale (95th percentile of paired similarities) and the lowest threshold that maximises TPR − FPR.
 
-    paired, independent : float arrays (n_pairs,), similarities
-    is_self_plan : whether the pairs of the same item are responses of one agent
+    paired, independent : float arrays (n_pairs,), similarities of texts on the same item, and on different items
+    is_self_plan : whether the pairs of the same item are responses of one agent; selects the words of the error
 
+    Returns the scale and the threshold.
     Raises: JudgeError [lexical-nothing-shared] if a trial type has no pairs or the scale is 0.
     """
-    scale = float(np.quantile(paired, SCALE_QUANTILE)) if paired.size and independent.size else 0.0
+    scale = 0.0
+    if paired.size and independent.size:
+        scale = float(np.quantile(paired, SCALE_QUANTILE))
     if scale == 0.0:
-        responses = (
-            "with at least two responses of the agent" if is_self_plan else "to which at least two agents responded"
-        )
+        responses = "to which at least two agents responded"
+        if is_self_plan:
+            responses = "with at least two responses of the agent"
         raise JudgeError(
             f"The lexical judge cannot set its scale: of {paired.size} pairs of responses to the same item that it is fitted on, "
             f"{np.count_nonzero(paired)} share a word that not all items have. "
@@ -308,21 +317,25 @@ def compute_text_weights(
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
     word_weights : float array (n_words, n_models), ≥ 0
     """
+    n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
     is_common = np.zeros(matrix.shape[1], dtype=np.int8)
-    weights = np.ones((len(item_of), word_weights.shape[1]))
+    weights = np.ones((n_texts, word_weights.shape[1]))
     # the texts of an item are consecutive rows, because `item_of` ascends
-    for rows in np.split(np.arange(len(item_of)), np.flatnonzero(np.diff(item_of)) + 1):
+    item_starts = np.flatnonzero(np.diff(item_of)) + 1
+    for rows in np.split(np.arange(n_texts), item_starts):
         texts = slice(rows[0], rows[-1] + 1)
         words = matrix[texts]
-        common_words_of_item = common_words[[item_of[rows[0]]]].indices
+        item = item_of[rows[0]]
+        common_words_of_item = common_words[[item]].indices
         is_common[common_words_of_item] = 1
         words_in_common = csr_array((is_common[words.indices], words.indices, words.indptr), shape=words.shape)
         is_common[common_words_of_item] = 0
 
         # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
         common_mass = np.asarray(words_in_common @ word_weights)
-        limit = MAX_QUARTILES * _compute_upper_quartiles(_average_by_agent(common_mass, agent_of[texts]))
+        mass_by_agent = _average_by_agent(common_mass, agent_of[texts])
+        limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
         np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
     return np.asarray(weights**LENGTH_POWER)
 
@@ -332,25 +345,33 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
 
     The arguments are those of `compute_text_weights`.
     """
-    # one row per item and agent, which differs from `matrix` if agents have several responses to an item
     n_agents = int(agent_of.max()) + 1
-    cells, cell_of = np.unique(item_of * n_agents + agent_of, return_inverse=True)
-    has_repeats = len(cells) < len(item_of)
-    words_by_cell = build_group_word_matrix(matrix, cell_of, n_groups=len(cells)) if has_repeats else matrix
-    return build_group_word_matrix(words_by_cell, cells // n_agents, n_groups=int(item_of.max()) + 1, min_texts=2)
+    n_items = int(item_of.max()) + 1
+    cell_codes, cell_of = np.unique(item_of * n_agents + agent_of, return_inverse=True)
+    item_of_cell = cell_codes // n_agents
+
+    # words of each agent on each item: those of its only response, or of its repeats together
+    words_by_cell = matrix
+    has_repeats = len(cell_codes) < len(item_of)
+    if has_repeats:
+        words_by_cell = build_group_word_matrix(matrix, cell_of, n_groups=len(cell_codes))
+    return build_group_word_matrix(words_by_cell, item_of_cell, n_groups=n_items, min_texts=2)
 
 
 def _average_by_agent(mass: Floats, agent_of: Index) -> Floats:
     """Return the mean mass of the texts of each agent, a float array (n_agents, n_models).
 
-    mass : float array (n_texts, n_models)
+    Only the agents that occur in `agent_of` have a row.
+
+    mass : float array (n_texts, n_models), sum of the weights of some words of each text
     agent_of : int array (n_texts,), agent of each text
     """
-    agents, position, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
-    if len(agents) == len(agent_of):
+    agents, agent_row, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
+    has_one_text_each = len(agents) == len(agent_of)
+    if has_one_text_each:
         return mass
     sums = np.zeros((len(agents), mass.shape[1]))
-    np.add.at(sums, position, mass)
+    np.add.at(sums, agent_row, mass)
     return np.asarray(sums / n_texts[:, None])
 
 
@@ -361,16 +382,19 @@ def _compute_upper_quartiles(mass: Floats) -> Floats:
 
     Returns a float array (n_models,).
     """
-    ordered = np.sort(mass, axis=0)
-    n_zero = np.count_nonzero(ordered == 0, axis=0)
+    sorted_mass = np.sort(mass, axis=0)
+    n_zeros = np.count_nonzero(sorted_mass == 0, axis=0)
+    last_row = len(mass) - 1
 
     # position of the quartile in each sorted column, after the zeros
-    position = n_zero + 0.75 * (len(mass) - 1 - n_zero)
-    lower = np.floor(position).astype(np.int64)
-    upper = np.minimum(lower + 1, len(mass) - 1)
-    fraction = position - lower
+    position = n_zeros + 0.75 * (last_row - n_zeros)
+    lower_row = np.floor(position).astype(np.int64)
+    upper_row = np.minimum(lower_row + 1, last_row)
+    fraction = position - lower_row
     columns = np.arange(mass.shape[1])
-    return np.asarray((1 - fraction) * ordered[lower, columns] + fraction * ordered[upper, columns])
+    lower_value = sorted_mass[lower_row, columns]
+    upper_value = sorted_mass[upper_row, columns]
+    return np.asarray((1 - fraction) * lower_value + fraction * upper_value)
 
 
 def _warn_without_prompts(pool: Pool) -> list[Finding]:
@@ -399,8 +423,9 @@ def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index
     for column, item in enumerate(pool.items):
         if item.prompt is not None:
             positions = range(starts[column], starts[column + 1])
+            responses = (texts[position] for position in positions)
             prompt = texts[n_responses + column]
-            shares[agent_rows[positions], column] = copied_shares((texts[position] for position in positions), prompt)
+            shares[agent_rows[positions], column] = copied_shares(responses, prompt)
 
     # `shares` has one row per agent and repeat; put the repeats of an agent side by side in one row
     shares_by_agent = np.hstack(np.split(shares, pool.repeats))

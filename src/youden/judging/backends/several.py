@@ -159,8 +159,8 @@ class RoundRobin:
 
         # begin after the server that was selected last, so that servers with equally many calls take turns
         next_position = self._last_position + 1
-        in_turn = [*self._servers[next_position:], *self._servers[:next_position]]
-        untried = [server for server in in_turn if server not in tried]
+        rotated = [*self._servers[next_position:], *self._servers[:next_position]]
+        untried = [server for server in rotated if server not in tried]
         left_out = [server for server in untried if server.is_left_out]
         working = [server for server in untried if not server.is_left_out]
 
@@ -174,7 +174,7 @@ class RoundRobin:
         return selected
 
     async def _send(self, server: _Server, request: Request) -> Completion:
-        """Send a request to a server, and record whether the server failed. Raises: CallError.
+        """Send a request to a server, and record whether the server failed. Raises: CallError if the call fails.
 
         A rejected request and a reply of too many requests (HTTP 429) are no failures of the server.
         """
@@ -252,6 +252,7 @@ class Jury:
         Returns
         -------
         Verdicts
+            Verdicts of the jury, with the answers of each judge as `votes`.
 
         Raises
         ------
@@ -319,10 +320,11 @@ def _find_first_reason(missing_reasons: Codes) -> Codes:
 
     missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """
-    first_judge = (missing_reasons != 0).argmax(axis=0)
-    reasons = np.take_along_axis(missing_reasons, first_judge[None], axis=0)[0]
-    all_answered = reasons == 0
-    return np.asarray(np.where(all_answered, MISSING_REASONS.index("unparsed"), reasons))
+    has_no_answer = missing_reasons != 0
+    first_judge = has_no_answer.argmax(axis=0)  # 0 if all judges answered
+    trials = np.arange(missing_reasons.shape[1])
+    first_reasons = missing_reasons[first_judge, trials]
+    return np.asarray(np.where(first_reasons == 0, MISSING_REASONS.index("unparsed"), first_reasons))
 
 
 def _sum_columns(columns: Sequence[np.ndarray | None], plan: Plan, dtype: type) -> np.ndarray:

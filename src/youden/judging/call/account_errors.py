@@ -134,6 +134,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     Returns
     -------
     ErrorParts
+        All codes, and the message, which may have any type; the message is None if there is none.
 
     Examples
     --------
@@ -148,6 +149,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     error = outer.get("error") or outer
     inner = _get_first_object(error)
 
+    # objects that may contain codes or a message, the most specific first
     objects = [outer if inner is None else inner]
     details = (inner or outer).get("details")
     if isinstance(details, list):

@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from youden.types import Finding
+from youden.types.finding import Fact
 
 PICODOLLARS_PER_USD = 1e12
 """Reservations are integers in picodollars, so that their sums are exact in any order."""
@@ -68,16 +69,15 @@ class UncertainCosts:
         findings = []
         if self.n_unreported:
             message = self.describe_unreported(model)
-            findings.append(
-                Finding("bill", message, facts={"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model})
-            )
+            unreported: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
+            findings.append(Finding("bill", message, facts=unreported))
         if self.n_lost:
             message = (
                 f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
                 f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
                 "what the cap counts."
             )
-            lost = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            lost: dict[str, Fact] = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
             findings.append(Finding("bill", message, facts=lost))
         return tuple(findings)
 
@@ -203,12 +203,14 @@ class Budget:
             Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN.
         """
         self.spent += spent
-        if self.cap != math.inf:
-            self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
-            waiting, self._waiting = self._waiting, []
-            for settled in waiting:
-                if not settled.done():
-                    settled.set_result(None)
+        if self.cap == math.inf:
+            return
+        self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
+        waiting = self._waiting
+        self._waiting = []
+        for settled in waiting:
+            if not settled.done():
+                settled.set_result(None)
 
 
 MIN_OBSERVATIONS = 20

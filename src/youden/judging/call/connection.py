@@ -154,7 +154,8 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     try:
         parts = parse_error_parts(parse_json(body).value)
     except ValueError:
-        parts = ErrorParts((), body.decode(errors="replace") if isinstance(body, bytes) else body)
+        text = body.decode(errors="replace") if isinstance(body, bytes) else body
+        parts = ErrorParts(codes=(), message=text)
 
     message = parts.message
     is_redirect = 300 <= status < 400
@@ -166,8 +167,8 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
 
 def _describe_redirect_target(headers: Mapping[str, str]) -> str:
     """Return the address in the Location header, without credentials and query."""
-    lower_case = {name.lower(): value for name, value in headers.items()}
-    location = lower_case.get("location", "")
+    lower_case_headers = {name.lower(): value for name, value in headers.items()}
+    location = lower_case_headers.get("location", "")
     if "://" not in location:
         path, _, _ = location.partition("?")
         return path or "an unknown address"
@@ -191,16 +192,19 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     float or None
         Seconds, at least 0; None if the headers contain no valid time.
     """
-    lower_case = {name.lower(): value for name, value in headers.items()}
+    lower_case_headers = {name.lower(): value for name, value in headers.items()}
     for header, units_per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
-            return max(0.0, float(lower_case[header]) / units_per_second)
+            seconds = float(lower_case_headers[header]) / units_per_second
         except (KeyError, ValueError):
             continue
+        return max(0.0, seconds)
 
+    # Retry-After may be a date, which is compared with the time of the server
     try:
-        retry_at = parsedate_to_datetime(lower_case["retry-after"])
-        server_time = parsedate_to_datetime(lower_case["date"])
-        return max(0.0, (retry_at - server_time).total_seconds())
+        retry_time = parsedate_to_datetime(lower_case_headers["retry-after"])
+        server_time = parsedate_to_datetime(lower_case_headers["date"])
+        seconds = (retry_time - server_time).total_seconds()
     except (LookupError, ValueError, TypeError, ArithmeticError):
         return None
+    return max(0.0, seconds)

@@ -112,6 +112,9 @@ def to_text(value: object) -> str:
 def classify_status(status: int) -> FailureKind:
     """Return the kind of error that an HTTP status means.
 
+    An error is "transient" if a retry may help, "rejected" if it concerns only this request, and "fatal" if every other
+    request would fail, too.
+
     Examples
     --------
     >>> classify_status(429), classify_status(400), classify_status(503), classify_status(307)

@@ -89,8 +89,8 @@ def find_first_alternatives(logprobs: object, text: object, message: Mapping[str
     answer = _remove_reasoning(text, message)
     if answer is not None:
         entries = _find_answer_tokens(answer, entries)
-    for value in entries:
-        entry = require_object(value, "a token of logprobs")
+    for raw_entry in entries:
+        entry = require_object(raw_entry, "a token of logprobs")
         token = entry.get("token")
         if not isinstance(token, str):
             raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
@@ -99,8 +99,11 @@ def find_first_alternatives(logprobs: object, text: object, message: Mapping[str
         alternatives = entry.get("top_logprobs") or []
         if not isinstance(alternatives, list):
             raise make_invalid_error(f"top_logprobs is {describe_type(alternatives)}")
-        objects = [require_object(alternative, "an alternative") for alternative in alternatives]
-        return tuple((alternative.get("token"), alternative.get("logprob")) for alternative in objects)
+        pairs = []
+        for value in alternatives:
+            alternative = require_object(value, "an alternative")
+            pairs.append((alternative.get("token"), alternative.get("logprob")))
+        return tuple(pairs)
     return ()
 
 

@@ -80,7 +80,10 @@ class ConcurrencyLimiter:
             self.release()
 
     def record_throttling(self) -> bool:
-        """Record a reply with HTTP 429; return whether it decreased the limit."""
+        """Record a reply with HTTP 429 (too many requests), and return whether it decreased the limit.
+
+        It does not if the limit was decreased less than `COOLDOWN_SECONDS` ago.
+        """
         now = self._clock()
         if now - self._decreased_at < COOLDOWN_SECONDS:
             return False
@@ -123,18 +126,19 @@ class RateLimiter:
         self.share(1)
 
     def share(self, n_workers: int) -> None:
-        """Divide the limits equally among `n_workers` processes."""
+        """Divide the limits equally among `n_workers` processes, of which this is one."""
         if n_workers == self._n_workers:
             return
         self._n_workers = n_workers
         requests_per_minute, tokens_per_minute = self._rates
         self._request_limiter = None
         if requests_per_minute is not None:
-            self._request_limiter = make_request_limiter(requests_per_minute / 60 / n_workers)
+            requests_per_second = requests_per_minute / 60 / n_workers
+            self._request_limiter = make_request_limiter(requests_per_second)
         self._token_limiter = None
         if tokens_per_minute is not None:
-            tokens_per_window = tokens_per_minute / 60 / n_workers * TOKEN_WINDOW_SECONDS
-            self._token_limiter = AsyncLimiter(tokens_per_window, TOKEN_WINDOW_SECONDS)
+            tokens_per_second = tokens_per_minute / 60 / n_workers
+            self._token_limiter = AsyncLimiter(tokens_per_second * TOKEN_WINDOW_SECONDS, TOKEN_WINDOW_SECONDS)
 
     async def acquire(self, tokens: float) -> None:
         """Wait until a request may be sent.

@@ -20,11 +20,14 @@ def find_proxy(url: str) -> str | None:
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     host = parts.hostname or ""
-    if not proxy or proxy_bypass(host) or (parts.port is not None and proxy_bypass(f"{host}:{parts.port}")):
+    if not proxy or proxy_bypass(host):
         return None
+    if parts.port is not None and proxy_bypass(f"{host}:{parts.port}"):
+        return None
+
     proxy_url = proxy if "://" in proxy else f"http://{proxy}"
     try:
-        _ = urlsplit(proxy_url).port
+        _ = urlsplit(proxy_url).port  # ValueError if it is not a number
     except ValueError:
         raise ConfigError(
             f"The proxy for {parts.scheme}:// addresses is not a URL. Correct or unset {parts.scheme.upper()}_PROXY.",

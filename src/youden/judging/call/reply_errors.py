@@ -61,10 +61,11 @@ def find_reply_error(reply: object) -> CallError | None:
     if not isinstance(reply, dict):
         return None
     choices = reply.get("choices")
-    choice = object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
+    first_choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = object_or_empty(first_choice)
     message = object_or_empty(choice.get("message"))
-    fields = (choice.get("error"), message.get("error"), reply.get("error"))
-    errors = [value for value in fields if value and _is_error(value)]
+    error_fields = (choice.get("error"), message.get("error"), reply.get("error"))
+    errors = [value for value in error_fields if value and _is_error(value)]
     finish_reason = choice.get("finish_reason")
     if not errors and finish_reason not in _FAILED:
         return None
@@ -74,7 +75,8 @@ def find_reply_error(reply: object) -> CallError | None:
 
     error_parts = parse_error_parts(errors[0] if errors else {})
     failure = error_from_codes(error_parts, prefix="HTTP 200 with an error inside")
-    if object_or_empty(reply.get("usage")).get("completion_tokens"):
+    usage = object_or_empty(reply.get("usage"))
+    if usage.get("completion_tokens"):
         failure.unbilled = False
     return failure
 
@@ -105,9 +107,12 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     """
     known_codes = [code for code in parts.codes if find_status(code) is not None]
     status = find_status(known_codes[0]) if known_codes else None
-    displayed_codes = [str(code) for code in (*known_codes, *parts.codes) if code]
-    displayed_code = displayed_codes[0] if displayed_codes else "no code"
-    message = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
+
+    # a known code is displayed, or else the first one
+    codes_by_priority = [str(code) for code in (*known_codes, *parts.codes) if code]
+    displayed_code = codes_by_priority[0] if codes_by_priority else "no code"
+    has_message = isinstance(parts.message, str) and parts.message
+    message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
     return make_http_error(status or UNKNOWN_STATUS, parts.codes, parts.message, reason=reason)
 

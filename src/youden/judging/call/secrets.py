@@ -10,8 +10,6 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
 from urllib.parse import quote
 
 MIN_SECRET_CHARACTERS = 12
@@ -80,10 +78,12 @@ def mask_secrets(text: str) -> str:
     Parameters
     ----------
     text : str
+        Any text, such as a reply of a server.
 
     Returns
     -------
     str
+        The text without secrets.
 
     Examples
     --------
@@ -120,9 +120,15 @@ def mask_secret_parts(text: str) -> str:
         if text[part] in _registered.parts:
             is_secret[part] = [True] * _PART_CHARACTERS
 
+    # replace each run of secret characters by one mask
     masked_text = ""
-    for is_secret_run, run in groupby(zip(text, is_secret, strict=True), key=itemgetter(1)):
-        masked_text += MASK if is_secret_run else "".join(character for character, _ in run)
+    was_secret = False
+    for character, is_masked in zip(text, is_secret, strict=True):
+        if not is_masked:
+            masked_text += character
+        elif not was_secret:
+            masked_text += MASK
+        was_secret = is_masked
     for secret in _registered.short:
         masked_text = masked_text.replace(secret, MASK)
     return masked_text

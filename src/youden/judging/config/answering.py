@@ -141,7 +141,8 @@ class AnswerSettings(BaseModel):
             return _parse_base_url(value)
         urls = tuple(map(_parse_base_url, value))
         addresses = [to_public_address(url) for url in urls]
-        if not urls or len(set(addresses)) < len(urls):
+        has_duplicates = len(set(addresses)) < len(urls)
+        if not urls or has_duplicates:
             raise ValueError(f"a list of servers must contain one or more different addresses: got {addresses}")
         return urls if len(urls) > 1 else urls[0]
 

@@ -57,6 +57,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Returns
     -------
     JudgeConfig
+        The judge, with the prompt for the question of the run.
 
     Raises
     ------
@@ -69,10 +70,12 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     if isinstance(cached_judge, JudgeConfig) and cached_key == cache_key:
         return cached_judge
 
+    # a judge that was named in the config and found in a file next to it may hide another one
     name = config.judge_name
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
         report_judge_shadow(name, Path(config.judge))
-    judge = load_judge_config(config.judge, file=config.file).with_env_folders(config.directory)
+    judge = load_judge_config(config.judge, file=config.file)
+    judge = judge.with_env_folders(config.directory)
     judge = with_question(judge, config.question)
     config.__dict__["loaded_judge"] = (cache_key, judge)
     return judge
@@ -84,12 +87,14 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
     Parameters
     ----------
     judge : JudgeConfig
+        The judge; for a jury or a replay, its judges get the prompt.
     question : {"information", "preference"}
-        What the judge is asked about two responses.
+        What the judge is asked about two responses: whether they have the same source, or which is better.
 
     Returns
     -------
     JudgeConfig
+        A copy with the prompt, or the judge itself if its prompt fits already.
 
     Raises
     ------
@@ -97,9 +102,11 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
         [question-judge]: if the judge cannot answer the question, or its prompt asks another one.
     """
     if judge.judges:
-        return judge.model_copy(update={"judges": tuple(with_question(member, question) for member in judge.judges)})
+        members = tuple(with_question(member, question) for member in judge.judges)
+        return judge.model_copy(update={"judges": members})
     if judge.replay_of is not None:
-        return judge.model_copy(update={"replay_of": with_question(judge.replay_of, question)})
+        replayed = with_question(judge.replay_of, question)
+        return judge.model_copy(update={"replay_of": replayed})
     if judge.makes_calls and question == "preference" and judge.prompt == INFORMATION_PROMPT:
         judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
     prompt_question = judge.loaded_prompt.question if judge.makes_calls else "information"
@@ -359,17 +366,21 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
     The provider must return them for the model, and the first token of a reply must give the label.
     """
     pattern = config.record.logprobs_pattern
-    is_at_provider = all(server.address == config.record.address for server in config.servers)
-    if "decision" in config.model_fields_set or pattern is None or not is_at_provider:
+    if "decision" in config.model_fields_set or pattern is None:
         return config
+    uses_other_server = any(server.address != config.record.address for server in config.servers)
     is_switched_off = config.parameters.get("logprobs") is False
-    if is_switched_off or not config.starts_with_label or not re.fullmatch(pattern, config.model or ""):
+    if uses_other_server or is_switched_off:
+        return config
+    if not config.starts_with_label or not re.fullmatch(pattern, config.model or ""):
         return config
     return config.with_changes({"decision": "logprobs"})
 
 
 def _check_provider(config: JudgeConfig, location: str) -> None:
     """Check the address and the parameters of a judge by the rules of its provider.
+
+    location : file of the judge, for errors
 
     Raises: ConfigError [judge-config].
     """
@@ -416,6 +427,8 @@ def _load_nested(judge: object, folder: Path, file: Path | None, *, from_code: b
     """Load a judge whose name, path or keys are in the keys of another judge; other values are returned unchanged.
 
     folder : folder to which a path is relative
+    file : file that contains the value; None for keys from Python code
+    from_code : whether the keys are from Python code
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)

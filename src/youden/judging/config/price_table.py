@@ -36,6 +36,7 @@ def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
     Parameters
     ----------
     config : JudgeConfig
+        The judge.
 
     Returns
     -------
@@ -84,15 +85,14 @@ def check_price_age() -> Finding:
     if source is None:
         return Finding("prices", "the installed litellm has the prices", severity="ok", facts={"age_days": None})
 
-    age_days = (datetime.now(UTC).date() - date.fromisoformat(source["date"])).days
-    is_outdated = age_days > MAX_AGE_DAYS
-    return Finding(
-        "prices",
-        f"the shipped prices are {age_days} days old",
-        remedy="Upgrade youden, install litellm, or set price_in and price_out." if is_outdated else "",
-        severity="warning" if is_outdated else "ok",
-        facts={"age_days": age_days},
-    )
+    today = datetime.now(UTC).date()
+    age_days = (today - date.fromisoformat(source["date"])).days
+    message = f"the shipped prices are {age_days} days old"
+    facts = {"age_days": age_days}
+    if age_days <= MAX_AGE_DAYS:
+        return Finding("prices", message, severity="ok", facts=facts)
+    remedy = "Upgrade youden, install litellm, or set price_in and price_out."
+    return Finding("prices", message, remedy=remedy, severity="warning", facts=facts)
 
 
 def _get_table_provider(backend: str) -> str:

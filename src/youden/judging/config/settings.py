@@ -107,8 +107,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        is_hard = self.backend == REPLAY or (self.makes_calls and self.decision != "logprobs")
-        return "yes or no" if is_hard else "graded"
+        has_label_answers = self.makes_calls and self.decision != "logprobs"
+        return "yes or no" if has_label_answers or self.backend == REPLAY else "graded"
 
     @property
     def other_decision(self) -> Decision | None:
@@ -138,8 +138,11 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         """
         labels = self.loaded_prompt.labels
         initials = {label[:1].casefold() for label in labels}
-        has_space = "max_tokens" in self.model_fields_set and (self.max_tokens or math.inf) > MAX_TOKENS["text"]
-        return len(initials) == len(labels) and not has_space
+        if len(initials) < len(labels):
+            return False
+        max_tokens = self.max_tokens or math.inf
+        has_space = "max_tokens" in self.model_fields_set and max_tokens > MAX_TOKENS["text"]
+        return not has_space
 
     @property
     def makes_calls(self) -> bool:
@@ -206,11 +209,16 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         """Return a copy that is queried in batches, at batch prices; for a jury, with all its judges."""
 
         def discount(usd: float | None) -> float | None:
+            """Return a price in batches; None if the price is unknown."""
             return None if usd is None else usd * (1 - self.batch_discount)
 
-        judges = tuple(judge.with_batch_prices() for judge in self.judges)
-        prices = {"price_in": discount(self.price_in), "price_out": discount(self.price_out), "batch_discount": 0.0}
-        config = self.model_copy(update={**prices, "judges": judges})
+        changes = {
+            "price_in": discount(self.price_in),
+            "price_out": discount(self.price_out),
+            "batch_discount": 0.0,
+            "judges": tuple(judge.with_batch_prices() for judge in self.judges),
+        }
+        config = self.model_copy(update=changes)
         config._batched = True
         return config
 
@@ -405,6 +413,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Returns
         -------
         Connection
+            Everything that a backend needs to send requests.
 
         Raises
         ------

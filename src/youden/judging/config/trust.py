@@ -159,11 +159,16 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     hosts = [get_host(url) for url in urls]
 
     if variable is not None:
-        return tuple(KeyUse(variable, host) for host in hosts or [f"{backend}/{provider}"])
+        if not hosts:
+            hosts = [f"{backend}/{provider}"]
+        return tuple(KeyUse(variable, host) for host in hosts)
     if backend != "litellm" or provider in _WITHOUT_CREDENTIALS:
         return ()
-    variables = _FOUND_BY_LITELLM.get(provider, _get_litellm_variables(provider))
-    return tuple(KeyUse(name, host) for host in hosts for name in variables)
+    variables_of_provider = _FOUND_BY_LITELLM.get(provider, _get_litellm_variables(provider))
+    uses = []
+    for host in hosts:
+        uses += [KeyUse(name, host) for name in variables_of_provider]
+    return tuple(uses)
 
 
 def _get_litellm_variables(provider: str) -> tuple[str, ...]:
@@ -195,11 +200,11 @@ def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | No
         if name in parameters and not _HOST_LABEL.fullmatch(str(parameters[name])):
             return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."
 
-    # The fourth field of an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…, becomes a part of the host's name.
+    # the fourth field of an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…, becomes a part of the host's name
     has_invalid_region = False
     for fields_after_arn in model.split("arn:")[1:]:
-        region = fields_after_arn.split(":")[2:3]
-        if not region or not _HOST_LABEL.fullmatch(region[0]):
+        _, _, region, *_ = [*fields_after_arn.split(":"), "", "", ""]
+        if not _HOST_LABEL.fullmatch(region):
             has_invalid_region = True
     if "://" in model or has_invalid_region:
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
@@ -358,6 +363,7 @@ def allow_uses(uses: Iterable[KeyUse]) -> Path:
     Parameters
     ----------
     uses : iterable of KeyUse
+        Pairs of a variable and a host to which it may be sent.
 
     Returns
     -------

@@ -134,8 +134,11 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     for batch in iter_unpacked(file.iter_batches(batch_size=CHUNK_ROWS, columns=columns), path):
         request_hashes = _to_list(batch.column("request_hash"))
         values_by_column = [_to_list(batch.column(name)) for name in value_columns]
-        outcomes = [_parse_row(value_columns, row, completions_by_row) for row in zip(*values_by_column, strict=True)]
-        yield [ResultLine(key, outcome) for key, outcome in zip(request_hashes, outcomes, strict=True)]
+        lines = []
+        for request_hash, *values in zip(request_hashes, *values_by_column, strict=True):
+            outcome = _parse_row(value_columns, tuple(values), completions_by_row)
+            lines.append(ResultLine(request_hash, outcome))
+        yield lines
 
 
 def _parse_row(
@@ -160,7 +163,9 @@ def _parse_row(
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer in a row, given by column, or the error if the row has one or its answer is invalid.
+    """Return the answer in a row, or the error if the row reports one or its answer is invalid.
+
+    fields : value of each column of the row; None if it is missing
 
     Returns None if the row has neither a text, a refusal nor an error.
     """

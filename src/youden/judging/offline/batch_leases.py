@@ -67,15 +67,17 @@ class BatchLeases:
         These are the calls that no other process has leased, or has answered since they were looked up. Sets `elsewhere`
         if another process has leased one of them.
 
-        Raises: JudgeError [lease-lost].
+        Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """
         self.renew()
         keys = [call.key for call in calls]
         leased_keys = self._leases.acquire(keys)
         answered_keys = self._store.answers(keys).keys()
-        newly_answered = {
-            call.key for call in calls if call.key in answered_keys and not isinstance(call.cached, Completion)
-        }
+        newly_answered = set()
+        for call in calls:
+            was_answered = isinstance(call.cached, Completion)
+            if call.key in answered_keys and not was_answered:
+                newly_answered.add(call.key)
         self._leases.release(newly_answered)
 
         leased_elsewhere = set(keys) - leased_keys - newly_answered
@@ -191,7 +193,10 @@ class BatchLeases:
         return job
 
     async def _renew_repeatedly(self, on_failure: Callable[[YoudenError], None]) -> None:
-        """Renew all leases every second until this task is cancelled, or a renewal fails."""
+        """Renew all leases every second until this task is cancelled, or a renewal fails.
+
+        on_failure : function that is called with the error if a renewal fails
+        """
         while True:
             await asyncio.sleep(1)
             try:

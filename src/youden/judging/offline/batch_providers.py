@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -153,8 +152,11 @@ class FolderBatches:
         digest = hashlib.sha256(text).hexdigest()[:12]
         with _file_errors():
             make_directory(self._folder)
-            names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
-            name = next(name for name in names if not self._answer_path(name).exists())
+            number = 1
+            name = f"requests-{digest}-{number}.jsonl"
+            while self._answer_path(name).exists():
+                number += 1
+                name = f"requests-{digest}-{number}.jsonl"
             with atomic_write(self._folder / name) as tmp_path:
                 tmp_path.write_bytes(text)
         return name

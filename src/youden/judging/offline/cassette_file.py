@@ -27,7 +27,7 @@ from youden.judging.store.plan_answers import look_up
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import format_validation_error
-from youden.types import Completion, Message, Plan
+from youden.types import Completion, Message, Plan, Request
 
 VERSION = 2
 
@@ -159,8 +159,13 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     entry : Entry or None
         The request with its stored outcome; None if the store has no outcome of it.
     """
+
+    def make_request(row: int, _key: str) -> Request:
+        """Return the request of a trial."""
+        return questions.request(plan, row)
+
     visited: set[str] = set()
-    chunks = look_up(iter_keys(questions, plan), store, make_request=lambda row, _: questions.request(plan, row))
+    chunks = look_up(iter_keys(questions, plan), store, make_request=make_request)
     for call in chain.from_iterable(chunks):
         if call.key in visited:
             continue
@@ -393,9 +398,11 @@ def _redact_completion(
     labels = list(labels)
     json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
     hashed_text = _hash_text(completion.text)
-    hashed_refusal = _hash_text(completion.refusal) if completion.refusal else completion.refusal
+    hashed_refusal = completion.refusal
+    if completion.refusal:
+        hashed_refusal = _hash_text(completion.refusal)
 
-    reading = repr(read(completion))  # equal texts also for NaN
+    reading = repr(read(completion))  # compared as text, because NaN does not equal NaN
     for text in (hashed_text, *labels, "<think>", *json_labels):
         candidate = replace(completion, text=text, refusal=hashed_refusal)
         if repr(read(candidate)) == reading:

@@ -86,23 +86,25 @@ class RequestTable:
         n_messages = len(questions.prompt.messages("", "", hint=questions.hint))
         return cls(config, unique_hashes, first_rows, n_characters, n_messages)
 
-    def find(self, wanted: np.ndarray) -> np.ndarray:
+    def find(self, request_hashes: np.ndarray) -> np.ndarray:
         """Find the positions of request hashes in this table.
 
         Parameters
         ----------
-        wanted : bytes array S32, shape (n,)
-            Request hashes.
+        request_hashes : bytes array S32, shape (n,)
+            Hashes to find.
 
         Returns
         -------
         int array, shape (n,)
             Position of each hash; −1 if it is none of this table.
         """
-        if not len(self.key):
-            return np.full(len(wanted), -1)
-        candidates = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
-        positions: np.ndarray = np.where(self.key[candidates] == wanted, candidates, -1)
+        if len(self.key) == 0:
+            return np.full(len(request_hashes), -1)
+        insertion_points = np.searchsorted(self.key, request_hashes)
+        candidates = np.minimum(insertion_points, len(self.key) - 1)
+        is_found = self.key[candidates] == request_hashes
+        positions: np.ndarray = np.where(is_found, candidates, -1)
         return positions
 
     def name(self, position: int) -> str:
@@ -131,7 +133,10 @@ def hashes_to_bytes(keys: Sequence[object]) -> np.ndarray:
 
 
 def _hash_to_bytes(key: object) -> bytes:
-    """Convert a request hash in hexadecimal to bytes; return no bytes if it is not a valid hash."""
+    """Convert a request hash in hexadecimal to bytes; return no bytes if it is not a valid hash.
+
+    key : value that should be a request hash
+    """
     if not isinstance(key, str) or len(key) != 2 * KEY_BYTES:
         return b""
     try:
@@ -171,7 +176,10 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     schema = pa.schema(columns, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while chunk := list(islice(remaining, ROWS_PER_GROUP)):
+        while True:
+            chunk = list(islice(remaining, ROWS_PER_GROUP))
+            if not chunk:
+                break
             request_hashes = [key for key, _ in chunk]
             messages = [_message_fields(request) for _, request in chunk]
             arrays = [pa.array(request_hashes), pa.array(messages, messages_type)]
@@ -291,26 +299,32 @@ def _export_judge(
 
     folder.mkdir(parents=True, exist_ok=True)
     write_requests = WRITERS[format]
-    for file_name, positions in zip(file_names, chunks, strict=True):
+    paths = [folder / file_name for file_name in file_names]
+    for path, positions in zip(paths, chunks, strict=True):
         requests = ((table.name(position), questions.request(plan, int(table.row[position]))) for position in positions)
-        write_requests(folder / file_name, requests, orjson.dumps(manifest))
-    (folder / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    return len(unanswered), [folder / file_name for file_name in file_names]
+        write_requests(path, requests, orjson.dumps(manifest))
+    indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    (folder / MANIFEST).write_bytes(indented_manifest)
+    return len(unanswered), paths
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
     """Yield the positions in the table of requests that must be sent, in the order of the plan.
 
     These have neither a stored answer nor a stored rejection, and fit the context window of the model.
+
+    questions : prompt and parser of the judge
     """
-    remaining_positions = iter(np.argsort(table.row).tolist())
-    while chunk := list(islice(remaining_positions, CHUNK)):
-        keys = [table.name(position) for position in chunk]
+    positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
+    for start in range(0, len(positions_in_plan_order), CHUNK):
+        positions = positions_in_plan_order[start : start + CHUNK]
+        keys = [table.name(position) for position in positions]
         outcomes = store.get_outcomes(keys)
-        for key, position in zip(keys, chunk, strict=True):
+        for key, position in zip(keys, positions, strict=True):
             outcome = outcomes.get(key)
             is_rejected = isinstance(outcome, Failure) and outcome.kind == "rejected"
             if isinstance(outcome, Completion) or is_rejected:
                 continue
-            if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
+            row = int(table.row[position])
+            if questions.context is None or questions.fits(questions.request(plan, row)):
                 yield position

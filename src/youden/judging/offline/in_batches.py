@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -43,10 +42,12 @@ def _merge_results(files: Sequence[bytes]) -> dict[str, Completion | CallError]:
     If a request has several results, an answer takes precedence over a failure, and the first answer over later ones.
     """
     outcomes: dict[str, Completion | CallError] = {}
-    for key, outcome in chain.from_iterable(iter_results(file) for file in files):
-        is_answered = isinstance(outcomes.get(key), Completion)
-        if key not in outcomes or (isinstance(outcome, Completion) and not is_answered):
-            outcomes[key] = outcome
+    for file in files:
+        for key, outcome in iter_results(file):
+            is_answer = isinstance(outcome, Completion)
+            had_answer = isinstance(outcomes.get(key), Completion)
+            if key not in outcomes or (is_answer and not had_answer):
+                outcomes[key] = outcome
     return outcomes
 
 
@@ -145,8 +146,8 @@ class BatchRunner:
         jobs: list[Job] = []
         for resumed_job in self._leases.resume():
             job = resumed_job
-            is_unpriced = math.isnan(job.usd) and self._budget.cap < math.inf
-            if is_unpriced:
+            has_unknown_cost = math.isnan(job.usd) and self._budget.cap < math.inf
+            if has_unknown_cost:
                 job = replace(job, usd=self._budget.cap)
             self._budget.reserve_unconditionally(job.usd)
 
@@ -164,8 +165,10 @@ class BatchRunner:
         self._is_over_cap = False
         self._unreserved_usd = 0.0
         jobs: list[Job] = []
-        limits = {"max_requests": self._batching.max_requests, "max_bytes": self._batching.max_bytes}
-        for batch_lines in split_lines(self._iter_lines(), **limits):
+        batches = split_lines(
+            self._iter_lines(), max_requests=self._batching.max_requests, max_bytes=self._batching.max_bytes
+        )
+        for batch_lines in batches:
             unsent_keys = self._leases.exclude_sent([line.key for line in batch_lines])
             unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
             self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
@@ -217,7 +220,8 @@ class BatchRunner:
         the run.
         """
         provider = self._provider  # raises an error about its key before the batch is recorded
-        job = self._leases.note(math.fsum(line.usd for line in lines), [line.key for line in lines])
+        max_usd = math.fsum(line.usd for line in lines)
+        job = self._leases.note(max_usd, [line.key for line in lines])
         self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
         try:
             file = await provider.upload(b"".join(line.text for line in lines))
@@ -244,6 +248,8 @@ class BatchRunner:
         """End the run because a batch could not be started, and delete its record.
 
         may_exist : whether the batch may have been started nevertheless; its record is then kept
+        job : record of the batch
+        error : why the batch could not be started
         """
         if not may_exist:
             self._leases.forget(job)
@@ -291,7 +297,11 @@ class BatchRunner:
         return False
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
-        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds."""
+        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
+
+        batch : the batch; the time of the first failure is recorded in it
+        error : why the poll failed
+        """
         now = time.monotonic()
         if error.kind == "transient" and batch.unknown_since is None:
             batch.unknown_since = now
@@ -302,30 +312,31 @@ class BatchRunner:
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
         """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        Returns the record of the requests whose results are missing; None if there are none. Requests that failed or
-        never ran are sent again.
+        Requests that failed or never ran are sent again later.
 
         job : record of the batch
         state : final state of the batch
         files : contents of the result files
+
+        Returns the record of the requests whose results are missing; None if there are none.
         """
         outcomes = _merge_results(files)
         job_outcomes = {key: outcomes[key] for key in job.keys if key in outcomes}
         if not outcomes:
             job_outcomes |= dict(rejected_lines(job, state.errors))
 
-        open_keys = [key for key in job.keys if key not in job_outcomes]
-        is_open = state.n_lines is None or len(outcomes) < state.n_lines
-        if is_open and not job_outcomes:
+        missing_keys = [key for key in job.keys if key not in job_outcomes]
+        lacks_lines = state.n_lines is None or len(outcomes) < state.n_lines
+        if lacks_lines and not job_outcomes:
             return job
-        if not is_open and state.status != "failed":
+        if not lacks_lines and state.status != "failed":
             never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
-            job_outcomes |= dict.fromkeys(open_keys, never_ran)
+            job_outcomes |= dict.fromkeys(missing_keys, never_ran)
 
         settled_usd, spent_usd = self._store_outcomes(job_outcomes)
         remainder = None
-        if is_open and open_keys:
-            remainder = replace(job, keys=tuple(open_keys), usd=job.usd - settled_usd, id=new_id())
+        if lacks_lines and missing_keys:
+            remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - settled_usd, id=new_id())
         self._leases.settle(job, remainder)
         self._store.flush()
         if remainder is not None:
@@ -340,11 +351,13 @@ class BatchRunner:
         return remainder
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store outcomes by request hash, and return two sums in USD.
+        """Store the outcomes of requests, and return two sums in USD.
 
-        The first sum is the largest possible cost of the requests of this plan. The second is the actual cost of all
-        requests. Answers are stored first: once there is an answer, a failure is attributed to its request, and not to
-        the server.
+        Answers are stored first: once there is an answer, a failure is attributed to its request, and not to the server.
+
+        outcomes : outcome by request hash; it may include requests of another plan
+
+        Returns the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
         rows_and_keys = self._work.keys()
@@ -355,9 +368,11 @@ class BatchRunner:
         self._leases.check()
 
         stored = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+        answered_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, Completion)]
+        failed_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, CallError)]
         max_costs = []
         costs = []
-        for key in sorted(outcomes, key=lambda key: isinstance(outcomes[key], CallError)):
+        for key in (*answered_keys, *failed_keys):
             outcome = outcomes[key]
             if key in rows_by_key:
                 call = self._failed_calls.get(key)
@@ -400,7 +415,12 @@ class BatchRunner:
     def _check_answer(
         self, call: Call, completion: Completion, *, max_cost: float
     ) -> tuple[Completion | CallError, float]:
-        """Check the usage of an answer, and return the answer, or an error if it is too long, and its cost in USD."""
+        """Check the token usage that an answer reports.
+
+        max_cost : largest possible cost of the call in USD, which is its cost if the usage is missing or not credible
+
+        Returns the answer, or an error if it is too long; and the cost in USD.
+        """
         try:
             checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:

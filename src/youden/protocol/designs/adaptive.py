@@ -78,17 +78,20 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
         Whether each agent is a contender.
     """
     n_agents = len(ability)
-    values = np.nan_to_num(ability, nan=-2.0)  # below every ability
+    ability = np.nan_to_num(ability, nan=-2.0)  # below every ability
 
     # midway between the last agent in the top and the first one out of it
-    best_first = np.sort(values)[::-1]
+    best_first = np.sort(ability)[::-1]
     boundary = best_first[top - 1 : top + 1].mean()
 
     # the number falls geometrically from all agents to top + 1
     final_fraction = (top + 1) / n_agents
-    n_contenders = ceil(round(n_agents * final_fraction**progress**ELIMINATION_POWER, 6))
+    elimination = progress**ELIMINATION_POWER
+    n_remaining = n_agents * final_fraction**elimination
+    n_contenders = ceil(round(n_remaining, 6))
 
-    nearest_first = np.argsort(np.abs(values - boundary), kind="stable")
+    distance = np.abs(ability - boundary)
+    nearest_first = np.argsort(distance, kind="stable")
     is_contender = np.zeros(n_agents, dtype=np.bool_)
     is_contender[nearest_first[:n_contenders]] = True
     return is_contender
@@ -377,13 +380,15 @@ class Adaptive(TrialDesign):
     ) -> Positions:
         """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).
 
-        If pairs are unordered, both orders of a pair get the same number.
+        `item`, `first` and `second`, int arrays (n_trials,), are the positions of the item and of both agents. If pairs
+        are unordered, both orders of a pair get the same number.
         """
         agent_1, agent_2 = first, second
         if self.pairs == "unordered":
             agent_1 = np.minimum(first, second)
             agent_2 = np.maximum(first, second)
-        return np.asarray((item * np.int64(n_agents) + agent_1) * n_agents + agent_2)
+        item_and_agent_1 = item * np.int64(n_agents) + agent_1
+        return np.asarray(item_and_agent_1 * n_agents + agent_2)
 
 
 def _is_first_occurrence(values: Positions) -> Bools:
@@ -409,6 +414,7 @@ def get_adaptive_design(plan: Plan) -> Adaptive:
     Returns
     -------
     Adaptive
+        The design, which can draw the next rounds.
     """
     options: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
     n_paired = None if plan.rounds is None else plan.rounds.n_paired

@@ -91,7 +91,9 @@ class BlockSequence(NamedTuple):
         A contender that is the partner is compared with itself; `are_eligible` excludes this comparison.
 
         number : int array (n_blocks,), positions of the blocks in the sequence
-        contenders : int array (n_contenders,)
+        contenders : int array (n_contenders,), positions of the agents
+
+        Returns n_blocks · n_contenders comparisons; `block` is the index of each one's block in `number`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item = self.items[number % n_items]

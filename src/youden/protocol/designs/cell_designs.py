@@ -249,6 +249,8 @@ class CellDesign(TrialDesign, ABC):
             The chosen cells; the smallest possible choice if even this exceeds the budget.
         n_partners : int or None
             Maximum number of partners of each cell; None for all.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
+        budget : maximum number of paired calls
         """
         key, threshold = self._draw_thresholds(eligible, rng)
         min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION
@@ -286,20 +288,25 @@ class _LineDesign(CellDesign):
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
         """Compute the threshold of each cell: its rank by `key` among the eligible cells of its line, as a fraction.
 
-        Ranks begin at 0. If the options set no sampling fraction, a random offset below 1 is added to all ranks of a
-        line.
+        A line has the cells of one agent (axis 1) or of one item (axis 0). Ranks begin at 0. If the options set no
+        sampling fraction, a random offset below 1 is added to all ranks of a line.
 
-        A line has the cells of one agent (axis 1) or of one item (axis 0). `eligible`, bool, `key`, float, and the
-        result, float, are arrays (n_agents, n_items). Other cells get inf.
+        eligible : bool array (n_agents, n_items), cells that may be compared
+        key : float array (n_agents, n_items), random numbers
+
+        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
         eligible_key = np.where(eligible, key, np.inf)
         order = eligible_key.argsort(axis=self.axis)
         rank = order.argsort(axis=self.axis)
         n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
-        # under a budget, a random offset per line makes the total number of cells change by small steps
-        has_own_fraction = self.get_fraction(eligible) is not None
-        offset = 0.0 if has_own_fraction else key.sum(axis=self.axis, keepdims=True) % 1
-        return np.where(eligible, (rank + offset) / n_on_line, np.inf)
+        if self.get_fraction(eligible) is None:
+            # under a budget, a random offset per line makes the total number of cells change by small steps
+            offset = key.sum(axis=self.axis, keepdims=True) % 1
+            threshold = (rank + offset) / n_on_line
+        else:
+            threshold = rank / n_on_line
+        return np.where(eligible, threshold, np.inf)
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
         """Return instructions for an error message: if an agent has too few cells, and if an item has."""
@@ -462,12 +469,16 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Compute the threshold of each cell: its rank by `key` among all eligible cells, as a fraction of these.
+        """Compute the threshold of each cell: its rank by `key` among all eligible cells, as a fraction of their number.
 
-        `eligible`, bool, `key`, float, and the result, float, are arrays (n_agents, n_items). Other cells get inf.
+        eligible : bool array (n_agents, n_items), cells that may be compared
+        key : float array (n_agents, n_items), random numbers
+
+        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
         cells = np.flatnonzero(eligible)
-        in_random_order = cells[np.argsort(key.ravel()[cells])]
+        key_of_cell = key.ravel()[cells]
+        in_random_order = cells[np.argsort(key_of_cell)]
         threshold = np.full(eligible.size, np.inf)
         threshold[in_random_order] = np.arange(len(cells)) / len(cells)
         return threshold.reshape(eligible.shape)
@@ -486,19 +497,21 @@ class NLogN(CellDesign):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return the notes of the base class, and another one if `c` requests more cells than there are.
 
-        `eligible` : bool array (n_agents, n_items), cells that may be compared. `trials`: the drawn trials, at least
-        one.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        trials : the drawn trials, at least one
         """
         notes = super().get_notes(eligible, trials)
-        n_requested = 0 if self.c is None else _count_requested_cells(self.c, eligible)
+        if self.c is None:
+            return notes
+        n_requested = _count_requested_cells(self.c, eligible)
         n_eligible = int(eligible.sum())
-        if n_requested > n_eligible:
-            note = (
-                f"c = {self.c:g} requests {n_requested:,} cells, but there are {n_eligible:,} training cells; "
-                "all of them are used"
-            )
-            notes = (*notes, note)
-        return notes
+        if n_requested <= n_eligible:
+            return notes
+        note = (
+            f"c = {self.c:g} requests {n_requested:,} cells, but there are {n_eligible:,} training cells; "
+            "all of them are used"
+        )
+        return (*notes, note)
 
 
 def _count_requested_cells(c: float, eligible: Bools) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import lcm
 from typing import ClassVar, NamedTuple
 
@@ -107,14 +106,11 @@ class Cyclic(TrialDesign):
             raise _budget_error(budget, eligible)
 
         block_sizes = [len(block.agents) for block in blocks]
-        items = np.array([block.item for block in blocks], dtype=np.int32)
-        trials = Trials.paired(
-            np.repeat(items, block_sizes),
-            np.concatenate([block.agents for block in blocks]),
-            np.concatenate([block.partners for block in blocks]),
-            block=_block_numbers(block_sizes),
-        )
-        return DesignResult(trials)
+        item_by_block = np.array([block.item for block in blocks], dtype=np.int32)
+        item = np.repeat(item_by_block, block_sizes)
+        first = np.concatenate([block.agents for block in blocks])
+        second = np.concatenate([block.partners for block in blocks])
+        return DesignResult(Trials.paired(item, first, second, block=_block_numbers(block_sizes)))
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
@@ -142,8 +138,9 @@ def _budget_error(budget: int, eligible: Bools) -> PlanError:
     """
     # the largest number of calls that two blocks can have: one call per agent that is eligible on the item
     n_agents_on_item = eligible.sum(axis=0).tolist()
-    largest_first = sorted((n for n in n_agents_on_item if n > 1), reverse=True)
-    n_needed = max(sum(largest_first[:MIN_BLOCKS]), 2 * len(eligible))
+    block_sizes = [n for n in n_agents_on_item if n > 1]
+    block_sizes.sort(reverse=True)
+    n_needed = max(sum(block_sizes[:MIN_BLOCKS]), 2 * len(eligible))
     return PlanError(
         f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got a budget of {max(budget, 0)}. "
         f"Set more calls, or `independent: pooled:N` with a smaller N.",
@@ -225,8 +222,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
 
         # the next shift in the random order that the item allows and has not used
         agents, used_on_item = agents_by_item[item], used_shifts[item]
-        candidates = map(int, chain(shifts[start:], shifts[:start]))
-        shift = next((shift for shift in candidates if shift < len(agents) and shift not in used_on_item), None)
+        ordered_shifts = np.concatenate([shifts[start:], shifts[:start]]).tolist()
+        unused_shifts = (shift for shift in ordered_shifts if shift < len(agents) and shift not in used_on_item)
+        shift = next(unused_shifts, None)
         if shift is None:
             continue
         used_on_item.add(shift)

@@ -250,6 +250,10 @@ def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, d
     """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
 
     n_cells : int array with the number of cells of each agent, or of each item
+    side : whose cells `n_cells` counts
+    d : minimum number of cells
+    design : name of the design, for the message
+    remedy : instruction for the message
     """
     if (n_cells < d).any():
         position = int(np.argmin(n_cells))
@@ -310,10 +314,11 @@ def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, n_per_row:
 
     cells, eligible, key : arrays of one shape, (n_agents, n_items) or (n_items, n_agents)
     """
-    for row in np.flatnonzero(cells.sum(axis=1) < n_per_row):
-        spare = np.flatnonzero(eligible[row] & ~cells[row])
-        smallest_first = spare[np.argsort(key[row, spare])]
-        n_missing = n_per_row - int(cells[row].sum())
+    n_in_row = cells.sum(axis=1)
+    for row in np.flatnonzero(n_in_row < n_per_row):
+        candidates = np.flatnonzero(eligible[row] & ~cells[row])
+        smallest_first = candidates[np.argsort(key[row, candidates])]
+        n_missing = n_per_row - int(n_in_row[row])
         cells[row, smallest_first[:n_missing]] = True
 
 

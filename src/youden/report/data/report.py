@@ -29,6 +29,7 @@ from youden.report.data.trial_reading import (
     TRIALS_PER_CHUNK,
     JudgeQuality,
     Latency,
+    TrialReaders,
     TrialReading,
     compute_reused_usd,
 )
@@ -183,6 +184,8 @@ class ReportData:
         Settings of the judge; empty for an imported run.
     trials : TrialSample or None
         Trials with their texts; None for an imported run.
+    readers : TrialReaders or None
+        Readers that have read all trials, one attribute each; None for an imported run.
     judge : JudgeQuality or None
         Mean answers and agreement of repeated answers; None for an imported run.
     latency : Latency or None
@@ -237,6 +240,7 @@ class ReportData:
         self.plan = None if source is None else source.plan
         self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
         self.trials: TrialSample | None = None
+        self.readers: TrialReaders | None = None
         self.judge: JudgeQuality | None = None
         self.latency: Latency | None = None
         self.alarms: tuple[FalseAlarm, ...] = ()
@@ -249,6 +253,7 @@ class ReportData:
             by_severity = [row for rows in zip_longest(*worst) for row in rows if row is not None]
             preferred = list(dict.fromkeys(by_severity))
             self.trials = TrialSample(reading, sources, rng=standalone_stream(seed), preferred=preferred)
+            self.readers = reading.readers
             self.judge = reading.judge
             self.alarms = reading.alarms
             self.latency = reading.latency

@@ -54,13 +54,16 @@ class Latency:
 class CallDurations:
     """Durations of calls, added chunk by chunk. Of a large run, only every n-th call is kept."""
 
-    def __init__(self, n_trials: int) -> None:
-        self._step = -(-n_trials // MAX_TIMED_CALLS) or 1
+    def __init__(self, source: TrialSource) -> None:
+        self._is_measured = "seconds" in source.measured
+        self._step = -(-source.n_trials // MAX_TIMED_CALLS) or 1
         self._n = 0
         self._seconds = [np.empty(0)]
 
     def add(self, rows: TrialRows) -> None:
         """Add the durations of some rows; rows without a duration are skipped."""
+        if not self._is_measured:
+            return
         seconds = rows.columns["seconds"]
         seconds = seconds[seconds > 0]
         self._seconds.append(seconds[-self._n % self._step :: self._step])
@@ -256,6 +259,34 @@ class WorstTrials:
         self._trials, self._shortfall = self._trials[:, order], self._shortfall[order]
 
 
+class TrialReaders:
+    """Readers of trials, to each of which the one pass over a run gives every chunk of rows.
+
+    Each attribute is a reader: an object with a method `add(rows)`, whose `rows` are a `TrialRows`. The page of a report
+    finds the readers in `report.readers`.
+
+    Attributes
+    ----------
+    judge : JudgeQuality
+        Mean answers and agreement of repeated answers.
+    durations : CallDurations
+        Durations of calls.
+    worst : WorstTrials
+        Trials of each agent that lower its ability most.
+    """
+
+    def __init__(self, source: TrialSource, predictions: Predictions) -> None:
+        """Make all readers for the trials of a run; `predictions` are those of the fit."""
+        self.judge = JudgeQuality()
+        self.durations = CallDurations(source)
+        self.worst = WorstTrials(source.plan, predictions)
+
+    def add(self, rows: TrialRows) -> None:
+        """Give some rows to each reader."""
+        for reader in vars(self).values():
+            reader.add(rows)
+
+
 _ANSWERS_DIFFER = KINDS.index("answers differ")
 
 
@@ -266,6 +297,8 @@ class TrialReading:
 
     Attributes
     ----------
+    readers : TrialReaders
+        Readers that have read all trials.
     judge : JudgeQuality
         Mean answers and agreement of repeated answers.
     alarms : tuple of FalseAlarm
@@ -282,26 +315,24 @@ class TrialReading:
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan
         code, self._kind = np.empty(n_trials, dtype=np.int64), np.empty(n_trials, dtype=np.int8)
-        self.judge = JudgeQuality()
-        yes_counts, worst, durations = YesCounts(plan.n_agents), WorstTrials(plan, predictions), CallDurations(n_trials)
+        self.readers = TrialReaders(source, predictions)
+        self.judge = self.readers.judge
+        yes_counts = YesCounts(plan.n_agents)
         for block in source.blocks:
             rows = TrialRows(block.unread_copy(), plan, start=block.start)
             positions = slice(block.start, block.start + block.n_rows)
             code[positions] = encode_trials(rows.columns, plan)
             self._kind[positions] = rows.kind
-            self.judge.add(rows)
+            self.readers.add(rows)
             yes_counts.add(*rows.false_yeses)
-            worst.add(rows)
-            if "seconds" in source.measured:
-                durations.add(rows)
 
         repeats = compare_repeats(code)
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _ANSWERS_DIFFER)] = _ANSWERS_DIFFER
         self.judge.retest, self.judge.swapped = repeats.retest, repeats.swapped
         self.alarms = compute_false_positive_rates(yes_counts, plan.agent_ids)
-        self.latency = durations.latency
-        self.worst = worst.rows
+        self.latency = self.readers.durations.latency
+        self.worst = self.readers.worst.rows
 
     def __len__(self) -> int:
         return len(self._kind)
