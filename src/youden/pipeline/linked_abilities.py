@@ -211,7 +211,8 @@ def _iter_influence(
 def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    anchors : mean answers, as in `estimate_extended_abilities`
+    trials : all trials of the run
+    anchors : mean answers of the agents of the first plan, from which false-positive rates are not subtracted
 
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
@@ -267,7 +268,8 @@ def _estimate_covariance(
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
     """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
 
-    agents : int array, positions of these agents
+    base, source : covariances of the same agents
+    agents : int array, positions of the agents whose rows and columns are taken from `source`
     """
     covariance, df = base.covariance.copy(), base.df.copy()
     covariance[agents] = source.covariance[agents]

@@ -117,9 +117,12 @@ def _holds_none(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
-    """Find the saved answers that the store does not hold: row of `saved` by request hash.
+    """Find the saved answers that the store of the run has lost.
 
     path : path or URL of the store
+    saved : verdicts in the run's folder
+
+    Returns the row of `saved` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
     """
     if saved.request_hash is None:
         return {}

@@ -160,7 +160,10 @@ class HashFile:
             yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
     def columns(self, start: int = 0) -> Iterator[pa.Array]:
-        """Yield arrays of request hashes in binary from row `start` on; raise RunFolderError if the file is damaged."""
+        """Yield the request hashes from row `start` on as binary arrays, one per row group of the file.
+
+        Raises RunFolderError if the file is damaged.
+        """
         try:
             with closing(pq.ParquetFile(self._path, memory_map=True, page_checksum_verification=True)) as file:
                 for group in range(file.num_row_groups):

@@ -73,7 +73,9 @@ def _find_previous_store(config: RunConfig) -> str | None:
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-store] if the store in `config` lacks answers to `plan` that the run's own store holds.
+    """Refuse a store that lacks answers to a plan which the store that the run used so far contains.
+
+    Raises RunFolderError [run-store] if the store in `config` does.
 
     Nothing is compared if both are the same store. If the run's own store cannot be reached, a warning is logged; if it
     is damaged or was made by another version, the store in `config` is accepted.

@@ -79,7 +79,7 @@ class RecordedAnswers(ReadOnly):
 
 
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a dense run.
+    """Read the answers of a dense run, in which nearly all comparisons were made, to be replayed.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_usd_per_call(folder: RunFolder) -> float | None:
-    """Read the average cost of a call of a run.
+    """Return the average cost in USD of a call of a run.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the answers of a dense run, or simulate a dense run from a pilot.
+    """Read the answers of a dense run to be replayed, or simulate them from a run with fewer answers, a pilot.
 
     Parameters
     ----------

@@ -287,7 +287,7 @@ class Runs:
 
 
 def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
-    """Select the runs of the viewer.
+    """Find the runs that the viewer shows.
 
     Parameters
     ----------
@@ -299,6 +299,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Returns
     -------
     Runs
+        The runs; if `paths` is empty, those that `root` contains at the time of each request.
 
     Raises
     ------
