@@ -391,8 +391,10 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
+    next_steps : what the user can do next; an empty string for nothing
     report : path of the HTML report
     changes : sentences about what an extension changed
+    warnings : further warnings, which are printed before those of the run
     """
     from youden.report.data.warnings import merge_by_kind
 

@@ -288,9 +288,12 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
 
     θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i, which is estimated from the
     independent trials of the agent (0 if no agent has one). Trials of held-out cells, probes and follow-ups are left
-    out. A block is the trials of one item in which each agent appears once first and once second; the covariance is NaN
-    if a paired trial belongs to no block. Raises StatisticsError [trial-none] if no paired trial of training cells was
-    answered.
+    out.
+
+    A block is the trials of one item in which each agent appears once first and once second. The covariance is NaN if an
+    answered paired trial belongs to no block.
+
+    Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
     plan = verdicts.plan
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
@@ -300,7 +303,8 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
 
     trials = TrialsByItem.from_verdicts(verdicts)
     means = _average_answers(trials, EstimationRequest(target, with_rates=False))
-    if not (plan.block[is_used] >= 0).all():
+    has_only_blocks = (plan.block[is_used] >= 0).all()
+    if not has_only_blocks:
         method = describe_method("none: there are trials without a block", means.rates)
         means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
     return means.with_rates_subtracted()
@@ -366,6 +370,9 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
     A block is the trials of one item in which each agent appears once first and once second. Its means compare agents
     on equal terms only if no cell (agent, item) is held out, so that each block contains all agents.
+
+    trials : trials of the run
+    request : target of the intervals, and whether to subtract false-positive rates and to compute the influence of items
 
     Returns None if a paired trial belongs to no block, or if an agent lacks too many answers (see
     `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.

@@ -251,9 +251,10 @@ def _analyze(
 
 
 def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Return the cumulative selection bias of each agent after a round: float array (n_agents,).
+    """Compute the cumulative selection bias of each agent after a round of a search: float array (n_agents,).
 
-    The mean bias of the agents that the round sampled is added to theirs.
+    A search samples agents because their estimates are high, which biases these estimates upwards. The mean bias of the
+    agents that the round sampled is added to theirs.
 
     last : last interim analysis before the round
     is_active : bool array (n_agents,), agents that the round sampled

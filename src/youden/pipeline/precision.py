@@ -332,9 +332,11 @@ class PrecisionForecast:
 
 
 def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
-    """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls.
+    """Forecast the variance that false-positive rates add to an ability.
 
-    0 for fewer than 3 agents, and for a plan without pooled independent trials.
+    multiple : number of calls, as a multiple of those of the plan
+
+    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials.
     """
     n_pooled = multiple * int((plan.role == POOLED).sum())
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:

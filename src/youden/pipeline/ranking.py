@@ -327,7 +327,10 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking by the given method, and return them with the trials.
+    """Estimate the abilities for a ranking, and return them with the trials, read item by item.
+
+    target : population to which the intervals refer
+    method : estimator, "auto", "trial-mean" or "additive-fit"
 
     Raises StatisticsError [rank-method] if the method is unknown, [question-information] if the plan asks for preferences.
     """

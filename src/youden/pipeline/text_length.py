@@ -176,8 +176,10 @@ def read_answer_lengths(
 def _get_text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
     """Return the row of each trial's first or second text in `Pool.all_lengths`: int array (n_trials,).
 
-    The rows of the table are the first responses of all agents, then their second responses, and so on.
+    The rows of this table are the first responses of all agents, then their second responses, and so on.
 
+    columns : columns of the trials: `first` and `second`, and `first_repeat` and `second_repeat` if agents have several
+        responses
     position : "first" or "second"
     """
     agent = columns[position]

@@ -80,7 +80,7 @@ class RecordedAnswers(ReadOnly):
 
 
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a dense run.
+    """Read the answers of a dense run, in which nearly all comparisons were made, to be replayed.
 
     Parameters
     ----------
@@ -110,7 +110,9 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, whether it is dense or not.
+    """Read the answers of a judged and fitted run, or of an imported one, to be replayed; the run need not be dense.
+
+    folder : folder of the run
 
     Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged to its end; others if a file of the run is
     missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
@@ -129,7 +131,7 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_usd_per_call(folder: RunFolder) -> float | None:
-    """Read the average cost of a call of a run.
+    """Return the average cost in USD of a call of a run.
 
     Parameters
     ----------
@@ -259,7 +261,7 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the answers of a dense run, or simulate a dense run from a pilot.
+    """Read the answers of a dense run to be replayed, or simulate them from a run with fewer answers, a pilot.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ class Viewer:
         return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
-        """Return as JSON the answers that an unfinished run has so far, with their ranking.
+        """Return as JSON the progress of an unfinished run, and the ranking by its answers so far.
 
         The JSON is {"done": true} if the run is fitted.
         """

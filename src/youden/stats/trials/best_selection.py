@@ -329,7 +329,7 @@ def next_allocation(
 
 
 def _split_std_errors(differences: Differences) -> Floats:
-    """Derive a standard error of each agent from those of differences, as if agents were independent.
+    """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
     The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
 
@@ -382,7 +382,7 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
-    """Estimate the upward bias of the abilities of selected agents.
+    """Estimate how much the abilities of agents are too high because these agents were selected for high estimates.
 
     Parameters
     ----------
