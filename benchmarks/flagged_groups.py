@@ -190,10 +190,10 @@ def _count_flagged(flags: FlaggedGroups, members: list[int]) -> tuple[float, int
     return share, int((flags.flagged.any(axis=1) & is_honest).sum())
 
 
-def iter_domains(names: list[str], shared: Path) -> Iterator[tuple[str, str, Floats]]:
-    """Yield the domain, the kind of answers and the answers."""
+def iter_domains(names: list[str], shared: Path, *, n_items: int | None) -> Iterator[tuple[str, str, Floats]]:
+    """Yield the domain, the kind of answers and the answers to the first `n_items`, or to all items."""
     for name in names:
-        D = make_matrix(read_rates(name, shared))
+        D = make_matrix(read_rates(name, shared))[:n_items]
         yield name, "graded", D
         yield name, "yes or no", np.where(np.isnan(D), np.nan, D >= 0.5)
 
@@ -206,12 +206,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--smoke", action="store_true", help="measure one domain with few draws")
+    parser.add_argument("--smoke", action="store_true", help="measure few items of one domain with few draws")
     arguments = parser.parse_args()
     n_draws, n_power_draws, n_halves = arguments.draws, arguments.power_draws, arguments.halves
     if arguments.smoke:
         n_draws, n_power_draws, n_halves = 1, 1, 2
-    domains = list(iter_domains(["OPUS"] if arguments.smoke else list(DOMAINS), arguments.shared))
+    names, n_items = (["OPUS"], 20) if arguments.smoke else (list(DOMAINS), None)
+    domains = list(iter_domains(names, arguments.shared, n_items=n_items))
 
     records = {}
     for name, kind, D in domains:

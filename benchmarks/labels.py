@@ -58,11 +58,14 @@ LEADERBOARD = Path("src/alpaca_eval/leaderboards/data_AlpacaEval_2/weighted_alpa
 """Path in a checkout of AlpacaEval."""
 
 
-def read_alpaca_eval_pool(folder: Path) -> Pool:
-    """Read AlpacaEval's pool, with agents named by their folders, as in the leaderboard; the first model gives the items."""
+def read_alpaca_eval_pool(folder: Path, *, n_items: int | None = None) -> Pool:
+    """Read AlpacaEval's pool, with agents named by their folders, as in the leaderboard.
+
+    The items are those of the first model, or the first `n_items` of them.
+    """
     files = [(path.parent.name, path) for path in sorted(folder.glob("results/*/model_outputs.json"))]
     pools = {name: read_alpaca_eval([path], columns={}).pool for name, path in files}
-    items = next(iter(pools.values())).items
+    items = next(iter(pools.values())).items[:n_items]
     texts = np.empty((len(pools), len(items)), dtype=object)
     for row, pool in enumerate(pools.values()):
         text_by_prompt = {item.prompt: text for item, text in zip(pool.items, pool.texts[0], strict=True)}

@@ -4,8 +4,8 @@
 - labels: Spearman's ρ with AlpacaEval's win rates, for several pools of the shared models
 - attacks: rank of the attacks of `youden stress` among 15 models
 
-`python benchmarks/lexical.py [--only PART …] [--draws 20] [--seed 2000] [--out FILE] [--shared FOLDER]` prints JSON. Labels and
-attacks need AlpacaEval's responses in the shared folder; with 20 draws, they take about two and seven minutes.
+`python benchmarks/lexical.py [--only PART …] [--draws 20] [--seed 2000] [--smoke] [--out FILE] [--shared FOLDER]` prints JSON.
+Labels and attacks need AlpacaEval's responses in the shared folder; with 20 draws, they take about two and seven minutes.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"
 BAR = 500_000
 SET_TRIALS = 20_000
+SMOKE_ITEMS = 6
 
 
 def make_synthetic_pool(*, n_agents: int = 30, n_items: int = 200, n_words: int = 67, seed: int = 0) -> Pool:
@@ -122,15 +123,17 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=("speed", "labels", "attacks"), default=["speed"])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=2000)
+    parser.add_argument("--smoke", action="store_true", help="one draw from the first 6 prompts for labels and attacks")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--shared", type=Path, default=SHARED)
     arguments = parser.parse_args()
 
     models = arguments.shared / "alpaca-eval"
+    n_draws, n_items = (1, SMOKE_ITEMS) if arguments.smoke else (arguments.draws, None)
     parts: dict[str, Callable[[], object]] = {
         "speed": lambda: measure_speed(arguments.shared / "peer-prediction"),
-        "labels": lambda: measure_labels(models, n_draws=arguments.draws, seed=arguments.seed),
-        "attacks": lambda: measure_attacks(models, n_seeds=arguments.draws, seed=arguments.seed),
+        "labels": lambda: measure_labels(models, n_draws=n_draws, seed=arguments.seed, n_items=n_items),
+        "attacks": lambda: measure_attacks(models, n_seeds=n_draws, seed=arguments.seed, n_items=n_items),
     }
     result: dict[str, object] = {}
     for part in arguments.only:

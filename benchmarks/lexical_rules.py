@@ -126,12 +126,15 @@ def _sum_products(matrix: csr_array, item_of: Index, agent_of: Index) -> Floats:
     return np.asarray(np.bincount(agent_of, products))
 
 
-def measure_labels(folder: Path, *, n_draws: int, seed: int) -> dict[str, dict[str, object]]:
+def measure_labels(
+    folder: Path, *, n_draws: int, seed: int, n_items: int | None = None
+) -> dict[str, dict[str, object]]:
     """Correlate rankings of several pools with win rates: Spearman's ρ by pool and ranking, entries that game a judge left out.
 
     n_draws : pools of 16 random models; their ρ is the mean, with its standard error
+    n_items : use only the first items
     """
-    pool = read_alpaca_eval_pool(folder)
+    pool = read_alpaca_eval_pool(folder, n_items=n_items)
     win_rate = {name: float(row["win_rate"]) for name, row in read_label_table(folder / "leaderboard.csv").items()}
     honest = [agent.id for agent in pool.agents if agent.id not in GAMED]
     length = dict(zip((agent.id for agent in pool.agents), mean_lengths(pool.texts), strict=True))
@@ -170,20 +173,22 @@ def correlate(pool: Pool, win_rate: dict[str, float], *, seed: int) -> dict[str,
     return {name: float(spearmanr(score[is_honest], label).statistic) for name, score in scores.items()}
 
 
-def measure_attacks(folder: Path, *, n_seeds: int, seed: int) -> dict[str, dict[str, object]]:
+def measure_attacks(
+    folder: Path, *, n_seeds: int, seed: int, n_items: int | None = None
+) -> dict[str, dict[str, object]]:
     """Rank the best planted agent of each attack by each rule, with dense plans, and by each baseline; 1 = best.
 
     Each seed draws 15 honest models and 60 prompts. The base agent, which is left out, is the last of the ranking by the rule
     without an attack, as in `youden stress`, so rank 15 is a rank gain of 0. The table also has the rank gain by the judge minus
-    that by its version 2.
+    that by its version 2. `n_items` uses only the first items.
     """
-    pool = read_alpaca_eval_pool(folder)
+    pool = read_alpaca_eval_pool(folder, n_items=n_items)
     honest = [agent.id for agent in pool.agents if agent.id not in GAMED]
     ranks: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for draw in range(seed, seed + n_seeds):
         rng = np.random.default_rng(draw)
         agents = rng.choice(honest, N_ATTACKED_AGENTS, replace=False).tolist()
-        items = np.sort(rng.choice(pool.n_items, N_ATTACKED_ITEMS, replace=False))
+        items = np.sort(rng.choice(pool.n_items, min(N_ATTACKED_ITEMS, pool.n_items), replace=False))
         for attack, ranking, rank in rank_attacks(take_agents(pool, agents, items=items), seed=draw):
             ranks[attack][ranking].append(rank)
     table: dict[str, dict[str, object]] = {}

@@ -125,7 +125,7 @@ def measure_default(n_runs: int, shared: Path) -> None:
 
 def measure_real_models(n_runs: int, shared: Path) -> None:
     """Print ρ, coverage and half-width of default plans for 39 real models."""
-    pool = read_alpaca_eval_pool(shared / "alpaca-eval")
+    pool = read_alpaca_eval_pool(shared / "alpaca-eval", n_items=None if n_runs > SMOKE_RUNS else 20)
     dense_plan = make_plan(pool, design="dense", independent="pooled:100", holdout=0.0)
     rates = Lexical().answer_many(dense_plan).rates()
     recorded = make_recorded_answers(rates, difference_only=False)
@@ -156,7 +156,7 @@ def measure_real_models(n_runs: int, shared: Path) -> None:
 def measure_agents(n_runs: int, shared: Path) -> None:
     """Print calls, half-width and coverage of default plans for 10 to 1,000 simulated agents, and the growth of the calls."""
     J, points = 1000, []
-    for K in (10, 30, 100, 300, 1000):
+    for K in (10, 30, 100, 300, 1000) if n_runs > SMOKE_RUNS else (10, 30):
         half_widths, coverages, neighbour_correlations = [], [], []
         calls = PlanSize(K, J).default_calls(450)
         for seed in range(max(2, min(n_runs, 2000 // K))):

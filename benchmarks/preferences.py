@@ -8,7 +8,7 @@ fitted Bradley–Terry model, for cyclic plans and for battles of unequal number
 between neighbours in rank only (`neighbours`). `worse` lists the rows in which the identity link is worse by more than .01.
 
 `evalica`, if it is installed: whether its Bradley–Terry ranks equal those of `fit_bradley_terry` on simulated battles of 100
-agents (`--battles` of them; 0 omits this part), and seconds from a CSV file of battles to abilities and intervals, against its
+agents (`--battles` of them; 0 omits this part), and CPU seconds from a CSV file of battles to intervals of abilities, against its
 fit and bootstrap (100 resamples, percentile intervals).
 
 `python benchmarks/preferences.py [--draws 200] [--seed 1] [--battles 1000000] [--smoke] [--out FILE]` prints JSON.
@@ -21,7 +21,7 @@ import tempfile
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -150,21 +150,21 @@ def measure_against_evalica(n: int, seed: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "battles.csv"
         table.to_csv(file, index=False)
-        start = perf_counter()
+        start = process_time()
         result = read_battles(file, columns={})
         plan = result.plan
         fit = fit_preferences(plan.first, plan.second, plan.item, result.answer, n_agents=100)
-        seconds = perf_counter() - start
+        seconds = process_time() - start
     assert (fit.covariance.std_error > 0).all()
 
     ours = fit_bradley_terry(plan.first, plan.second, result.answer, n_agents=100, position_effect=False)
     columns = table["model_a"], table["model_b"], [evalica.Winner.X if won else evalica.Winner.Y for won in wins]
-    start = perf_counter()
+    start = process_time()
     scores = evalica.bradley_terry(*columns).scores
     evalica.bootstrap(
         evalica.bradley_terry, *columns, n_resamples=100, bootstrap_method="percentile", random_state=seed
     )
-    evalica_seconds = perf_counter() - start
+    evalica_seconds = process_time() - start
     return {
         "battles": n,
         "same_ranks": names[np.argsort(-ours)].tolist() == scores.sort_values(ascending=False).index.tolist(),

@@ -256,7 +256,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     all_cases = TWINS if arguments.twins else LAXER if arguments.laxer else THRESHOLDS + LAXER + BASE + VARIANTS + TWINS
-    cases, n_simulations = (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (all_cases, arguments.simulations)
+    cases, n_simulations = (BASE[:1] + THRESHOLDS[:1], 2) if arguments.smoke else (all_cases, arguments.simulations)
     cases = [case for case in cases if arguments.domain in (None, case.domain)]
     recorded_by_domain: dict[str, RecordedAnswers] = {}
     for domain in sorted({"PubMed"} | {case.domain for case in cases} & DOMAINS.keys()):

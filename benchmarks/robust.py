@@ -248,11 +248,15 @@ def measure_intervals(D: Floats, *, n_draws: int) -> dict[str, object]:
     return figures
 
 
-def measure_mt_bench(folder: Path) -> dict[str, object]:
-    """Compute ρ of each dense ranking by the lexical judge with lmsys's scores, and the change of leader without own families."""
+def measure_mt_bench(folder: Path, *, n_questions: int | None = None) -> dict[str, object]:
+    """Compute ρ of each dense ranking by the lexical judge with lmsys's scores, and the change of leader without own families.
+
+    n_questions : use only the first questions
+    """
     with (folder / "scores.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     questions = [json.loads(line) for line in (folder / "question.jsonl").read_text(encoding="utf-8").splitlines()]
+    questions = questions[:n_questions]
     turns = {}
     for row in rows:
         lines = (folder / "model_answer" / f"{row['agent']}.jsonl").read_text(encoding="utf-8").splitlines()
@@ -285,14 +289,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--smoke", action="store_true", help="measure one domain with few draws")
+    parser.add_argument("--smoke", action="store_true", help="measure few items of one domain with few draws")
     arguments = parser.parse_args()
-    n_draws = 4 if arguments.smoke else arguments.draws
+    n_draws = 2 if arguments.smoke else arguments.draws
     names = ["SAMSum"] if arguments.smoke else list(DOMAINS)
+    n_items, n_questions = (20, 8) if arguments.smoke else (None, None)
     table: dict[str, object] = {
-        name: measure_domain(make_matrix(read_rates(name, arguments.shared)), n_draws=n_draws) for name in names
+        name: measure_domain(make_matrix(read_rates(name, arguments.shared))[:n_items], n_draws=n_draws)
+        for name in names
     }
-    table["MT-Bench"] = measure_mt_bench(arguments.shared / "mt-bench")
+    table["MT-Bench"] = measure_mt_bench(arguments.shared / "mt-bench", n_questions=n_questions)
     print_results(table, arguments.out)
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 N_INDEPENDENT = 1_000
 JUDGE = {"backend": "wire", "model": "made", "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
-SMOKE_SIZE = (10_000, (50, 500))
+SMOKE_SIZE = (2_000, (20, 100))
 WIDE_SIZE = (300_000, (1_000, 2_000))
 N_REPLAYED = 20_000
 RUN_PARTS = ("base", "fit", "report")

@@ -163,7 +163,7 @@ def measure_speed(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Mea
     results: Measured = {}
     for kind in kinds:
         for n in (1, 4) if smoke or kind == "sqlite" else (1, 4, 8):
-            calls = (240 if smoke else 640) * n
+            calls = (80 if smoke else 640) * n
             bill = Bill(0.1, random.Random(0))
             with serve_run(bill, calls=calls) as folder:
                 finished = run_workers(folder, stores.create(kind), n, lead=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -18,6 +20,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
+MEMORY = "/dev/shm"  # noqa: S108
+# A command flushes about fifty files to the disk, and tests would wait for that. Files in memory need no flush.
+if "TMPDIR" not in os.environ and os.path.ismount(MEMORY) and shutil.disk_usage(MEMORY).free > 8 * 2**30:
+    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 # How long an example takes says how busy the machine is. Few examples here: .ci/long draws them again under eight seeds.
 settings.register_profile("unhurried", deadline=None, max_examples=50)
 settings.load_profile("unhurried")

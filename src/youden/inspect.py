@@ -135,11 +135,13 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             response = state.output.completion if text is None else text(state)
-            return Score(value=1 if response.strip() else 0, answer=response)
+            has_response = bool(response.strip())
+            return Score(value=int(has_response), answer=response)
 
         return score
 
-    response_scorer: Scorer = scorer(metrics=[mean()], name=SCORER_NAME)(make_scorer)()
+    register = scorer(metrics=[mean()], name=SCORER_NAME)
+    response_scorer: Scorer = register(make_scorer)()
     return response_scorer
 
 

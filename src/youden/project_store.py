@@ -93,12 +93,15 @@ def find_moved_store(store: Path, run: Path) -> Path:
 
 
 def _project_directory() -> Path:
-    """Return the project directory, by the rule of `project_store`."""
+    """Return the project directory: the nearest folder upwards with a file that marks a project, or the current one.
+
+    Marks of a higher priority are searched for in all folders first.
+    """
     current = Path.cwd()
-    for marks in _MARKS:
+    for file_names in _MARKS:
         for folder in (current, *current.parents):
             is_current = folder == current
-            if any(_is_owned(folder / mark, any_owner=is_current) for mark in marks):
+            if any(_is_owned(folder / name, any_owner=is_current) for name in file_names):
                 return folder
     return current
 

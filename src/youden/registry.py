@@ -38,12 +38,19 @@ def find_plugin(error: BaseException) -> str | None:
     str or None
         Top-level package of the plugin, the first in alphabetical order; None if there is none.
     """
-    points = [point for package in distributions() for point in package.entry_points]
-    plugins = {point.module.partition(".")[0] for point in points if point.group.startswith("youden.")}
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
-    packages = {module.partition(".")[0] for module in modules}
-    plugins_in_traceback = (plugins & packages) - {"youden"}
-    return min(plugins_in_traceback, default=None)
+    plugin_packages = set()
+    for distribution in distributions():
+        for entry_point in distribution.entry_points:
+            if entry_point.group.startswith("youden."):
+                plugin_packages.add(entry_point.module.partition(".")[0])
+
+    packages_in_traceback = set()
+    for frame, _ in walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
+        packages_in_traceback.add(module.partition(".")[0])
+
+    candidates = (plugin_packages & packages_in_traceback) - {"youden"}
+    return min(candidates, default=None)
 
 
 class Registry(Generic[T]):
@@ -85,6 +92,7 @@ class Registry(Generic[T]):
         Returns
         -------
         object
+            The class or function that is registered.
 
         Raises
         ------

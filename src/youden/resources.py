@@ -42,7 +42,8 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
     """
     folders = []
     if local:
-        folders.append((start or Path.cwd()) / kind)
+        start_folder = Path.cwd() if start is None else start
+        folders.append(start_folder / kind)
     checkout = _PACKAGE.parent.parent
     runs_from_checkout = (checkout / "pyproject.toml").is_file() and (checkout / "src" / "youden") == _PACKAGE
     if runs_from_checkout:

@@ -74,6 +74,7 @@ class CallBudget(NamedTuple):
         Returns
         -------
         CallBudget
+            The amount, with the unit "", "%" or "/agent".
 
         Raises
         ------
@@ -86,7 +87,9 @@ class CallBudget(NamedTuple):
         (CallBudget(value=5.0, unit='%'), '450/agent', 4000)
         """
         is_integer = hasattr(value, "__index__") and not isinstance(value, bool)
-        match = _BUDGET.fullmatch(str(value)) if is_integer or isinstance(value, str) else None
+        match = None
+        if is_integer or isinstance(value, str):
+            match = _BUDGET.fullmatch(str(value))
         if match is not None:
             amount = float(match["amount"])
             unit = match["unit"].replace(" ", "")
@@ -367,10 +370,13 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
             types.append(alternative)
 
     limits: dict[str, Any] = {}
-    for annotation in metadata:
-        if isinstance(annotation, Ge | Gt | Le | Lt):
-            limits |= asdict(annotation)
-    (key,) = (element for element in metadata if isinstance(element, Key))
+    keys = []
+    for element in metadata:
+        if isinstance(element, Ge | Gt | Le | Lt):
+            limits |= asdict(element)
+        elif isinstance(element, Key):
+            keys.append(element)
+    (key,) = keys
     return DeclaredKey(tuple(types), limits, key)
 
 

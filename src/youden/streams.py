@@ -68,6 +68,7 @@ def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
     Returns
     -------
     numpy.random.Generator
+        A generator; the same arguments give the same random numbers.
 
     Notes
     -----
@@ -87,6 +88,7 @@ def standalone_stream(seed: int) -> np.random.Generator:
     Returns
     -------
     numpy.random.Generator
+        A generator; the same seed gives the same random numbers.
 
     Notes
     -----

@@ -6,6 +6,9 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from commands import Youden
 
 TABLE = "model,x,y,z\na,.9,.5,.25\nb,.8,.75,.125\nc,.1,.2,.05\n"
@@ -14,13 +17,18 @@ TABLE = "model,x,y,z\na,.9,.5,.25\nb,.8,.75,.125\nc,.1,.2,.05\n"
 def test_an_audit_prints_the_ranking_and_writes_the_report_and_its_tables(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(TABLE, encoding="utf-8")
     ended = youden("audit", "scores.csv", "--out", "audited").well()
-    assert "Candidates: b, a cannot be ruled out" in ended.out
+    assert "Candidates: b, a, c cannot be ruled out" in ended.out
     assert "Split-half reliability" in ended.out
     assert "note: rows are models (model)" in ended.err
     with (tmp_path / "audited" / "ranking.csv").open(encoding="utf-8", newline="") as file:
         assert [row["agent"] for row in csv.DictReader(file)] == ["b", "a", "c"]
     with (tmp_path / "audited" / "items.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["item"] for row in csv.DictReader(file)] == ["x", "y", "z"]
+        items = list(csv.DictReader(file))
+    assert [row["item"] for row in items] == ["x", "y", "z"]
+    score = np.array([[0.9, 0.5, 0.25], [0.8, 0.75, 0.125], [0.1, 0.2, 0.05]])
+    residual = score - score.mean(axis=0) - score.mean(axis=1, keepdims=True) + score.mean()
+    rms = np.sqrt((residual**2).mean(axis=0))
+    assert [float(row["residual"]) for row in items] == pytest.approx(rms.tolist())
     said = youden("audit", "scores.csv", "--json").said
     assert json.loads((tmp_path / "audited" / "audit.json").read_text(encoding="utf-8")) == said
     assert [row["agent"] for row in said["ranking"]] == ["b", "a", "c"]

@@ -91,7 +91,7 @@ asyncio.run(cell())
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_stops_judge_inside_a_running_event_loop_and_keeps_the_answers(
     stop: signal.Signals, tmp_path: Path
 ) -> None:

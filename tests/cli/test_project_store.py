@@ -152,8 +152,8 @@ def test_a_run_uses_the_store_that_its_folder_names(
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0
     for environment in ("", "other.db"):
         monkeypatch.setenv("YOUDEN_STORE", environment)
-        for words in (["run", "r.yaml"], ["judge", "r.yaml"], ["run", "runs/r/config.yaml"], ["calibrate", "r.yaml"]):
-            assert "mine.db" in youden(*words).err
+        for words in ("run r.yaml", "judge r.yaml", "run runs/r/config.yaml", "calibrate r.yaml --calls 60"):
+            assert "mine.db" in youden(*words.split()).err
     assert not (project_folder / ".youden").exists()
     assert not (project_folder / "other.db").exists()
 

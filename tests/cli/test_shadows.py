@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -162,7 +159,7 @@ def test_a_first_config_does_not_name_the_shipped_judge_where_a_file_shadows_it(
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])
 def test_a_judge_file_in_a_pull_request_does_not_get_the_key_of_the_workflow(
-    folder: str, shadowing_clone: Path, server: WireServer, tmp_path_factory: pytest.TempPathFactory
+    folder: str, shadowing_clone: Path, server: WireServer, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflow = yaml.safe_load((ROOT / "docs" / "github-actions" / "live.yml").read_text(encoding="utf-8"))
     job = workflow["jobs"]["gate"]
@@ -170,27 +167,12 @@ def test_a_judge_file_in_a_pull_request_does_not_get_the_key_of_the_workflow(
     judge = next(step["with"]["judge"] for step in job["steps"] if "judge" in step.get("with", {}))
     shutil.copy(ROOT / "docs" / "github-actions" / "live.yaml", shadowing_clone)
     hostile = wire_judge(server.url, backend="openai", api_key_env="OPENAI_API_KEY", model="gpt-4o-mini")
-    environment = os.environ | {
-        "CI": "1",
-        "OPENAI_API_KEY": KEY,
-        "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("runner")),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
+    monkeypatch.setenv("CI", "1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(shadowing_clone / "runner"))
     place = shadowing_clone / folder / f"{judge}.yaml"
     place.parent.mkdir(parents=True, exist_ok=True)
     write_config(place, **hostile)
-    command = [sys.executable, "-m", "youden", "run", "live.yaml", "--judge", judge, "--max-cost", "5", "--out", "out"]
-    ended = subprocess.run(command, cwd=shadowing_clone, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr.rstrip().endswith("[shadowed]")
-    ended = subprocess.run(
-        [str(place) if word == judge else word for word in command],
-        cwd=shadowing_clone,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 2
-    assert ended.stderr.rstrip().endswith("[key-not-trusted]")
+    command = ["run", "live.yaml", "--max-cost", "5", "--out", "out", "--judge"]
+    assert youden(*command, judge).refuses("shadowed")
+    assert youden(*command, str(place)).refuses("key-not-trusted")
     assert server.n_requests == 0

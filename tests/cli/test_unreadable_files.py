@@ -195,6 +195,7 @@ def test_only_commands_that_ask_a_judge_are_said_to_resume(monkeypatch: pytest.M
     assert ("Received answers are stored. To resume, run: youden" in words) == resumes
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_viewer_that_is_stopped_promises_nothing(run_folder: Path) -> None:
     command = [sys.executable, "-m", "youden", "view", "run", "--no-open"]

@@ -140,7 +140,7 @@ youden.cli.main()
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(words.split(), id=words)
+        pytest.param(words.split(), id=words, marks=() if words == "export mine.csv out.csv" else pytest.mark.slow)
         for words in (
             "export mine.csv out --format hf",
             "export demo out --format eee --organization o",

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from youden.data.importers.table_files import read_plain_frame
 from youden.data.score_tables import ScoreTable, read_scores
 from youden.errors import ConfigError, ImportFormatError
 
@@ -204,7 +205,7 @@ def test_a_table_of_a_usual_shape_is_read_without_an_option(
 
 
 REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
-    "rows of an unknown kind": ("System X,x,y\na,.9,.5\nb,.8,.75\n", "scores-columns", "--column model=", {}),
+    "rows of an unknown kind": ("System X,x,y\na,.9,.5\nb,.8,.75\n", "scores-columns", "--column 'model=System X'", {}),
     "two columns of scores": (
         "model,item,f1,bleu\na,x,.9,.1\nb,x,.8,.2\n",
         "scores-columns",
@@ -235,6 +236,22 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column ignore=open",
         {},
     ),
+    "an Elo rating beside fractions": (
+        "model,acc,elo\na,.9,1250\nb,.8,1180\n",
+        "scores-scale",
+        "got 0.8 to 0.9 for 'acc' and 1180 to 1250 for 'elo'. Keep scores of one unit",
+        {},
+    ),
+    "an Elo rating beside percentages": ("model,acc,elo\na,90,1250\nb,80,1180\n", "scores-scale", "ignore=NAME", {}),
+    "grades up to 10 beside fractions": ("model,acc,grade\na,.9,8.9\nb,.8,7\n", "scores-scale", "ignore=NAME", {}),
+    "grades up to 10 beside percentages": ("model,a,grade\na,90,8.9\nb,80,7\n", "scores-scale", "ignore=NAME", {}),
+    "an Elo rating in a long table": (
+        "model,task,score\na,acc,.9\na,elo,1250\nb,acc,.8\nb,elo,1180\n",
+        "scores-scale",
+        "set --range LOW,HIGH",
+        {},
+    ),
+    "an Elo rating as a row": ("task,a,b\nacc,.9,.8\nelo,1250,1180\n", "scores-scale", "--column score=NAME,NAME", {}),
     "several columns of models": ("Model,model,x,y\na,c,1,0\nb,d,0,1\n", "scores-columns", "--column model=NAME", {}),
     "a comma before three digits": (
         'model,x,y\na,"1,287",5\nb,"1,301",7\n',
@@ -242,7 +259,12 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "Write 1287 or 1.287.",
         {},
     ),
-    "equal scores": ("model,x,y\na,500,500\nb,500,500\n", "scores-bounds", "all scores are 500", {}),
+    "equal scores": (
+        "model,x,y\na,500,500\nb,500,500\n",
+        "scores-bounds",
+        "all scores are equal, so their range is unknown: got 500",
+        {},
+    ),
     "one model": ("model,x,y\na,.9,.5\n", "scores-size", "--column", {}),
     "one column of items": ("model,x\na,.9\nb,.8\n", "scores-columns", "--column", {}),
 }
@@ -296,6 +318,48 @@ def test_missing_cells_and_repeats_are_noted(tmp_path: Path) -> None:
     assert "1 cell has several scores (up to 2), which are averaged" in table.notes
 
 
+def test_conversions_of_values_to_numbers_are_noted(tmp_path: Path) -> None:
+    text = "model;x;y;z;w\na;90%;yes;0,5;.5 ± .1\nb;80 %;no;0,25;.75\n"
+    table = read_scores(write(tmp_path, "t.csv", text))
+    assert cells_of(table)["a", "z"] == 0.5
+    assert {
+        "percentages divided by 100: 'x'",
+        "words such as yes and true read as 1, no and false as 0, tie as 0.5: 'y'",
+        "decimal commas read as points: 'z'",
+        "values after ± not used: 'w'",
+    } <= set(table.notes)
+    all_percent = read_scores(percent_strings(tmp_path))
+    assert "percentages divided by 100: all columns of scores" in all_percent.notes
+    assert not any("divided" in note or "words" in note for note in read_scores(wide_csv(tmp_path)).notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model,item,score\na,x,1\n\nb,x,0\na,y,.5\n,,\nb,y,text\n",
+        '"model","item","score"\n"a","x",1\n"a\nb","x",0\n"a","y","text"\n"a\nb","y",1\n',
+        "A title\nmodel,item,score\na,x,1\na,y,0\nb,x,1\nb,y,text\n",
+    ],
+)
+def test_the_line_of_a_bad_score_is_stated(text: str, tmp_path: Path) -> None:
+    line = 1 + text[: text.index("text")].count("\n")
+    with pytest.raises(ImportFormatError, match=rf"t.csv, line {line}: score is not a finite number: got 'text'"):
+        read_scores(write(tmp_path, "t.csv", text))
+
+
+def test_a_plain_table_is_read_as_by_the_reader_of_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((30, 6)).round(3), columns=[f"i{k}" for k in range(6)])
+    frame.insert(0, "Model", [f"m{k:03}" for k in range(30)])
+    path = tmp_path / "t.csv"
+    frame.mask(frame.map(lambda value: value < 0.2 if isinstance(value, float) else False)).to_csv(path, index=False)
+    assert read_plain_frame(path, lambda *_: None) is not None
+    fast = read_scores(path)
+    slow = read_scores(write(tmp_path, "u.csv", f"sep=,\n{path.read_text(encoding='utf-8')}"))
+    assert (fast.model_ids, fast.item_ids, fast.notes) == (slow.model_ids, slow.item_ids, slow.notes)
+    np.testing.assert_array_equal(fast.score, slow.score)
+
+
 def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
     notes = " | ".join(read_scores(mteb_leaderboard(tmp_path)).notes)
     for name in ("Rank (Borda)", "Memory Usage (MB)", "Mean (Task)", "Mean (TaskType)", "Max Tokens"):
@@ -319,6 +383,35 @@ def test_a_file_without_rows_and_a_column_that_is_ignored_twice(tmp_path: Path) 
     with pytest.raises(ImportFormatError, match="import-empty"):
         read_scores(write(tmp_path, "t.json", "[]"))
     assert read_scores(wide_csv(tmp_path), columns={"ignore": "x,x"}).item_ids == ("y", "z")
+
+
+def test_what_a_file_reader_changed_is_noted(tmp_path: Path) -> None:
+    infinite = write(tmp_path, "t.json", '[{"model":"a","x":Infinity,"y":1},{"model":"b","x":1,"y":0.5}]')
+    assert "1 number was NaN or infinite and is treated as missing" in " ".join(read_scores(infinite).notes)
+    twice = write(tmp_path, "t.csv", "model,x,x\na,1,0\nb,0,1\n")
+    table = read_scores(twice)
+    assert table.item_ids == ("x", "x (3)")
+    assert "several columns have the name 'x': their position is added to it, as in 'name (3)'" in table.notes
+
+
+@pytest.mark.parametrize("value", [10**400, float("inf"), -(10**400)])
+def test_a_number_that_is_not_finite_is_refused(value: float, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"model": ["a", "b", "c"], "x": [1, 0, 1], "y": pd.Series([0, 1, value], dtype=object)})
+    with pytest.raises(ImportFormatError, match=r"table, row 3: y is not a finite number: got .*inf"):
+        read_scores(frame)
+
+
+def test_dates_are_no_scores() -> None:
+    dates = pd.to_datetime(["2020-01-01", "2021-01-01"])
+    frame = pd.DataFrame({"model": pd.Categorical(["a", "b"]), "x": [0.5, 1], "y": [True, False], "created": dates})
+    assert read_scores(frame).item_ids == ("x", "y")
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match=r"there is no table in this folder.*import-empty"):
+        read_scores(tmp_path)
+    with pytest.raises(ImportFormatError, match=r"got '.gz'. Convert it to one of: .csv.*import-format"):
+        read_scores(write(tmp_path, "t.csv.gz", "model,x,y\n"))
 
 
 def test_missing_values_of_nullable_columns_are_blank(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,12 @@ def iter_own_nodes(function: ast.AST) -> Iterator[ast.AST]:
             yield from iter_own_nodes(child)
 
 
-def find_called_names(function: ast.AST) -> set[str]:
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-    return {ast.unparse(call.func).rpartition(".")[2] for call in calls}
+@cache
+def find_called_names(function: ast.AST) -> frozenset[str]:
+    called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    names = {node.id for node in called if isinstance(node, ast.Name)}
+    methods = {node.attr for node in called if isinstance(node, ast.Attribute)}
+    return frozenset(names | methods)
 
 
 def asserts_itself(function: ast.AST) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,19 +14,13 @@ MAX_NAME_LENGTH = 80
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def iter_functions(source: str) -> Iterator[Function]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
 def is_fixture(function: Function) -> bool:
     return any(ast.unparse(decorator).startswith("pytest.fixture") for decorator in function.decorator_list)
 
 
-def find_imported_modules(source: str) -> set[str]:
+def find_imported_modules(nodes: Iterable[ast.AST]) -> set[str]:
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             modules.add(node.module or "")
         if isinstance(node, ast.Import):
@@ -39,14 +33,15 @@ def find_faults(sources: dict[str, str]) -> list[str]:
     faults: list[str] = []
     owners: dict[str, str] = {}
     for path, source in sources.items():
-        functions = list(iter_functions(source))
+        nodes = list(ast.walk(ast.parse(source)))
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         names = [Path(path).name, *(function.name for function in functions if function.name.startswith("test_"))]
         faults += [f"{path}: the name {name} is too long" for name in names if len(name) > MAX_NAME_LENGTH]
         for fixture in filter(is_fixture, functions):
             owner = owners.setdefault(fixture.name, path)
             if owner != path:
                 faults.append(f"{path}: {owner} also defines the fixture {fixture.name}")
-        test_modules = sorted(name for name in find_imported_modules(source) if name.startswith("test_"))
+        test_modules = sorted(name for name in find_imported_modules(nodes) if name.startswith("test_"))
         faults += [f"{path}: imports {name}" for name in test_modules]
     return faults
 

@@ -151,7 +151,9 @@ def test_many_rows_are_few_statements_on_a_server() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE t (a, b)")
         connection.set_trace_callback(statements.append)
-        n_changed = Session(connection, {"@": ""}).many("INSERT INTO @t VALUES (?, ?)", [(n, "x") for n in range(1000)])
+        n_changed = Session(connection, {"@": ""}).insert_many(
+            "INSERT INTO @t VALUES (?, ?)", [(n, "x") for n in range(1000)]
+        )
         connection.set_trace_callback(None)
         assert n_changed == 1000
         assert connection.execute("SELECT count(DISTINCT a) FROM t").fetchone() == (1000,)

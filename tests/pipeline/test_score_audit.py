@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections import defaultdict
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student
+from scipy.stats import ttest_rel
 
 import youden
+from youden.stats.additive.score_means import estimate_score_means
 from youden.types.pool import Floats
 
 ALPACA = "alpaca-eval"
@@ -78,13 +81,22 @@ def test_alpaca_eval_is_audited_as_by_a_naive_second_implementation(alpaca_prefe
     assert audit.details.ties["NullModel"] == tuple(neighbours) == ()
     n_ties = {agent: len(tied) for agent, tied in audit.details.ties.items()}
     naive = {a: sum(not is_significant(scores[a], scores[b]) for b in ranked if b != a) for a in ranked}
-    assert sum(abs(n_ties[agent] - naive[agent]) for agent in ranked) <= 2  # variances are shrunk here, and not there
+    assert n_ties == naive
 
     counts = {agent: count_removed_until_behind(scores[ranked[0]], scores[agent]) for agent in ranked[1:]}
     possible = {agent: n for agent, n in counts.items() if n is not None}
     assert len(audit.details.removal_items) == min(possible.values()) == possible[ranked[1]]
     assert audit.details.removal_first == ranked[1]
     assert audit.removal_fraction == possible[ranked[1]] / 200
+
+
+def test_differences_of_alpaca_eval_have_the_intervals_of_the_paired_t_test(alpaca_preferences: Path) -> None:
+    score = np.array(list(read_plainly(alpaca_preferences).values()))[:, :20]
+    differences = estimate_score_means(score).differences
+    for i, k in combinations(range(len(score)), 2):
+        interval = ttest_rel(score[i], score[k]).confidence_interval(0.95)
+        assert differences.value[i, k] - differences.half_width[i, k] == pytest.approx(interval.low, abs=1e-6)
+        assert differences.value[i, k] + differences.half_width[i, k] == pytest.approx(interval.high, abs=1e-6)
 
 
 def test_the_json_has_the_keys_of_a_run(tmp_path: Path) -> None:
@@ -107,6 +119,7 @@ def test_scores_in_percent_give_the_same_ranking_in_their_own_unit() -> None:
         np.testing.assert_allclose(100 * a.ranking[column], b.ranking[column], rtol=1e-6)
     assert a.ranking["agent"].tolist() == b.ranking["agent"].tolist()
     assert a.details.groups == b.details.groups
+    np.testing.assert_allclose(100 * a.differences.half_width, b.differences.half_width, rtol=1e-6)
     assert a.details.removal_items == b.details.removal_items
     assert a.details.items_to_separate == b.details.items_to_separate
 
@@ -182,6 +195,16 @@ def test_models_that_do_not_differ_significantly_need_at_least_one_more_item() -
         first, second = audit.ranking["agent"].tolist()
         is_tied = second in audit.details.ties[first]
         assert audit.details.items_to_separate is None or (audit.details.items_to_separate > 0) == is_tied
+
+
+def test_equal_columns_are_stated_and_not_significantly_different() -> None:
+    frame = make_frame(0, n_models=3)
+    frame["copy"] = frame["m0"]
+    audit = youden.audit(frame)
+    assert audit.details.constant_pairs == (("m0", "copy"),)
+    reason = "is the same on each common item, so its interval follows from the number of items alone."
+    assert f"The difference of m0 and copy {reason}" in audit.summary
+    assert "copy" in audit.details.ties["m0"]
 
 
 def test_a_summary_and_a_recommendation_name_at_most_five_models() -> None:

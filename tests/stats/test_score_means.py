@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binomtest, norm, ttest_rel
 
 from youden.stats.additive.score_means import (
     count_items_to_separate,
@@ -48,6 +48,54 @@ def test_a_complete_table_gives_the_means_and_their_usual_standard_errors() -> N
     means = estimate_score_means(score)
     np.testing.assert_allclose(means.mean, score.mean(axis=1), atol=1e-6)
     np.testing.assert_allclose(means.std_error, score.std(axis=1, ddof=1) / np.sqrt(60), rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_items", [2, 3, 20, 200])
+@pytest.mark.parametrize("graded", [True, False])
+def test_a_difference_in_a_complete_table_has_the_interval_of_the_paired_t_test(n_items: int, graded: bool) -> None:
+    score = make_scores(9, n_agents=8, n_items=n_items, graded=graded)
+    differences = estimate_score_means(score).differences
+    for i, k in combinations(range(8), 2):
+        if np.ptp(score[i] - score[k]) == 0:
+            continue
+        test = ttest_rel(score[i], score[k])
+        interval = test.confidence_interval(0.95)
+        half_width = differences.half_width[i, k]
+        assert differences.value[i, k] - half_width == pytest.approx(interval.low, abs=1e-6)
+        assert differences.value[i, k] + half_width == pytest.approx(interval.high, abs=1e-6)
+        assert differences.significant[i, k] == (test.pvalue < 0.05)
+
+
+def test_a_difference_in_a_complete_table_does_not_depend_on_the_other_models() -> None:
+    score = make_scores(10, n_agents=8, n_items=6)
+    with_others, alone = estimate_score_means(score).differences, estimate_score_means(score[:2]).differences
+    for name in ("value", "std_error", "df", "half_width"):
+        assert getattr(with_others, name)[0, 1] == pytest.approx(getattr(alone, name)[0, 1], rel=1e-6)
+
+
+@pytest.mark.parametrize("n_items", [2, 5, 6, 30])
+def test_models_that_differ_by_1_on_each_item_differ_significantly_if_the_sign_test_is_significant(
+    n_items: int,
+) -> None:
+    score = np.zeros((3, n_items))
+    score[1] = 1
+    score[2, 0] = 1
+    means = estimate_score_means(score)
+    assert means.is_constant.tolist() == [[False, True, False], [True, False, False], [False, False, False]]
+    is_significant = binomtest(n_items, n_items).pvalue < 0.05
+    assert means.differences.significant[0, 1] == is_significant
+    assert means.differences.half_width[0, 1] == pytest.approx(2 * (1 - 0.025 ** (1 / n_items)), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_items", [2, 20])
+def test_equal_scores_give_an_interval_of_the_fraction_of_items_that_may_differ(n_items: int) -> None:
+    score = make_scores(11, n_agents=3, n_items=n_items)
+    score[1] = score[0]
+    means = estimate_score_means(score)
+    assert means.is_constant[0, 1]
+    assert means.differences.value[0, 1] == 0
+    assert means.differences.half_width[0, 1] == pytest.approx(1 - 0.025 ** (1 / n_items))
+    assert means.differences.one_sided_p[0, 1] == pytest.approx(0.5)
 
 
 def test_missing_cells_are_fitted_by_model_and_item() -> None:

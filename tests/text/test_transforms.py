@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError
 from youden.text.sentences import split_pieces, split_sentences, take_pieces
-from youden.text.transforms import TRANSFORMS, Step, _central_first, apply_steps
+from youden.text.transforms import TRANSFORMS, Step, _rank_by_centrality, apply_steps
 from youden.text.words import find_synonyms, split_words
 from youden.types.pool import Json
 
@@ -106,7 +106,7 @@ def test_textrank_ranks_sentences_as_sumy_does() -> None:
         "Mud.",
         "Nobody asked the fish.",
     )
-    assert _central_first(parts).tolist() == [3, 0, 1, 2, 5, 4]
+    assert _rank_by_centrality(parts).tolist() == [3, 0, 1, 2, 5, 4]
 
 
 def test_template_differs_by_its_topic_only_and_random_words_are_nobodys() -> None:

@@ -158,7 +158,10 @@ def main() -> None:
 
 
 def _describe_plugin_error(error: Exception) -> str:
-    """Format an unexpected error that a plugin raised; re-raise an error of youden itself."""
+    """Describe an unexpected error as a bug of the plugin package in which it was raised.
+
+    An error that no plugin raised is raised again.
+    """
     from youden.registry import find_plugin, locate_exception
 
     package = find_plugin(error)

@@ -112,9 +112,12 @@ def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
 
 
 def _format_measures(result: CalibratedJudge) -> dict[str, str]:
-    """Format the measures of one judge: name of the measure → its value, with an interval if it has one."""
+    """Format the error rates, biases, seconds and costs of one calibrated judge, by the name of the measure.
+
+    Rates have 95 % intervals.
+    """
     measures, bill = result.measures, result.bill
-    cells = {
+    values = {
         "TPR": _format_proportion(measures.tpr),
         "FPR": _format_proportion(measures.fpr),
         "J": _format_metric(measures.j),
@@ -129,10 +132,12 @@ def _format_measures(result: CalibratedJudge) -> dict[str, str]:
         "open paths a ~ b ~ c": _format_open_paths(measures.open_paths),
     }
     for trial_type, reasons in measures.missing.items():
-        cells[f"missing, {trial_type}"] = _format_missing(reasons)
-    cells["seconds, median / P95"] = f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}"
-    cells["USD now / per 1,000 calls"] = f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}"
-    return cells
+        values[f"missing, {trial_type}"] = _format_missing(reasons)
+    values["seconds, median / P95"] = (
+        f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}"
+    )
+    values["USD now / per 1,000 calls"] = f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}"
+    return values
 
 
 def _format_proportion(proportion: Proportion) -> str:

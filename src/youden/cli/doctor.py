@@ -78,7 +78,8 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    source : a judge, the config of a run (for its judge), or an agents' file (for its models)
+    source : name or file of a judge; file of a run's config, whose judge is loaded; or file that describes agents, whose
+        models are loaded
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml

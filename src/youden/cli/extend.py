@@ -23,7 +23,7 @@ from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.pipeline.fit_tables import FitResult
-    from youden.types.facts import ExtensionFacts
+    from youden.types.facts import AgentChange, ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
 
@@ -51,10 +51,11 @@ def extend_command() -> None:
 
 
 def _extension(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function the subcommand `name` of `extend`.
+    """Return a decorator that makes a function a subcommand of `youden extend`.
 
-    `parameters` are click decorators of the command's own options and arguments, in the order of its help text. They
-    come after RUN, and before the options that all subcommands share.
+    name : name of the subcommand
+    parameters : click decorators of its own options and arguments, in the order of the help; they come after RUN and
+        before the options that all subcommands have
     """
 
     def decorate(function: F) -> click.Command:
@@ -259,9 +260,11 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
-    """Return a warning if intervals of new agents are wider than requested; otherwise an empty list.
+    """Describe that intervals of new agents are wider than requested, with the command that narrows them.
 
     wide : ids of the agents with such intervals
+
+    Returns a list of one warning, empty if there are no such agents.
     """
     if not wide:
         return []
@@ -298,7 +301,11 @@ def _print_agent_changes(extension: ExtensionFacts) -> None:
     changes = [
         change for change in extension.agent_changes if format_decimal(change.before) != format_decimal(change.after)
     ]
-    changes.sort(key=lambda change: abs((change.after or 0) - (change.before or 0)), reverse=True)
+
+    def get_size(change: AgentChange) -> float:
+        return abs((change.after or 0) - (change.before or 0))
+
+    changes.sort(key=get_size, reverse=True)
     if changes:
         output.print_table(moved_table(changes[:MAX_CHANGES]))
     if len(changes) > MAX_CHANGES:

@@ -25,9 +25,9 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the name of a command, the command, and the remaining arguments.
+        """Find the command that the first argument names; an unknown name is a usage error that suggests similar names.
 
-        An unknown name is a usage error that suggests similar names.
+        Returns the name, the command, and the remaining arguments.
         """
         name = args[0]
         available = self.list_commands(ctx)
@@ -88,7 +88,7 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the text of an option; anything but a finite number in range is a usage error."""
+        """Convert the text of an option to a float; anything but a finite number in the range is a usage error."""
         example = "0.05" if self.max == 1 else "10"
         try:
             number = float(str(value))
@@ -191,7 +191,10 @@ def explain_ability(function: F) -> F:
 
 
 def output_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add --verbose, --quiet and --json, which are passed on as one `output_mode`."""
+    """Add --verbose, --quiet and --json to a command, which receives them as one argument `output_mode`.
+
+    Its values are "short" (none of the three), "verbose", "quiet" and "json".
+    """
 
     @click.option(
         "--verbose",
@@ -281,7 +284,7 @@ def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 
 def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
-    """Parse an option LOW,HIGH as two numbers, as a click callback; None if it is not set."""
+    """Parse an option LOW,HIGH as two numbers, as a click callback; None if it is not set, a usage error if it is invalid."""
     if value is None:
         return None
     try:
@@ -292,7 +295,7 @@ def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add --labels, --label and --scale, which are passed on under the names files, label and scale."""
+    """Add --labels, --label and --scale to a command, which receives them as the arguments `files`, `label` and `scale`."""
     labels_option = click.option(
         "--labels",
         "files",
@@ -315,7 +318,7 @@ def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
-    """Add --open-store, which permits opening a network store that is named only in the config of a folder."""
+    """Add --open-store to a command, which then may open a network store that only the config of a folder names."""
 
     @click.option(
         "--open-store",

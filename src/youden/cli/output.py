@@ -59,7 +59,7 @@ def make_console() -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Print a table to standard output, with titles and cells escaped."""
+    """Print a table to standard output; control characters and markup in titles and cells are escaped."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -154,7 +154,11 @@ def format_usd(usd: float | None, *, config_owner: str = "the judge") -> str:
 
 
 def format_cost(cost: Cost, judge_name: str) -> str:
-    """Format the estimated cost of a judge: tokens, USD, the sources of both, and the number of answers already stored."""
+    """Format the estimated cost of judging: tokens, USD, the sources of both, and the number of answers already stored.
+
+    cost : estimate; its tokenizer and prices are named if they are known
+    judge_name : name of the judge, for display
+    """
     sources = []
     if cost.tokens_in:
         sources.append(f"tokens by {cost.tokenizer}")
@@ -221,8 +225,8 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing, "short" one line, and one each if the pool or the cost cap allows fewer calls; the others
-        print all.
+        "quiet" prints nothing. "short" prints one line, and one more each if the pool or the cost cap allows fewer calls
+        than requested. The other modes print all details.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
@@ -248,7 +252,10 @@ def print_plan(
 
 
 def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
-    """Describe how many calls the cost cap of a run pays for, if it does not pay for all of them; else an empty list."""
+    """Describe how many calls the cost cap of a run pays for.
+
+    Returns a list of one sentence; it is empty if there is no cap, or if the cap pays for all calls.
+    """
     max_cost = planned.config.max_cost
     n_affordable = cost.count_affordable(max_cost)
     if n_affordable is None:
@@ -264,7 +271,10 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
 
 
 def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: str | None) -> str:
-    """Format a plan in one line: design, calls, judge, cost and expected half-width of the intervals."""
+    """Format a plan in one line: design, calls, judge, cost and expected half-width of the intervals.
+
+    half_width : expected half-width, as text; None to leave it out
+    """
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
     usd = cost.usd if cost.usd_left is None else cost.usd_left
     phrases = [
@@ -284,8 +294,9 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
 
     coverage = compute_coverage(plan)
     percent = _format_percent_of_dense(plan, cost)
+    n_all_cells = plan.n_agents * plan.n_items
     lines = [
-        f"{plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls ({percent}), "
+        f"{plan.design}, {cost.cells:,} of {n_all_cells:,} cells, {cost.calls:,} calls ({percent}), "
         f"{format_cost(cost, planned.judge.name)}{_format_holdout(plan)}{_format_store(planned)}"
     ]
     if cost.pace:
@@ -354,7 +365,7 @@ def _print_ranking(summary: Summary) -> None:
 
 
 def _print_labels(validation: Validation) -> None:
-    """Print the agreement of the ranking with each label, and the agents whose ranks disagree."""
+    """Print how well the ranking agrees with each label, and the agents that have another rank by label."""
     from youden.report.data.ranking_tables import labels_table
 
     print_table(labels_table(validation))
@@ -466,9 +477,11 @@ def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
-    """Describe the answers whose reported token usage is not credible, from the warnings about them.
+    """Describe the answers for which the provider reported no credible token usage, from the warnings about them.
 
-    Each clause ends with "; ", so that the result can begin a line. It is empty if there are no such answers.
+    warnings : findings about the answers of a run
+
+    Returns clauses that end with "; ", so that they can begin a line; an empty string if there are no such answers.
     """
     clauses = []
     for finding in warnings:

@@ -134,7 +134,7 @@ def generate_command(
 
 
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
-    """Return the location of the store for a generated pool.
+    """Choose the store for the answers of the models that generate a pool, and return its path or URL.
 
     It is the first of the following that applies: --store; the store of the existing pool in `out`; a store in the
     folder of the pool, if no model is queried or the folder has one; the default store.
@@ -283,7 +283,7 @@ def import_command(
 
 
 def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
-    """Import data of the paper as a pool or as a run, and print its size."""
+    """Import data of the paper on peer prediction as a pool or as a run, and print its size."""
     from youden.pipeline.offline import import_peer_prediction
 
     if len(paths) != 1 or columns:
@@ -307,7 +307,7 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
 
 
 def _import_battles(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
-    """Import battles as a run, and print its ranking."""
+    """Import battles (recorded comparisons of two agents with a winner) as a run, and print its ranking."""
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary
 

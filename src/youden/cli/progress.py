@@ -30,7 +30,7 @@ def run_with_progress(
     as_json: bool,
     quiet: bool = False,
 ) -> T | None:
-    """Call a function that sends requests, and show its progress.
+    """Call a function that sends requests, and show its progress; do not call it in a dry run.
 
     Parameters
     ----------

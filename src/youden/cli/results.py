@@ -140,7 +140,10 @@ def compare_command(
 
 
 def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print the comparison of a run that asks for information with one that asks for preferences."""
+    """Print a comparison of two runs: one asks the judge for the same source (information), the other for preferences.
+
+    runs : folders of the two runs
+    """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.instruments import compare_instruments
     from youden.types.pool import plain_fields
@@ -156,7 +159,7 @@ def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print the ranking by the mean over several judges that answered the same trials, and the effective number of judges.
+    """Print the ranking by the mean abilities over several judges that answered the same trials.
 
     runs : folders of the runs, one run per judge
     """
@@ -173,15 +176,16 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     summary = describe_judge_spread(judge_spread)
     recommendation = recommend_across_judges(results, judge_spread)
     half_width = judge_spread.covariance.half_width()
-    ids = results[0].plan.agent_ids
+    agent_ids = results[0].plan.agent_ids
 
     agents: list[Json] = []
     rows = []
-    order = sorted(range(len(ids)), key=lambda position: -judge_spread.ability[position])
-    for position in order:
+    best_first = sorted(range(len(agent_ids)), key=lambda position: -judge_spread.ability[position])
+    for position in best_first:
+        agent = agent_ids[position]
         ability = float(judge_spread.ability[position])
-        agents.append({"agent": ids[position], "ability": ability, "half_width": or_none(float(half_width[position]))})
-        rows.append([ids[position], format_decimal(ability), f"± {half_width[position]:.3f}"])
+        agents.append({"agent": agent, "ability": ability, "half_width": or_none(float(half_width[position]))})
+        rows.append([agent, format_decimal(ability), f"± {half_width[position]:.3f}"])
 
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
@@ -222,9 +226,9 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
     rows = []
     for pair in study.pairs:
         correlations = [_format_interval(metric) for metric in (pair.ranking, pair.refit_ability, pair.difficulty)]
-        agreement = (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded)
-        cells = [format_decimal(value) for value in agreement]
-        rows.append([f"{pair.judge_a} / {pair.judge_b}", *correlations, f"{pair.n_units:,}", *cells])
+        measures = (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded)
+        answer_agreement = [format_decimal(value) for value in measures]
+        rows.append([f"{pair.judge_a} / {pair.judge_b}", *correlations, f"{pair.n_units:,}", *answer_agreement])
     items = format_items_compared(study.n_items, study.n_compared, by=" by every judge")
     return make_table(
         f"Judges on {study.n_agents} agents × {items}, agreement on {study.units}",
@@ -235,10 +239,9 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Make a table of the curl of each judge, by link function.
+    """Tabulate how far each judge's scores, and the predictions of the fit, are from additive: their curl.
 
-    Curl measures how far scores deviate from an additive model. The table has it for the judge's scores and for the predictions
-    of the fit.
+    There is one row per judge and link function, on whose scale curl is measured.
     """
     rows = []
     for judge, row_by_link in study.curl.items():
@@ -259,10 +262,10 @@ def _make_differences_table(study: JudgesStudy) -> Table:
 
 
 def _make_shifts_table(shifts: JudgeShifts) -> Table:
-    """Tabulate how abilities under one judge differ from those predicted from another judge, for agents and families.
+    """Tabulate the shifts between two judges: yes rates under the second one minus those predicted from the first one.
 
-    p-values are adjusted by Holm's method. All significant shifts of agents are included, and the first
-    `MAX_INSIGNIFICANT_SHIFTS` others.
+    There is one row per agent or model family. p-values are adjusted by Holm's method. All significant shifts of agents
+    are included, and some others so that there are at least `MAX_INSIGNIFICANT_SHIFTS`.
     """
     tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
     rows = []
@@ -282,7 +285,7 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 
 
 def _make_family_row(family: FamilyShift) -> list[str]:
-    """Return the row of a family in the table of shifts: name, shift, interval and p-value."""
+    """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value."""
     description = str(family.n_agents)
     if family.judges:
         description += f", family of {' and '.join(family.judges)}"

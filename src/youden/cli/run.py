@@ -116,7 +116,14 @@ def plan_command(
 def _export_requests(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
-    """Write the requests without an answer to a new folder, print how to import their answers, and return a summary as JSON."""
+    """Write the requests without an answer to a new folder, and print how to import their answers.
+
+    folder : folder to write
+    format : format of the files
+    shards : number of files
+
+    Returns a summary as JSON: the folder, the number of requests, the files, and the round of the plan.
+    """
     from youden.pipeline.offline import export_run, find_stage
 
     stage = find_stage(planned)
@@ -323,7 +330,11 @@ def _format_calls(calls: CallFacts) -> str:
 def _import_answers(
     planned: PlannedRun, answers: tuple[Path, ...], make_options: run_options.OptionsFactory
 ) -> Verdicts:
-    """Add the answers in these files to the store, and return the verdicts of the run."""
+    """Add the answers in files to the store of a run, and return all its answers; no request is sent.
+
+    answers : files or folders with answers; if there are none, only stored answers are used
+    make_options : function that returns the options of the command
+    """
     from youden.judging.scheduler.options import JudgingOptions as Options
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import import_run
@@ -338,7 +349,7 @@ def _import_answers(
 
 
 def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:
-    """Send requests of a run that another process judges, until every trial has an answer, and print their number."""
+    """Help another process to judge a run: send requests until every trial has an answer, and print their number."""
     from youden.judging.config.judge_files import load_judge_of_run
     from youden.pipeline.offline import run_worker
 

@@ -48,8 +48,9 @@ def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], 
 
     option = name.replace("_", "-")
     is_flag = kind is bool
+    declaration = f"--{option}/--no-{option}" if is_flag else f"--{option}"
     return click.option(
-        f"--{option}/--no-{option}" if is_flag else f"--{option}",
+        declaration,
         type=_parameter_type(declared),
         is_flag=is_flag,
         default=None,
@@ -143,9 +144,9 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
     Parameters
     ----------
     *keys : str
-        Config keys.
+        Config keys, whose options have the help text of the key.
     **helps : str
-        Further config keys, with a help that replaces that of the key.
+        Further config keys, each with a help text for this command.
 
     Returns
     -------
@@ -155,10 +156,11 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
     all_keys = (*keys, *helps)
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        """Return a command that has the options and calls `function`."""
+        """Return `function` with one option for each of the keys."""
 
         @wraps(function)
         def wrapped(**arguments: object) -> R:
+            """Collect the options that are set in `overrides`, and call the function."""
             overrides = {}
             for key in all_keys:
                 value = arguments.pop(key)

@@ -70,7 +70,10 @@ MAX_FINDING_CHARACTERS = 600
 
 
 def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
-    """Print the size of a pool, its findings, and a table of estimated costs under the title `cost_title`."""
+    """Print the size of a pool, the problems that were found in it, and a table of estimated costs.
+
+    cost_title : title of the table
+    """
     counts = pool_check.counts
     responses = format_responses(counts.n_responses, counts.n_all_responses)
     mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
@@ -93,9 +96,9 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print each finding with its effect and its remedy.
+    """Print the problems of a pool, each with its effect on the ranking and its remedy.
 
-    Findings with the same slug, effect and remedy are printed as one, with their messages in a row.
+    The messages of findings with the same slug, effect and remedy are joined.
     """
     messages_by_kind: dict[tuple[str, str, str], list[str]] = {}
     for finding in findings:
@@ -265,7 +268,7 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
 
 def _print_import(imported: ImportedPool) -> None:
-    """Print how a file was read as a pool: the columns used, a summary, and assumptions."""
+    """Print how a file was read as a pool: the columns used, a summary, assumptions, and missing responses."""
     remarks = [*imported.assumed, *imported.account]
     n_missing = imported.pool.n_missing
     if n_missing:
@@ -278,7 +281,7 @@ def _print_import(imported: ImportedPool) -> None:
 
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
-    """Print what was added to the pool of an existing config, and the next command."""
+    """Print what was added to the pool of an existing config, changed and missing responses, and the next command."""
     run = first_config.run
     counts = {"new agent": len(merge.agents), "new item": len(merge.items), "further response": merge.repeats}
     additions = " and ".join(format_count(n, name) for name, n in counts.items() if n)
@@ -308,10 +311,12 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Return the next command for the user, and a remark on its cost that begins with spaces.
+    """Find the command that the user should run next.
 
-    The command extends the judged run by the additions to its pool. If there are no additions, it prints the report. If the
-    config has no judged run, it runs the config, and the remark is empty.
+    It extends the judged run by the additions to its pool, or writes the report if there are no additions. If the config
+    has no judged run, it runs the config.
+
+    Returns the command, and a remark on its cost that begins with spaces, or an empty string.
     """
     from youden.workflows.extend import plan_extension
 

@@ -49,7 +49,7 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
         Takes the number of the second signal, and returns the message that is printed before the process ends.
     """
 
-    def interrupt(number: int, _frame: object) -> None:
+    def handle_signal(number: int, _frame: object) -> None:
         raise SignalInterrupt(number)
 
     if threading.current_thread() is not threading.main_thread():
@@ -59,7 +59,7 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     previous_handlers = {}
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
-            previous_handlers[number] = signal.signal(number, interrupt)
+            previous_handlers[number] = signal.signal(number, handle_signal)
 
     # Python writes the number of each received signal to this socket, even while the main thread is blocked
     receiver, sender = socket.socketpair()
@@ -80,7 +80,11 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
 
 
 def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[int], str]) -> None:
-    """Read signal numbers until the socket is closed; end the process at the second stop signal."""
+    """Read signal numbers from a socket until it is closed; end the process at the second stop signal.
+
+    receiver : socket to which Python writes the number of each signal as one byte
+    format_message : function of the signal number that returns the message to print
+    """
     n_signals = 0
     with receiver:
         while received := receiver.recv(1):

@@ -87,11 +87,11 @@ def links_command(
 
 
 def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of curl by link function, and one of the differences between links if resamples were drawn.
+    """Yield a table of the curl of scores, their deviation from additivity, with one row per link function.
 
-    Curl measures the deviation of scores from an additive model.
+    If resamples were drawn, a table of the differences between link functions follows.
 
-    name : name of the run
+    name : name of the run, for the title
     """
     rows = []
     for link, row in study.links.items():
@@ -109,10 +109,8 @@ def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
 
     rows = []
     for difference in study.differences:
-        cells = [
-            format_decimal(value) for value in (difference.exact, difference.mean, difference.low, difference.high)
-        ]
-        rows.append([f"{difference.first} − {difference.second}", *cells])
+        estimates = (difference.exact, difference.mean, difference.low, difference.high)
+        rows.append([f"{difference.first} − {difference.second}", *map(format_decimal, estimates)])
     first = study.differences[0]
     yield make_table(
         f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, duplicates: {first.coincident}",

@@ -73,14 +73,16 @@ def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., Non
     )
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        """Add the options to a command, which receives the two sets of groups as one function `groups` of the answers."""
+
         @wraps(function)
         def wrapped(*, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object) -> None:
-            def groups(answers: RecordedAnswers) -> Contrast | None:
+            def find_groups(answers: RecordedAnswers) -> Contrast | None:
                 from youden.study.known_groups import find_contrast
 
                 return find_contrast(answers, above=top_groups, below=bottom_groups)
 
-            function(groups=groups, **arguments)
+            function(groups=find_groups, **arguments)
 
         command: Callable[..., None] = wrapped
         for decorator in reversed(decorators):
@@ -179,15 +181,18 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 
 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
-    """Tabulate the accuracy of each model; `name` is the name of the run."""
-    heads = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
+    """Tabulate prediction error, rank correlations and AUC of each model, as means over seeds with standard deviations.
+
+    name : name of the run, for the title
+    """
+    headings = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
     for row in study.rows:
         errors = [_format_summary(row.rmse), _format_summary(row.behind)]
         std_errors = [format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4)]
         accuracy = [_format_summary(row.rho), _format_summary(row.tau), _format_summary(row.auc)]
         rows.append([row.name, *errors, *std_errors, *accuracy])
-    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
+    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", headings, "crrrrrrr", rows)
 
 
 @click.command("budget")
@@ -261,11 +266,16 @@ def budget_command(
 
 
 def _budget_table(study: BudgetStudy, name: str) -> Table:
-    """Tabulate cost and accuracy of each design at each budget; `name` is the name of the run."""
+    """Tabulate cost and accuracy of each design at each budget.
+
+    The last row has the correlation of the rankings by two halves of the items, which limits the accuracy.
+
+    name : name of the run, for the title
+    """
     rows = []
     for design, design_rows in study.designs.items():
         for row in design_rows:
-            cost_cells = [
+            cost_columns = [
                 format_decimal(row.trials, 0),
                 format_decimal(row.calls, 0),
                 format_decimal(row.usd, 2),
@@ -273,19 +283,18 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
             ]
             recalls = row.recalls or dict.fromkeys(study.tops)
             accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
-            rows.append([design, row.budget_label, *cost_cells, *map(format_decimal, accuracy)])
+            rows.append([design, row.budget_label, *cost_columns, *map(format_decimal, accuracy)])
 
-    # correlation of the rankings by two halves of the items, which limits what a budget can reach
     halves = study.halves
-    half_cells = [format_decimal(value) for value in (halves.rho, halves.rho_sd, *halves.recalls.values())]
-    rows.append(["half items", *[""] * 5, *half_cells, "", "", ""])
+    half_columns = [format_decimal(value) for value in (halves.rho, halves.rho_sd, *halves.recalls.values())]
+    rows.append(["half items", *[""] * 5, *half_columns, "", "", ""])
 
     ceiling = output.format_with_sd(halves.rho, halves.rho_sd)
     title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
-    cost_heads = ["budget", "trials per agent", "calls", "USD", "cells"]
-    recall_heads = [f"top-{top} recall" for top in study.tops]
-    heads = [*cost_heads, "ρ", "SD", *recall_heads, "coverage", "half-width", "regret"]
-    return make_table(title, ["design"], heads, rows)
+    cost_headings = ["budget", "trials per agent", "calls", "USD", "cells"]
+    recall_headings = [f"top-{top} recall" for top in study.tops]
+    headings = [*cost_headings, "ρ", "SD", *recall_headings, "coverage", "half-width", "regret"]
+    return make_table(title, ["design"], headings, rows)
 
 
 @click.command("sparsity")
@@ -332,15 +341,20 @@ def sparsity_command(
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
-    """Tabulate cost and accuracy of each regime, a rule that selects the observed cells; `name` is the name of the run."""
-    heads = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
+    """Tabulate cost and accuracy of each regime, a design with a number of observed cells or calls.
+
+    name : name of the run, for the title
+    """
+    headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     rows = []
     for row in (study.dense, *study.rows):
         percentages = [_format_mean(summary, 1, factor=100) for summary in (row.of_all, row.of_train)]
         calls = [_format_mean(summary, 0) for summary in (row.calls, row.calls_unordered)]
         accuracy = map(_format_summary, (row.rmse, row.rho, row.tau, row.auc))
         rows.append([row.label, *percentages, *calls, *accuracy])
-    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", heads, "crrrrrrrr", rows)
+    return Table(
+        f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", headings, "crrrrrrrr", rows
+    )
 
 
 def _format_mean(summary: SeedSummary | None, digits: int, *, factor: float = 1) -> str:

@@ -89,6 +89,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Returns
     -------
     LabelTable
+        The labels by agent, or by agent and item.
 
     Raises
     ------
@@ -98,9 +99,11 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message
         names the file and the line (Parquet: the row). Also if the file cannot be read.
     """
-    located_rows = [
-        (location, row) for location, row in _read_rows(path) if not all(_is_blank(value) for value in row.values())
-    ]
+    located_rows = []
+    for location, row in _read_rows(path):
+        is_blank_row = all(_is_blank(value) for value in row.values())
+        if not is_blank_row:
+            located_rows.append((location, row))
     if not located_rows:
         raise import_error(path, "it has no rows. Add one row per agent, or per agent and item.", slug="labels-empty")
     keys = _parse_keys(located_rows, repeated=repeated)
@@ -119,16 +122,19 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         )
 
     label_values = [[_parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
-    aliases = [row.get("alias") for row in rows]
+    agents = tuple(key[0] for key in keys)
     has_items = "item" in rows[0]
+    items = tuple(key[1] for key in keys) if has_items else None
+    left_out = tuple(name for name in candidates if name not in labels)
+    aliases = [row.get("alias") for row in rows]
     return LabelTable(
         source=str(path),
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
-        agents=tuple(key[0] for key in keys),
-        items=tuple(key[1] for key in keys) if has_items else None,
+        agents=agents,
+        items=items,
         names=tuple(labels),
         value=np.array(label_values).T,
-        left_out=tuple(name for name in candidates if name not in labels),
+        left_out=left_out,
         aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
     )
 
@@ -187,6 +193,7 @@ def label_key_path(path: Path) -> Path:
     Returns
     -------
     Path
+        The path of the table with the suffix .json.
     """
     return path.with_suffix(".json")
 
@@ -311,6 +318,11 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
+def has_decimal_comma(text: str) -> bool:
+    """Return whether a text is a number with a decimal comma, such as 0,5."""
+    return _DECIMAL_COMMA.fullmatch(text.strip()) is not None
+
+
 def to_number(value: object) -> float | None:
     """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
     if isinstance(value, int | float | Decimal):
@@ -321,7 +333,7 @@ def to_number(value: object) -> float | None:
     text = value.strip()
     if text.lower() in _VALUE_BY_WORD:
         return _VALUE_BY_WORD[text.lower()]
-    if _DECIMAL_COMMA.fullmatch(text):
+    if has_decimal_comma(text):
         text = text.replace(",", ".")
     try:
         if text.endswith("%"):
@@ -332,7 +344,11 @@ def to_number(value: object) -> float | None:
 
 
 def _parse_id(value: object, column: str, location: str) -> str:
-    """Return the id of an agent or an item. Raises: ImportFormatError [labels-id] if it is not a text or a whole number."""
+    """Return the id of an agent or an item. Raises: ImportFormatError [labels-id] if it is not a text or a whole number.
+
+    column : name of the column, for errors
+    location : file and line, for errors
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip():

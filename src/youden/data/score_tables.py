@@ -7,14 +7,16 @@ that sets them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import inf, nan
+from itertools import islice
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shlex import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.data.importers.column_names import (
     SUBJECTS,
@@ -26,16 +28,15 @@ from youden.data.importers.column_names import (
 )
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.score_results import read_result_rows
-from youden.data.importers.table_files import find_tables, read_tables
-from youden.data.importers.table_header import Row, Rows
-from youden.data.label_tables import to_number
+from youden.data.importers.table_files import find_tables, read_plain_frame, read_rows, read_tables
+from youden.data.importers.table_header import Row
 from youden.data.pools.spool import format_excerpt
+from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
 from youden.errors import ConfigError
 from youden.text.printable import find_name_fault
 from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
-from youden.types.columns import Field
-from youden.types.pool import Floats, Json, Positions, ReadOnly
+from youden.types.pool import Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,6 @@ ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
-_BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing", "<na>", "nat"}
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 _TOTAL = re.compile(r"all|(mean|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
@@ -54,8 +54,8 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
-_CACHE_SIZE = 2**17
-"""Number of values whose number or id is cached: those of a long table recur."""
+_MAX_METRICS = 100
+"""A table with more items has scores of single items instead of metrics."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -138,34 +138,49 @@ def read_scores(
     notes: list[str] = []
     if isinstance(table, str | Path | Sequence):
         paths = [Path(path) for path in ([table] if isinstance(table, str | Path) else table)]
-        source, rows = ", ".join(path.name for path in paths), _read_rows(paths, notes)
+        source, located = ", ".join(path.name for path in paths), _read_files(paths, notes)
     else:
         frame = table if table.index.name is None and table.index.dtype.kind == "i" else table.reset_index()
-        records: list[Any] = frame.rename(columns=str).to_dict("records")
-        source, rows = "table", [(f"table, row {number}", row) for number, row in enumerate(records, 1)]
-    return _TableReader(source, rows, given, notes).read(score_range)
+        source, located = "table", LocatedFrame(frame.rename(columns=str), lambda row: f"table, row {row + 1}")
+    return _TableReader(source, located, given, notes).read(score_range)
 
 
-def _read_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
+def _read_files(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     """Read the rows of all files, with a column `model` for the file if there are several without one."""
+    import pandas as pd  # takes long to load
+
     rows = read_result_rows(paths, notes)
-    if rows:
-        return rows
-    for file in find_tables(paths):
-        for name, table in read_tables(file, lambda text, _: notes.append(text), Replacements()):
+    replaced = Replacements()
+    files = [] if rows else find_tables(paths)
+    if not rows and not files:
+        problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
+        raise import_error(paths[0], problem, slug="import-empty")
+    plain = read_plain_frame(files[0], lambda text, _: notes.append(text)) if len(files) == 1 else None
+    if plain is not None:
+        return LocatedFrame(plain, lambda row: next(islice(read_rows(files[0]), row, None))[0])
+    for file in files:
+        for name, table in read_tables(file, lambda text, _: notes.append(text), replaced):
             if not table:
-                raise import_error(
-                    file, "it has no rows. Pass a table with a header and at least one row.", slug="import-empty"
-                )
+                problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
+                raise import_error(file, problem, slug="import-empty")
             lacks_models = not any(map(_is_model_name, table[0][1]))
             extra: Row = {"model": name} if len(paths) > 1 and lacks_models else {}
             rows += [(location, extra | row) for location, row in table]
-    return rows
+    notes.extend(filter(None, [replaced.describe()]))
+    frame = pd.DataFrame([row for _, row in rows], dtype=object)
+    return LocatedFrame(frame, lambda number: rows[number][0])
 
 
 def _is_model_name(name: str) -> bool:
     """Return whether the name of a column refers to models."""
     return is_agent_name(name) or (infer_role(name) == "agent" and normalize_name(name) != "name")
+
+
+class LocatedFrame(NamedTuple):
+    """Rows of a table, and a function that returns the location of a row by its position, for messages."""
+
+    frame: pd.DataFrame
+    locate: Callable[[int], str]
 
 
 class _TableReader:
@@ -174,13 +189,13 @@ class _TableReader:
     `given` has the column of each role that the user set; `notes` receives what was assumed or left out.
     """
 
-    def __init__(self, source: str, rows: Rows, given: Mapping[str, str], notes: list[str]) -> None:
-        self.source, self.rows, self.given, self.notes = source, rows, given, notes
-        names = dict.fromkeys(name for _, row in rows for name in row)
-        self.values = {name: [_simplify(row.get(name)) for _, row in rows] for name in names}
+    def __init__(self, source: str, located: LocatedFrame, given: Mapping[str, str], notes: list[str]) -> None:
+        self.source, self.located, self.given, self.notes = source, located, given, notes
+        self.n_rows = len(located.frame)
+        self.values = {str(name): ScoreColumn.from_values(values) for name, values in located.frame.items()}
         for name in set(self.get_names("ignore")):
             del self.values[name]
-        self.numbers = {name: np.array([_parse(value) for value in values]) for name, values in self.values.items()}
+        self.numbers = {name: column.to_numbers() for name, column in self.values.items()}
 
         # at least one number, and no more texts than numbers
         n_numbers = {name: np.isfinite(numbers).sum() for name, numbers in self.numbers.items()}
@@ -207,27 +222,32 @@ class _TableReader:
         if not models and not items:
             label = (labels or others or ["NAME"])[0]
             problem = f"its columns do not state whether a row is a model or an item: got {_list(self.values)}."
-            remedy = f"Set --column model={label} or --column item={label}."
+            remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
         is_long = bool(models and items)
         scores = scores or self.choose_scores([*models, *items], is_long=is_long)
         for name in scores:
             self.check_numbers(name)
+        self.note_conversions(scores)
         keys = self.get_keys(models or items)
         if is_long:
             self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
-            values = np.full(len(keys), np.nan)
+            values = np.full(self.n_rows, np.nan)
             for name in scores:
                 values = np.where(np.isnan(values), self.numbers[name], values)
             return self.average_cells(keys, self.get_keys(items), values, score_range)
 
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
-        if score_range is None:
-            self.check_scale(scores)
-        row_keys = [key for key in keys for _ in scores]
-        column_keys = [_make_id(name) for name in scores] * len(keys)
+        row_keys = np.repeat(keys, len(scores))
+        column_keys = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         values = np.column_stack([self.numbers[name] for name in scores]).ravel()
+        words = [name for name in scores if self.values[name].has_only_words]
+        highest = float(np.nanmax(values))
+        if words and highest > 1 and score_range is None:
+            got = _list(map(str, self.values[words[0]].converted))
+            mixed = f"{words[0]!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {got}."
+            raise import_error(self.source, f"{mixed} Set --column ignore={words[0]}.", slug="scores-scale")
         model_keys, item_keys = (row_keys, column_keys) if models else (column_keys, row_keys)
         return self.average_cells(model_keys, item_keys, values, score_range)
 
@@ -258,11 +278,12 @@ class _TableReader:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
         if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
-            unclear = f"its columns of scores are not clear: got {_list(scores)}. Set --column {columns}."
+            received = f"got {_list(scores)}" if scores else f"got none besides {_list(self.values)}"
+            unclear = f"its columns of scores are not clear: {received}. Set --column {columns}."
             raise import_error(self.source, unclear, slug="scores-columns")
         for name in self.values if is_long else ():
-            if normalize_name(name) in _METRICS and name not in labels and len(set(map(str, self.values[name]))) > 1:
-                metrics, items = _list(map(str, self.values[name])), "+".join([*labels[1:], name])
+            if normalize_name(name) in _METRICS and name not in labels and len(self.values[name].unique) > 1:
+                metrics, items = _list(map(str, self.values[name].unique)), "+".join([*labels[1:], name])
                 mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
                 raise import_error(self.source, mixed, slug="scores-columns")
         return scores
@@ -275,62 +296,70 @@ class _TableReader:
 
     def check_numbers(self, name: str) -> None:
         """Raise ImportFormatError if a score is no finite number [scores-value], or only some have "%" [scores-percent]."""
-        for (location, _), number in zip(self.rows, self.values[name], strict=True):
-            if isinstance(number, str) and _THOUSANDS.fullmatch(number.strip()):
-                plain, decimal = number.strip().replace(",", ""), number.strip().replace(",", ".")
-                unclear = f"{name} has an ambiguous comma: got {number!r}. Write {plain} or {decimal}."
-                raise import_error(location, unclear, slug="scores-value")
-        for row in np.flatnonzero(np.isinf(self.numbers[name])):
-            value = format_excerpt(self.values[name][row])
-            invalid = f"{name} is not a finite number: got {value}. Set a number, or leave the cell empty."
-            raise import_error(self.rows[row][0], invalid, slug="scores-value")
-        is_percent = {str(value).rstrip().endswith("%") for value in set(self.values[name]) if not _is_blank(value)}
-        if len(is_percent) > 1:
-            mixed = f"{name} has scores with and without a percent sign. Write all of them in the same way."
-            raise import_error(self.source, mixed, slug="scores-percent")
+        column = self.values[name]
+        for position in np.flatnonzero(column.is_converted).tolist():
+            value = column.unique[position]
+            if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
+                plain, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
+                unclear = f"{name} has an ambiguous comma: got {value!r}. Write {plain} or {decimal}."
+                raise import_error(self.locate(column, position), unclear, slug="scores-value")
+        for position in np.flatnonzero(np.isinf(column.number)).tolist():
+            excerpt = format_excerpt(column.unique[position])
+            invalid = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
+            raise import_error(self.locate(column, position), invalid, slug="scores-value")
+        if any(map(is_percentage, column.converted)):
+            others = [
+                k for k in np.flatnonzero(~np.isnan(column.number)).tolist() if not is_percentage(column.unique[k])
+            ]
+            if others:
+                location, excerpt = self.locate(column, others[0]), format_excerpt(column.unique[others[0]])
+                mixed = f"{name} has scores with and without a percent sign: got {excerpt}. Write all of them in the same way."
+                raise import_error(location, mixed, slug="scores-percent")
 
-    def check_scale(self, names: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-scale] if some columns are fractions and others exceed 10."""
-        highest = {name: np.nanmax(np.abs(self.numbers[name])) for name in names}
-        words = [name for name in names if all(_is_blank(value) or _is_word(value) for value in self.values[name])]
-        if words and max(highest.values()) > 1:
-            mixed = f"{words[0]!r} has only yes and no, and other columns have scores above 1. Set --column ignore={words[0]}."
-            raise import_error(self.source, mixed, slug="scores-scale")
-        fractions = [name for name in names if highest[name] <= 1 and np.nansum(self.numbers[name] % 1) > 0]
-        if fractions and max(highest.values()) > 10:
-            problem = (
-                f"its columns have different scales: got at most {highest[fractions[0]]:g} in {fractions[0]!r} and "
-            )
-            remedy = "Set --range LOW,HIGH if all scores have this range, or --column ignore=NAME."
-            text = f"{problem}{max(highest.values()):g} in another. {remedy}"
-            raise import_error(self.source, text, slug="scores-scale")
+    def locate(self, column: ScoreColumn, position: int) -> str:
+        """Return the location of the first row with a value, the one at `position` of the unique values of a column."""
+        return self.located.locate(int((column.code == position).argmax()))
 
-    def get_keys(self, names: Sequence[str]) -> list[str]:
+    def note_conversions(self, names: Sequence[str]) -> None:
+        """Add a note for each way in which values of columns were converted to numbers."""
+        for conversion, is_converted in CONVERSIONS.items():
+            converted = [name for name in names if any(map(is_converted, self.values[name].converted))]
+            if converted:
+                columns = _list(converted) if len(converted) < len(names) else "all columns of scores"
+                self.notes.append(f"{conversion}: {columns}")
+
+    def get_keys(self, names: Sequence[str]) -> NDArray[np.object_]:
         """Return the id of each row, which joins the values of several columns; empty if one is blank."""
-        columns = [[_make_id(value) for value in self.values[name]] for name in names]
-        return [" / ".join(parts) if all(parts) else "" for parts in zip(*columns, strict=True)]
+        parts = [self.values[name].to_ids() for name in names]
+        keys = parts[0]
+        for part in parts[1:]:
+            keys = np.where((keys == "") | (part == ""), "", keys + " / " + part)
+        return keys
 
     def average_cells(
-        self, models: list[str], items: list[str], values: Floats, score_range: tuple[float, float] | None
+        self,
+        models: NDArray[np.object_],
+        items: NDArray[np.object_],
+        values: Floats,
+        score_range: tuple[float, float] | None,
     ) -> ScoreTable:
         """Average the scores of each cell without totals, and check names, size and range."""
         import pandas as pd  # takes long to load
 
-        ids = {*models, *items}.difference(self.get_names("score"))
-        totals = {name for name in ids if _TOTAL.fullmatch(normalize_name(name))}
-        rows = np.flatnonzero(~np.isnan(values)).tolist()
+        ids = {*pd.unique(models), *pd.unique(items)}.difference(self.get_names("score"))
+        totals = sorted(name for name in ids if _TOTAL.fullmatch(normalize_name(name)))
+        is_used = ~np.isnan(values)
         if totals:
-            self.notes.append(f"averages or totals not used: {', '.join(sorted(totals))}")
-            rows = [row for row in rows if models[row] not in totals and items[row] not in totals]
-        model, model_ids = pd.factorize(np.array(models, dtype=object)[rows])
-        item, item_ids = pd.factorize(np.array(items, dtype=object)[rows])
-        values = values[rows]
+            self.notes.append(f"averages or totals not used: {', '.join(totals)}")
+            is_used &= ~(pd.Series(models).isin(totals) | pd.Series(items).isin(totals)).to_numpy()
+        model, model_ids = pd.factorize(models[is_used])
+        item, item_ids = pd.factorize(items[is_used])
+        values = values[is_used]
         shape = len(model_ids), len(item_ids)
         if min(shape) < 2:
-            problem = (
-                f"it needs scores of 2 models on 2 items: got {shape[0]} × {shape[1]}. Set roles by --column ROLE=NAME."
-            )
-            raise import_error(self.source, problem, slug="scores-size")
+            got = f"got {format_count(shape[0], 'model')} and {format_count(shape[1], 'item')}"
+            problem = f"it has scores of fewer than 2 models or on fewer than 2 items: {got}. "
+            raise import_error(self.source, f"{problem}Add scores, or set --column ROLE=NAME.", slug="scores-size")
         for name in (*model_ids, *item_ids):
             fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
             if fault:
@@ -340,13 +369,11 @@ class _TableReader:
         ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
         low, high = score_range or [*ranges, (lowest, highest)][0]
         if low == high:
-            constant = f"all scores are {low:g}, so their range is unknown. Set --range LOW,HIGH."
+            constant = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
             raise import_error(self.source, constant, slug="scores-bounds")
         if not low <= lowest <= highest <= high:
-            outside = f"scores must be from {low:g} to {high:g}: got {lowest:g} to {highest:g}. Set --range LOW,HIGH."
-            raise import_error(self.source, outside, slug="scores-bounds")
-        if score_range is None:
-            self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
+            outside = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
+            raise import_error(self.source, f"{outside} Correct them, or set --range LOW,HIGH.", slug="scores-bounds")
 
         cell = model * shape[1] + item
         n_scores = np.bincount(cell, minlength=shape[0] * shape[1])
@@ -355,47 +382,31 @@ class _TableReader:
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
+        if score_range is None:
+            self.check_units(mean, item_ids.tolist())
+            self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         names = tuple(model_ids), tuple(item_ids)
         return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
+
+    def check_units(self, score: Floats, item_ids: Sequence[str]) -> None:
+        """Raise ImportFormatError [scores-scale] if the scores of some items have another unit, such as Elo beside fractions.
+
+        score : float array (n_models, n_items)
+        """
+        lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
+        has_fraction = (np.nan_to_num(score) % 1 > 0).any(axis=0)
+        for bound in (1, 10, 100):
+            is_small = (highest <= bound) & (has_fraction | (bound == 100))
+            is_large = (lowest > bound) | (highest > 10 * bound)
+            if is_small.any() and is_large.any() and (len(item_ids) <= _MAX_METRICS or bound == 100):
+                examples = is_small.argmax(), is_large.argmax()
+                ranges = " and ".join(f"{lowest[j]:g} to {highest[j]:g} for {item_ids[j]!r}" for j in examples)
+                problem = f"its scores seem to have different units: got {ranges}."
+                remedy = "Keep scores of one unit, for example by --column score=NAME,NAME or ignore=NAME"
+                unless = "or set --range LOW,HIGH if all scores have this range."
+                raise import_error(self.source, f"{problem} {remedy}, {unless}", slug="scores-scale")
 
 
 def _list(names: Iterable[str]) -> str:
     """Format names for a message, each once."""
     return format_excerpt(", ".join(dict.fromkeys(names)) or "none")
-
-
-def _simplify(value: Json) -> Field:
-    """Convert a list or an object to text, so that the functions below can cache their results by value."""
-    return str(value) if isinstance(value, list | dict) else value
-
-
-def _is_blank(value: Field) -> bool:
-    """Return whether a value counts as missing."""
-    return str(value).strip().casefold() in _BLANKS
-
-
-def _is_word(value: Field) -> bool:
-    """Return whether a value is a truth value or a word such as yes, instead of a number."""
-    return isinstance(value, bool | np.bool_) or (isinstance(value, str) and value.strip().isalpha())
-
-
-@lru_cache(_CACHE_SIZE, typed=True)
-def _parse(value: Field) -> float:
-    """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is no number."""
-    if _is_blank(value):
-        return nan
-    number = to_number(value.partition("±")[0] if isinstance(value, str) else value)
-    return inf if number is None else number
-
-
-@lru_cache(_CACHE_SIZE, typed=True)
-def _make_id(value: Field) -> str:
-    """Convert a value to an id: white space is normalized, and of a Markdown link only the text is kept.
-
-    >>> _make_id(" [a/b](https://example.org) "), _make_id(3.0), _make_id(None)
-    ('a/b', '3', '')
-    """
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    text = "" if number is None or str(number) == "nan" else " ".join(str(number).split())
-    link = re.fullmatch(r"\[(.+)\]\(\S*\)", text)
-    return link[1] if link else text

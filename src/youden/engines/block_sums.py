@@ -42,8 +42,8 @@ class PairSums:
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
         """Add the rates of pairs of agents on the items of a chunk. All pairs on an item must be in one chunk.
 
-        `n_cells` is the number of cells (agent, item) of the chunk that have an answered paired trial. Pairs without a
-        rate (NaN) are ignored.
+        chunk : the rates; pairs without a rate (NaN) are ignored
+        n_cells : number of cells (agent, item) of the chunk that have an answered paired trial
         """
         rates = chunk.rates
         difference = rates.tpr
@@ -67,11 +67,12 @@ class PairSums:
         ability : float array (n_agents,), abilities of the additive fit, which the result contains, too
         """
         means = self.totals.means
+        n_agents = len(ability)
 
         # share of the possible partners of a cell that it was compared with: each compared pair counts for two cells
         partners_seen = None
-        if self._n_compared_pairs and len(ability) > 1:
-            n_possible_partners = self._n_compared_cells * (len(ability) - 1)
+        if self._n_compared_pairs and n_agents > 1:
+            n_possible_partners = self._n_compared_cells * (n_agents - 1)
             partners_seen = 2 * self._n_compared_pairs / n_possible_partners
 
         # mean of TPR − FPR over items, NaN for pairs that were never compared
@@ -79,12 +80,14 @@ class PairSums:
         agreement = np.full(is_compared.shape, np.nan)
         np.divide(self._difference_sums, self._n_items, out=agreement, where=is_compared)
 
+        is_unknown = np.isnan(differences.std_error)
+        significantly_better = np.where(is_unknown, np.nan, differences.significantly_better)
         return Pairs(
             agreement=agreement,
             mean=means.mean,
             std_error=means.std_error,
             n=means.n,
-            significantly_better=np.where(np.isnan(differences.std_error), np.nan, differences.significantly_better),
+            significantly_better=significantly_better,
             ability=ability,
             partners_seen=partners_seen,
             own_rates=self._has_own_rates,
@@ -92,14 +95,15 @@ class PairSums:
 
 
 def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) -> Floats:
-    """Sum `values` over the selected rows of `rates` by ordered pair of agents: float array (n_agents, n_agents).
+    """Sum values of rows of `rates` by ordered pair of agents: float array (n_agents, n_agents).
 
-    `selected` is a bool array (n_rows,), `values` a float array (n_rows,), or None to count the rows.
+    selected : bool array (n_rows,), rows to sum
+    values : float array (n_rows,), or None to count the rows
     """
     n_agents = rates.n_agents
-    pair_code = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
-    weights = None if values is None else values[selected]
-    sums = np.bincount(pair_code, weights, n_agents * n_agents)
+    pair_codes = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
+    selected_values = None if values is None else values[selected]
+    sums = np.bincount(pair_codes, selected_values, n_agents * n_agents)
     return sums.reshape(n_agents, n_agents).astype(np.float64)
 
 
@@ -209,11 +213,12 @@ def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
     A row counts for the cells of both its agents.
     """
     n_cells = rates.n_agents * rates.n_items
-    first_cell = rates.first * np.int64(rates.n_items) + rates.item
-    second_cell = rates.second * np.int64(rates.n_items) + rates.item
+    first_cell_codes = rates.first * np.int64(rates.n_items) + rates.item
+    second_cell_codes = rates.second * np.int64(rates.n_items) + rates.item
 
-    sums = np.bincount(first_cell, values, n_cells) + np.bincount(second_cell, values, n_cells)
-    return np.asarray(sums).reshape(rates.n_agents, rates.n_items)
+    first_sums = np.bincount(first_cell_codes, values, n_cells)
+    second_sums = np.bincount(second_cell_codes, values, n_cells)
+    return np.asarray(first_sums + second_sums).reshape(rates.n_agents, rates.n_items)
 
 
 class _ScoreCollector:
@@ -303,7 +308,10 @@ class CallCounts:
         self._free_hashes = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing."""
+        """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing.
+
+        columns : array (n_rows,) by name of the column
+        """
         is_paired = columns["trial_type"] == PAIRED
         missing_reason = columns["missing_reason"]
         for position in ("first", "second"):

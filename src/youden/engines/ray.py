@@ -116,7 +116,7 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
             f"{n_workers:,} workers on a Ray cluster of {len(nodes):,} nodes "
             f"({placement.resources or 'no resources reserved'} each)"
         )
-        workers = _WorkerGroup(ray, placement, ray.put(work), n_workers)
+        workers: _WorkerGroup[T] = _WorkerGroup(ray, placement, ray.put(work), n_workers)
         return run_until_stopped(workers.run())
 
 
@@ -283,9 +283,10 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and end those that have not stopped after some seconds.
+        """Signal the workers to stop, and end those that have not stopped in time.
 
-        In this time, they store the answers of calls in flight. `tasks` are those that wait for the workers.
+        tasks : tasks that wait for the results of the workers
+        seconds : time in which the workers can store the answers of calls in flight
         """
         try:
             self._stop_event.set.remote()

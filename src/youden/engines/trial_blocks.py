@@ -297,6 +297,7 @@ class TrialsByItem:
         Returns
         -------
         IndependentTotals
+            Sums by agent and item, from which false-positive rates are estimated.
         """
         return self._sum_independent(lambda number, _in_complete_block: number <= step)
 
@@ -371,6 +372,7 @@ class TrialsByItem:
         Yields
         ------
         RateChunk
+            Rates of the pairs on the items of a chunk, from all trials and from those that training may use.
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -527,7 +529,10 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate."""
+        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate.
+
+        columns : array (n_rows,) by name of the column
+        """
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
             return
@@ -545,6 +550,7 @@ class TrialsByItem:
         """Add answered independent trials to the totals by item, and to those by step and kind of block.
 
         mask : bool array (n_rows,), rows to add
+        columns : array (n_rows,) by name of the column
         """
         first, item, second, other_item, answer = [columns[name][mask] for name in _INDEPENDENT_COLUMNS]
         is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
@@ -581,7 +587,7 @@ class TrialsByItem:
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the structured NumPy type of the record that is kept of each trial.
 
-        `kind` is "paired", "follow-up" or "independent".
+        kind : "paired", "follow-up" or "independent"
         """
         if kind == "independent":
             return _INDEPENDENT_DTYPE
@@ -664,7 +670,9 @@ class TrialsByItem:
     def _read(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent" or "follow-up". `start` is the first item of a partition.
+        kind : "paired", "independent" or "follow-up"
+        start : position of the first item, which must be the first one of a partition
+        stop : position after the last item
 
         Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
         """
@@ -798,9 +806,12 @@ def select_paired_answers(rates: Rates) -> PairChunk:
 def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use: bool array (n_trials,).
 
-    An independent trial compares the response of agent `first` to `item` with that of agent `second` to `other_item`;
-    all four are int arrays (n_trials,). By the holdout rule "strict", neither cell (agent, item) may be held out; by the
-    rule "paper", only the first may not.
+    By the holdout rule "strict", neither cell (agent, item) of a trial may be held out; by the rule "paper", only the
+    first may not.
+
+    first, item : int arrays (n_trials,), agent and item of the first response of each trial
+    second, other_item : int arrays (n_trials,), agent and item of the second response
+    split : holdout of the plan
     """
     is_held_out = split.holdout[first, item]
     if split.rule != "paper":

@@ -275,6 +275,7 @@ def make_plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
     Returns
     -------
     PlanJudge
+        A judge with the method `answer_many`.
 
     Raises
     ------

@@ -74,6 +74,8 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
 def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Sequence[JudgeConfig]) -> Judge:
     """Make the judge that sends requests to the server of a config, or to its several servers in turn.
 
+    environment : environment variables, of which the API key is one
+
     Raises ConfigError if a key of a judge of its jury may not be sent.
     """
     check_trust(jury, environment)

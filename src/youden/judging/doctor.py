@@ -71,7 +71,11 @@ def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Dia
 
 
 async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Test each server of each judge, one after another."""
+    """Test each server of each judge, one after another.
+
+    judges : judges to test, each with one or more servers
+    environment : environment variables, which contain the API keys
+    """
     diagnoses = []
     for judge in judges:
         for server in judge.servers:
@@ -81,7 +85,10 @@ async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[st
 
 
 async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Test a judge that has one server; return one finding per step of `STEPS`, or one if the judge makes no calls."""
+    """Test a judge that has one server; return one finding per step of `STEPS`, or one if the judge makes no calls.
+
+    environment : environment variables, which contain the API key
+    """
     if not config.makes_calls:
         message = f"'{config.backend}' makes no calls: it needs neither a key nor a network"
         return (_make_finding("key", "ok", message),)
@@ -117,7 +124,10 @@ async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Compl
     """Send a test request, and return the reply and whether the server accepted a request for log-probabilities.
 
     The request asks for log-probabilities. If the server rejects it or does not support them, a second request is sent
-    without them. Raises: CallError.
+    without them. Raises: CallError if the call fails for another reason.
+
+    config : judge with one server
+    connection : address, key and settings of the server
     """
     questions = config.questions()
     plain_request = questions.request_for_texts(_TEXT_A, _TEXT_B)
@@ -192,7 +202,11 @@ def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
 
 
 def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> Finding:
-    """Check that the reply has log-probabilities; without them, a judge with `decision: logprobs` cannot be used."""
+    """Check that the reply has log-probabilities; without them, a judge with `decision: logprobs` cannot be used.
+
+    completion : reply to the test request
+    accepts_logprobs : whether the server accepted a request for log-probabilities
+    """
     n_alternatives = len(completion.top_logprobs)
     if n_alternatives > 0:
         message = f"offered: {n_alternatives} alternatives for the first token (`decision: logprobs` works)"

@@ -377,6 +377,8 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
     Verdicts are made from the stored answers only, because worker processes may have sent some of the requests. The API
     key is looked up when the first request is to be sent, so that a run whose answers are all stored needs none.
+
+    backend : client of the judge's server
     """
     store = _require_store(run.store, config)
 
@@ -399,6 +401,9 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
 async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
     """Send the requests without a stored answer in batches, wait for their results, and return the verdicts.
+
+    backend : client of the judge's server
+    batching : how to send and poll batches
 
     Raises: ConfigError [judge-servers] if the judge has several servers.
     """
@@ -453,6 +458,9 @@ def _make_verdicts(
     """Convert answers to verdicts, with costs and with findings about the answers.
 
     The costs are those of the run's account, if it has one, and `costs` otherwise.
+
+    costs : costs of the calls of this invocation
+    warnings : findings of the client about its servers
     """
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
@@ -490,6 +498,9 @@ def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
 
 def _get_batch_folder(store: Store, batching: Batching) -> Path:
     """Return the folder for files of batches: `batches` next to a store that is a file, else that of the options.
+
+    store : store of the answers
+    batching : options of batches, which may contain a folder
 
     Raises: ConfigError [batch-place] if the store is not a file and the options contain no folder.
     """
@@ -534,9 +545,10 @@ def load_only_judge(store: Store) -> JudgeConfig:
     """
     judges = store.judges()
     if len(judges) != 1:
-        names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "no judge"
+        names = sorted(str(judge.get("name")) for judge in judges)
+        displayed_names = ", ".join(names) or "no judge"
         raise ConfigError(
-            f"The store {store.name} has answers of {names}, so it is not clear which judge to replay. "
+            f"The store {store.name} has answers of {displayed_names}, so it is not clear which judge to replay. "
             "Set it in the judge's config: {backend: replay, of: NAME}.",
             slug="replay-ambiguous",
         )

@@ -58,14 +58,15 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     if config.is_batched:
         return None, "a batch returns within a day"
 
-    seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
+    call_seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
     limit = config.concurrency
     start = min(config.start_concurrency, limit)
-    total_seconds = seconds_in_flight(n_calls, seconds=seconds, start=start, limit=limit)
+    total_seconds = seconds_in_flight(n_calls, seconds=call_seconds, start=start, limit=limit)
     concurrency = f"{limit} at once" if start == limit else f"{start} at once, growing to {limit}"
     assumed = "" if config.seconds_per_call else " (assumed)"
 
-    estimates = [(total_seconds / 60, f"{seconds:g} s per call{assumed}, {concurrency}")]
+    # minutes by each limit, with its description
+    estimates = [(total_seconds / 60, f"{call_seconds:g} s per call{assumed}, {concurrency}")]
     requests_per_minute = config.requests_per_minute
     if requests_per_minute is not None:
         estimates.append((n_calls / requests_per_minute, f"{requests_per_minute:g} requests per minute"))
@@ -274,6 +275,8 @@ def _is_final(outcome: Completion | Failure) -> bool:
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     """Return tiktoken's encoding for a model, without downloading it.
 
+    environment : environment variables, which may set the folder of downloaded encodings
+
     Returns None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
     """
     try:
@@ -308,18 +311,19 @@ def _sum_costs(costs: list[Cost]) -> Cost:
     A sum in USD or minutes is None if one of its terms is unknown.
     """
     known_usd = [cost.usd for cost in costs if cost.usd is not None]
+    usd = sum(known_usd) if len(known_usd) == len(costs) else None
     costs_of_calls = [cost for cost in costs if cost.pace]
     known_minutes = [cost.minutes for cost in costs_of_calls if cost.minutes is not None]
-    has_all_minutes = len(known_minutes) == len(costs_of_calls)
+    has_all_minutes = bool(known_minutes) and len(known_minutes) == len(costs_of_calls)
     return Cost(
         cells=costs[0].cells,
         calls=sum(cost.calls for cost in costs),
         tokens_in=sum(cost.tokens_in for cost in costs),
         tokens_out=sum(cost.tokens_out for cost in costs),
-        usd=sum(known_usd) if len(known_usd) == len(costs) else None,
+        usd=usd,
         tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
-        minutes=sum(known_minutes) if known_minutes and has_all_minutes else None,
+        minutes=sum(known_minutes) if has_all_minutes else None,
         pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),

@@ -81,6 +81,7 @@ def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np
     Each pair of agents is compared on random items on which it was not compared yet and neither of its cells is held out.
     The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
 
+    plan : plan of the run
     n_trials : number of trials of each pair of agents (lower position, higher position); fewer are drawn if the pair has
         fewer such items
     """

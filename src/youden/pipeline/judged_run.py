@@ -256,6 +256,7 @@ def collect_answers(
     Returns
     -------
     Verdicts
+        Answers to the plan with all its rounds and follow-up trials.
 
     Raises
     ------
@@ -314,7 +315,10 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 
 
 def _get_path_from_store(config: RunConfig) -> str:
-    """Return the path of the run's folder relative to the folder of its store, or its name if the store is on a server."""
+    """Return the path of the run's folder relative to the folder of its store, which identifies the run in the store.
+
+    The result is the name of the folder if the store is on a server.
+    """
     folder = config.folder.resolve()
     store_file = config.store_file
     if store_file is None:

@@ -173,11 +173,15 @@ def _iter_influence(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    The influence of an item is the weighted mean of its influence through trials in complete blocks and through linking
-    trials. The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks
-    only.
+    The influence of an item is the weighted mean of its influence through trials in complete blocks of anchors and through
+    linking trials, which compare other agents with anchors.
 
+    anchors, anchor_influence : abilities of the anchors by complete blocks, and the influence of the items on them
+    linked : effects of all agents by linking trials
+    scale : scale of the anchors, with the effects of the items
     weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
+
+    The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks only.
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
@@ -189,6 +193,7 @@ def _iter_influence(
     block_weight, linked_weight = (np.nan_to_num(weight)[:, None] for weight in weights)
 
     def iter_matrices(*, keep_anchors: bool) -> Iterator[ItemMatrices]:
+        """Yield the influence of each chunk of items on all agents, and the share of the items in their trials."""
         for items, contribution, share in linked_influence():
             in_blocks = anchor_influence.to_matrices(items, n_agents)
             combined = ItemMatrices(
@@ -360,14 +365,17 @@ def link_agents(
 
 
 def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> ChunkSource:
-    """Return a source of the answers to comparisons of two anchors in complete blocks.
+    """Return a source of the answers to comparisons of two anchors, the agents of the first plan.
 
-    The source is a function that yields the answers in chunks of items, each time it is called. `rows` selects the
-    trials of each chunk that are used; all by default.
+    Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
+    it is called.
+
+    rows : function that selects the trials of each chunk that are used; all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[PairChunk]:
+        """Yield the answered trials of two anchors in each chunk of items."""
         for chunk in trials.iter_answered():
             is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if rows is not None:
@@ -381,13 +389,16 @@ def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = No
 def select_added_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a source of the answers to linking trials.
 
-    An answer is listed once for each agent that the trial counts for, with an anchor as its partner. The source is a
-    function that yields the answers in chunks of items, each time it is called. `rows` selects the trials of each chunk
-    that are used; all by default.
+    Linking trials compare agents that joined later with anchors, the agents of the first plan. An answer is listed once
+    for each agent that the trial counts for, with an anchor as its partner. The source is a function that yields the
+    answers in chunks of items, each time it is called.
+
+    rows : function that selects the trials of each chunk that are used; all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[LinkingChunk]:
+        """Yield the answers to linking trials of each chunk of items, first those that count for the first agent."""
         for chunk in trials.iter_answered():
             is_linking = chunk.role == ANCHOR
             if rows is not None:

@@ -47,8 +47,8 @@ def average_judges(result: Verdicts) -> Verdicts:
 def _make_answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    answer : float array (n_trials,), mean votes, NaN if a vote is missing
-    missing : int8 array (n_trials,), codes of the reasons why the jury's own answers are missing
+    answer : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
+    missing : int8 array (n_trials,), codes of the reasons why the jury's own answers are missing, 0 for an answer
     """
     is_missing = np.isnan(answer)
     hard_answer = np.where(is_missing, np.nan, answer >= 0.5)
@@ -60,10 +60,10 @@ def _make_answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[An
 
 
 def average_judge_rows(rows: Rows) -> Rows:
-    """Wrap a source of rows so that each answer of a jury is the mean of its judges' votes.
+    """Wrap a source of the trials of a run so that each answer of a jury is the mean of its judges' votes.
 
-    A source is a function that iterates over the rows of a run in chunks of columns. An answer is missing if a vote is
-    missing. Rows of a single judge are passed on unchanged.
+    A source is a function that yields the trials in chunks of columns, each time it is called. An answer is missing if the
+    vote of a judge is missing. Trials of a single judge are passed on unchanged.
     """
 
     def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
@@ -184,7 +184,7 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
 
 
 def describe_judge_spread(judges: JudgeSpread) -> str:
-    """Describe the effective number of judges, and whether these judges can rank the agents.
+    """Describe the effective number of judges, the variance between them, and whether these judges can rank the agents.
 
     Parameters
     ----------

@@ -84,11 +84,14 @@ def write_answers_so_far(folder: RunFolder) -> None:
 
 
 def _count_saved_outcomes(folder: RunFolder, judge: JudgeConfig) -> int:
-    """Count the outcomes in verdicts.parquet; 0 if they belong to another plan than plan.parquet, or another judge."""
+    """Count the trials in verdicts.parquet of a run folder that are not pending: answers and failures.
+
+    Returns 0 if there is no such file, or if it belongs to another plan or another judge.
+    """
     if not folder.has("verdicts.parquet"):
         return 0
-    is_of_run = folder.read_judged_plan_digest() == folder.read_plan().digest
-    if not is_of_run or not is_same_judge(folder.read_recorded_judge(), judge):
+    is_same_plan = folder.read_judged_plan_digest() == folder.read_plan().digest
+    if not is_same_plan or not is_same_judge(folder.read_recorded_judge(), judge):
         return 0
     verdicts = folder.open_judged_files().verdicts
     return len(verdicts) - verdicts.metadata.n_pending
@@ -124,7 +127,10 @@ def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
 
 
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
-    """Return the plan of a run with as many of its rounds and follow-ups as its stored answers determine."""
+    """Read the plan of a run, and add as many of its rounds and follow-up trials as its stored answers determine.
+
+    No request is sent, and nothing is written.
+    """
     plan = folder.read_plan()
     if plan.rounds is None and not config.follow_up_fraction:
         return plan

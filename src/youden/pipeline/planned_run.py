@@ -127,7 +127,10 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 
 def _extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
-    """Return the error for a folder whose plan has `n_stored` extensions, more than the config."""
+    """Return the error for a run folder whose plan has more extensions than the config.
+
+    n_stored : number of extensions of the plan in the folder
+    """
     command = f"youden run {folder.file('config.yaml')}"
 
     # an extension that is not in the folder's config yet was stopped before its end
@@ -296,7 +299,10 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 
 
 def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield the config keys that decide a plan, each with its value in the plan and in the config."""
+    """Yield the config keys on which a plan depends, each with its value in the plan and in the config.
+
+    Keys that do not matter are left out, for example the design of a plan that selects trials of another run.
+    """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
         yield "calls", plan.options.get("calls"), config.calls

@@ -588,8 +588,12 @@ def _format_options(
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
     labels = {0.5: "half the calls", 2.0: "twice the calls"}
-    others = [f"{100 * regret[x][0].mean:.1f} with {label}" for x, label in labels.items() if x in regret]
-    suffix = f" ({', '.join(others)})" if others else ""
+    with_other_budgets = []
+    for multiple, label in labels.items():
+        if multiple in regret:
+            uniform_regret, _ = regret[multiple]
+            with_other_budgets.append(f"{100 * uniform_regret.mean:.1f} with {label}")
+    suffix = f" ({', '.join(with_other_budgets)})" if with_other_budgets else ""
     yield (
         f"all agents sampled equally: on reference data, the agent that ranks first is on average "
         f"{_format_of_100(uniform)} of 100 comparisons behind the best{suffix}; the regret bound is "

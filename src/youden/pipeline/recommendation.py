@@ -104,15 +104,25 @@ def recommend(
     max_regret: float | None = None,
     warnings: Sequence[Finding] = (),
 ) -> Recommendation:
-    """Decide what a run recommends by agreement.
+    """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
 
-    It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None), or
-    if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
-    the best, or if their regret bound is at most `max_regret`, the maximum regret for which the run searched. Otherwise,
-    it recommends all candidates. `warnings` are the findings of the run, some of which limit the recommendation: a
-    sentence about them is added. A run that asks for preferences has no J.
+    Parameters
+    ----------
+    choice : ChoiceFacts or None
+        Selection of the best agents with their regret bound; None if some agents cannot be compared.
+    signal : JudgeSignalFacts
+        J of the judge with its interval, and a test of equal abilities. A run that asks for preferences has no J.
+    max_regret : float, optional
+        Maximum regret for which the run searched. Default: the run was no search.
+    warnings : sequence of Finding, default ()
+        Findings about the run. For those that limit the recommendation, a sentence is added to its text.
 
-    Returns a `Recommendation` of the form "recommended", "candidates" or "none", with the agents and a text.
+    Returns
+    -------
+    Recommendation
+        Form, agents and text. "none": the interval of J is not above 0, agents cannot be compared, or abilities do not
+        differ significantly. "recommended", with the selected agents: every other agent is ruled out as the best, or the
+        regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
     """
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)
@@ -209,15 +219,20 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 
 
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
-    """Add a clause of caution to the first sentence of a recommendation, unless it recommends no agent."""
+    """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
+
+    caution : clause that states the reason; it is joined to an earlier one by "and"
+    """
     head = _format_head(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(head):
         return recommendation
+
+    # the text consists of the head, the caution and the evidence
     evidence = recommendation.text.removeprefix(head).removeprefix(f", {recommendation.caution}")
-    earlier = recommendation.caution.removesuffix(CAUTION_REMEDY)
-    clauses = f"{earlier}, and {caution}" if earlier else caution
-    caution = f"{clauses}{CAUTION_REMEDY}"
-    return replace(recommendation, text=f"{head}, {caution}{evidence}", caution=caution)
+    earlier_caution = recommendation.caution.removesuffix(CAUTION_REMEDY)
+    clauses = f"{earlier_caution}, and {caution}" if earlier_caution else caution
+    full_caution = f"{clauses}{CAUTION_REMEDY}"
+    return replace(recommendation, text=f"{head}, {full_caution}{evidence}", caution=full_caution)
 
 
 def recommend_from_abilities(

@@ -56,10 +56,10 @@ def reuse_saved_answers(
         return judge_plan
 
     # a jury: all answers of the folder, or none
-    read_keys = get_key_reader(folder)
+    read_hashes = get_key_reader(folder)
     if judge.judges:
-        keys_of_judges = (read_keys(member.questions(), saved.plan) for member in judge.judges)
-        if not _holds_none(store, keys_of_judges):
+        hashes_of_judges = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
+        if not _holds_none(store, hashes_of_judges):
             return judge_plan
         return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
 
@@ -71,13 +71,13 @@ def reuse_saved_answers(
     def judge_or_reuse(plan: Plan) -> Verdicts:
         """Judge the trials of a plan whose answers are not saved, and join both."""
         # row of `saved` for each trial, −1 for a trial that is judged
-        keys = (key for _, key in read_keys(judge.questions(), plan))
-        rows = np.array([lost_rows.get(key, -1) for key in keys], dtype=np.int64)
+        hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
+        rows = np.array([lost_rows.get(request_hash, -1) for request_hash in hashes], dtype=np.int64)
         if not (rows >= 0).any():
             return judge_plan(plan)
 
-        others = np.flatnonzero(rows < 0)
-        new = judge_plan(select_trials(plan, others)) if len(others) else None
+        unsaved = np.flatnonzero(rows < 0)
+        new = judge_plan(select_trials(plan, unsaved)) if len(unsaved) else None
         return _combine_answers(plan, saved, rows, new, store=redact_location(store))
 
     return judge_or_reuse
@@ -102,12 +102,16 @@ def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | Non
     return verdicts if has_all_votes else None
 
 
-def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store has no answer of any judge of a jury, checked on the first keys of each judge."""
+def _holds_none(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
+    """Return whether the store has no answer of any judge of a jury, checked on the first requests to each judge.
+
+    path : path or URL of the store
+    hashes_of_judges : for each judge, the rows of its trials with their request hashes
+    """
     with open_store(path, read_only=True) as store:
-        for keys in keys_of_judges:
-            first_keys = [key for _, key in islice(keys, _CHUNK)]
-            if store.answers(first_keys):
+        for row_hashes in hashes_of_judges:
+            first_hashes = [request_hash for _, request_hash in islice(row_hashes, _CHUNK)]
+            if store.answers(first_hashes):
                 return False
     return True
 

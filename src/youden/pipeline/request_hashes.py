@@ -52,8 +52,8 @@ def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log
                 continue
             except RunFolderError as error:
                 log(f"{path.name} is written again: {error.message}")
-        plan_keys = (key for _, key in iter_keys(questions, plan))
-        write_keys(path, plan_keys, _keys_metadata(questions, plan))
+        hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
+        write_keys(path, hashes, _keys_metadata(questions, plan))
 
 
 def get_key_reader(folder: RunFolder) -> KeySource:
@@ -107,13 +107,13 @@ class KeysMetadata(TableMetadata):
     """Digest of the settings of the judge that decide its requests."""
 
 
-def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
+def write_keys(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
     """Write request hashes to a Parquet file; an existing file is replaced atomically.
 
-    keys : hashes in hexadecimal, in the order of the plan
+    hashes : hashes in hexadecimal, in the order of the plan
     metadata : plan, pool and judge to which they belong
     """
-    remaining = iter(keys)
+    remaining = iter(hashes)
     schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:

@@ -341,7 +341,10 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
 
 
 def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
-    """Return the function that plans the next round of a search for the best agents."""
+    """Return the function that plans the next round of a search for the best agents from the verdicts so far.
+
+    target : population to which the intervals refer that decide when the search stops
+    """
     from youden.pipeline.ranking import estimate_abilities
     from youden.pipeline.recommendation import explain_missing_signal
 
@@ -351,11 +354,15 @@ def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
     search: SearchState | None = None
 
     def plan_search_round(result: Verdicts, rounds: Rounds) -> NextRound:
-        """Plan a round of the agents that may still be among the best, or stop if the selection is good enough."""
+        """Plan a round of the agents that may still be among the best, or stop if the selection is good enough.
+
+        The search also stops if the judge does not discriminate.
+        """
         nonlocal search
         abilities = estimate_abilities(result, target=target, previous_search=search)
         search = abilities.search
-        if reason := explain_missing_signal(result, abilities):
+        reason = explain_missing_signal(result, abilities)
+        if reason:
             return NextRound(number_blocks([]), all_agents, "judge", reason)
 
         differences = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)

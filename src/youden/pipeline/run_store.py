@@ -115,20 +115,20 @@ def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeCo
 
     own_store : path or URL of the run's own store
     """
-    read_keys = get_key_reader(RunFolder(config.folder))
-    keys = (key for _, key in read_keys(judge.questions(), plan))
+    read_hashes = get_key_reader(RunFolder(config.folder))
+    hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
     new_file = config.store_file
     n_lacking = 0
     with open_store(own_store, read_only=True) as own_answers:
-        # a key is the hash of a request; each chunk has up to `_CHUNK` of them, without duplicates
-        while chunk := list(dict.fromkeys(islice(keys, _CHUNK))):
-            outcomes = own_answers.get_outcomes(chunk)
-            lacking = [key for key, outcome in outcomes.items() if isinstance(outcome, Completion)]
+        while chunk := list(islice(hashes, _CHUNK)):
+            distinct_hashes = list(dict.fromkeys(chunk))
+            outcomes = own_answers.get_outcomes(distinct_hashes)
+            lacking = [request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)]
 
             # a store whose file does not exist yet has no answers
             if lacking and (new_file is None or new_file.is_file()):
                 with open_store(config.store_location, read_only=True) as new_answers:
                     present = new_answers.answers(lacking)
-                lacking = [key for key in lacking if key not in present]
+                lacking = [request_hash for request_hash in lacking if request_hash not in present]
             n_lacking += len(lacking)
     return n_lacking

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from youden import __version__
 from youden.data.folder.csv_tables import to_ranking_rows
 from youden.data.folder.run_files import VERSION
 from youden.data.score_tables import ScoreTable, read_scores
-from youden.pipeline.abilities import LEVEL, Abilities, agent_differences, build_ranking_table, summarize_choice
+from youden.pipeline.abilities import LEVEL, Abilities, build_ranking_table, summarize_choice
 from youden.pipeline.recommendation import MAX_NAMED
 from youden.stats.additive.score_means import (
     ScoreMeans,
@@ -68,6 +68,8 @@ class AuditFacts:
     """Longest sets of consecutive models in the ranking of which no two differ significantly."""
     ties: Mapping[str, tuple[str, ...]]
     """Model → models that do not differ significantly from it, best first."""
+    constant_pairs: tuple[tuple[str, str], ...]
+    """Pairs of models whose scores differ by the same value on each common item."""
     removal_items: tuple[str, ...]
     """Fewest items without which another model is ahead of the first, the most influential first; empty if there are none."""
     removal_searched: bool
@@ -93,6 +95,8 @@ class Audit:
         One row per model, best first, with the columns of `ranking.csv`. `ability` is the mean score over items like
         these, `low`, `high` and `std_error` are its 95 % interval and standard error, and `n_trials` is the number of
         items with a score.
+    differences : Differences
+        Differences of all pairs of models in the order of the ranking, row minus column, in the unit of the table.
     items : DataFrame
         One row per item: id, difficulty, number of models and of scores, and root mean square of the residuals.
     facts : RunFacts
@@ -107,6 +111,7 @@ class Audit:
 
     source: str
     ranking: pd.DataFrame
+    differences: Differences
     items: pd.DataFrame
     facts: RunFacts
     details: AuditFacts
@@ -151,6 +156,12 @@ class Audit:
         if details.reliability is not None:
             lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
         lines += [f"Not significantly different: {_list(group)}." for group in details.groups if len(group) > 1]
+        if details.constant_pairs:
+            n_others = len(details.constant_pairs) - 1
+            others = f" (and {format_count(n_others, 'more pair')} of models)" if n_others else ""
+            pair = " and ".join(details.constant_pairs[0])
+            reason = "so its interval follows from the number of items alone"
+            lines.append(f"The difference of {pair}{others} is the same on each common item, {reason}.")
         if not details.removal_searched:
             unknown = "It is unknown whether removing items would change the first place"
             lines.append(f"{unknown}: {first} shares too few items with the other models.")
@@ -223,11 +234,14 @@ def audit(
         (scores.n_scores > 0).sum(axis=1).astype(np.int32),
         AgentRates.unknown(len(score)),
         "additive fit of scores (model + item)",
-        "Wilson, effective size by item, Student t; differences: HC2 by item, shrunk variances, Student t",
+        "Wilson, effective size by item, Student t; differences: paired by item, Student t",
         "items-like-these",
         means.model.component_,
     )
-    differences = agent_differences(abilities)
+    pairs = means.differences
+    differences = replace(
+        pairs, value=unit * pairs.value, std_error=unit * pairs.std_error, half_width=unit * pairs.half_width
+    )
     ids, order = scores.model_ids, np.argsort(-abilities.ability, kind="stable")
     ranking = build_ranking_table(abilities, ids, differences=differences)
     ranking["low"], ranking["high"] = scores.low + unit * means.low[order], scores.low + unit * means.high[order]
@@ -262,7 +276,7 @@ def audit(
     items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
     items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
     items["residual"] = residual
-    return Audit(scores.source, ranking, items, facts, details, recommendation, _sign(scores, facts))
+    return Audit(scores.source, ranking, ranked, items, facts, details, recommendation, _sign(scores, facts))
 
 
 def _describe_table(
@@ -274,6 +288,7 @@ def _describe_table(
     """
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
+    constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
     removal = find_smallest_removal(score, means)
     n_more = count_items_to_separate(float(ranked.value[0, 1]), float(ranked.std_error[0, 1]), len(scores.item_ids))
     if n_more is not None:
@@ -288,6 +303,7 @@ def _describe_table(
             name: tuple(names[k] for k in np.flatnonzero(row).tolist())
             for name, row in zip(names, is_tied, strict=True)
         },
+        constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
         removal_items=tuple(scores.item_ids[item] for item in removal.items) if removal else (),
         removal_searched=bool(is_comparable[0, 1:].any()),
         removal_first=scores.model_ids[removal.agent] if removal else None,

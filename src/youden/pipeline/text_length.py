@@ -104,6 +104,7 @@ def length_warnings(
     The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed;
     the second if the pool has no lengths.
 
+    folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
     rows : function that yields the trials of the run with their answers, in chunks of columns
     ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
@@ -141,6 +142,7 @@ def read_answer_lengths(
 
     Trials without an answer and probes are left out.
 
+    folder : folder of the run
     pool : pool at the time of the run
     rows : function that yields the trials of the run with their answers, in chunks of columns
 

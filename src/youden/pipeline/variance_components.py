@@ -115,8 +115,9 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 
 
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
-    """Decompose the variance of abilities that are estimated from verdicts.
+    """Decompose the variance of the abilities of a run by its sources: items, responses, calls, rates, judges, partners.
 
+    result : answers of the run, from which the abilities are estimated
     run : name of the run
     judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
 
@@ -145,8 +146,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     n_items = len(np.unique(plan.item[used]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _interval_components(components, result, run, rate_variance=mean_rate_variance)
-    parts = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
-    error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
+    all_components = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
+    error_variance = sum(_component_variance(component) for component in all_components if component.in_interval)
 
     # variance between agents without the errors; the error of a difference is that of two independent abilities
     agent_variance = max(0.0, float(np.nanvar(abilities.ability, ddof=1)) - error_variance)
@@ -154,7 +155,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     return VarianceFacts(
         run,
         n_items,
-        tuple(parts),
+        tuple(all_components),
         float(np.sqrt(error_variance)),
         difference_error,
         agent_variance,
@@ -211,14 +212,14 @@ def _interval_components(
     cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
     # agent × item variance of the partners that an agent was compared with
     partner_variance = cell_variance * components.partner_factor
-    item_part = items.times(components.agent_item_factor)
-    response_part = response.times(components.response_factor) if response else None
-    residual_part = residual.times(components.residual_factor)
+    item_component = items.times(components.agent_item_factor)
+    response_component = response.times(components.response_factor) if response else None
+    residual_component = residual.times(components.residual_factor)
 
     # an estimated variance may be negative
-    item_value = max(item_part.value, 0.0)
-    residual_value = max(residual_part.value, 0.0)
-    response_value = max(response_part.value, 0.0) if response_part else 0.0
+    item_value = max(item_component.value, 0.0)
+    residual_value = max(residual_component.value, 0.0)
+    response_value = max(response_component.value, 0.0) if response_component else 0.0
     total = (sum([item_value, response_value, residual_value, rate_variance]) + partner_variance) or 1.0
     # twice the calls on the same items halve the residual and the partners' part
     with_twice_calls = item_value + response_value + rate_variance + (residual_value / 2 + partner_variance / 2)
@@ -228,33 +229,33 @@ def _interval_components(
     item_title = "items: agent × item interaction"
     if result.plan.trials.first_repeat is None:
         item_title += ", and responses"
-    call_part = Part(
+    call_component = Part(
         residual_value + partner_variance,
         residual.low * components.residual_factor + partner_variance,
         residual.high * components.residual_factor + partner_variance,
     )
-    parts = [
-        ComponentFacts(item_title, item_part, width_change_if_doubled=_width_ratio(total / 2, total)),
+    facts = [
+        ComponentFacts(item_title, item_component, width_change_if_doubled=_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
-            response_part,
+            response_component,
             measure_command="" if response else _describe_response_measure(result, run),
             width_change_if_doubled=_width_ratio(with_twice_responses, total) if response else None,
         ),
         ComponentFacts(
             "calls: partners of an agent, and answers to a comparison",
-            call_part,
+            call_component,
             width_change_if_doubled=_width_ratio(with_twice_calls, total),
         ),
         *_judge_components(components, result, run),
     ]
     if rate_variance > 0:
-        rate_part = Part(rate_variance, rate_variance, rate_variance)
+        rate_component = Part(rate_variance, rate_variance, rate_variance)
         ratio = _width_ratio(total - rate_variance / 2, total)
-        parts.append(
-            ComponentFacts("independent calls: false-positive rates", rate_part, width_change_if_doubled=ratio)
+        facts.append(
+            ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
         )
-    return parts
+    return facts
 
 
 def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
@@ -365,9 +366,9 @@ def _summarize_components(
     return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
 
 
-def _component_variance(part: ComponentFacts) -> float:
+def _component_variance(component: ComponentFacts) -> float:
     """Return the variance that a component gives an ability, at least 0; 0 if it is unknown."""
-    return max(part.ability_variance.value, 0.0) if part.ability_variance else 0.0
+    return max(component.ability_variance.value, 0.0) if component.ability_variance else 0.0
 
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:

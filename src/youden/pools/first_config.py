@@ -133,14 +133,16 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import the files at `source` as a pool; return None if they are a pool already.
 
+    source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
-    columns : field of the pool → column of the table
-    known_pool : pool that was imported from the same source before
+    columns : column of the table by field of the pool
+    known_pool : pool that was imported from the same source before; its items keep their ids
     """
     has_responses_file = (source / RESPONSES).is_file()
     format_ = None if has_responses_file else recognise_format([source])
     if format_ is not None and (not columns or format_ in TABLE_FORMATS):
-        imported = IMPORTERS.load(format_)([source], columns=columns)
+        importer = IMPORTERS.load(format_)
+        imported = importer([source], columns=columns)
         imported = replace(imported, taken=FORMAT_NOTE.format(format_))
         return _check_imported(imported, source, pool_path, format_)
 

@@ -39,7 +39,8 @@ def find_pool(start: Path) -> Path:
     """
     subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
     folders = [start, *sorted(subfolders)]
-    tables = [path for path in sorted(start.iterdir()) if path.is_file() and path.suffix.lower() in EXTENSIONS]
+    files = sorted(path for path in start.iterdir() if path.is_file())
+    tables = [file for file in files if file.suffix.lower() in EXTENSIONS]
     pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
     pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
     candidates = pools or tables

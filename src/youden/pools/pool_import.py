@@ -113,28 +113,36 @@ def import_pool(
 
 
 def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Refuse a pool of several agents in which no item has responses of two of them.
+    """Check that a pool of several agents has an item with responses of two of them.
 
-    `path` is the imported file, and `format_` the name of its format. Raises ImportFormatError: [import-columns] for a
-    table whose columns were inferred, [import-unshared] for another format. A table whose columns the user named, and a
-    pool of one agent, are not refused.
+    A table whose columns the user named, and a pool of one agent, are not checked.
+
+    path : the imported file or folder
+    format_ : name of its format
+
+    Raises ImportFormatError [import-columns] for a table whose columns were inferred, [import-unshared] for another format.
     """
     # if the user named every column, no guess can be wrong
-    is_explicit = format_ in TABLE_FORMATS and not imported.taken
-    if is_explicit or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
+    has_named_columns = format_ in TABLE_FORMATS and not imported.taken
+    pool = imported.pool
+    if has_named_columns or pool.n_agents < 2:
         return
+    n_agents_by_item = pool.present.sum(axis=0)
+    if (n_agents_by_item > 1).any():
+        return
+
     if format_ in TABLE_FORMATS:
         description = imported.taken[:MAX_DESCRIPTION_CHARACTERS]
         raise unclear_columns_error(path, f"no item has responses of two agents ({description})", ())
     raise ImportFormatError(
-        f"{path}: no item has responses of two agents: got {format_count(imported.pool.n_agents, 'agent')} and "
-        f"{format_count(imported.pool.n_items, 'item')}. Pass files in which the agents respond to the same items.",
+        f"{path}: no item has responses of two agents: got {format_count(pool.n_agents, 'agent')} and "
+        f"{format_count(pool.n_items, 'item')}. Pass files in which the agents respond to the same items.",
         slug="import-unshared",
     )
 
 
 def check_dropped(imported: ImportedPool) -> None:
-    """Refuse an import that drops more than 1 % of the responses; raise ImportFormatError [import-dropped]."""
+    """Raise ImportFormatError [import-dropped] if an import would drop more than 1 % of the responses."""
     if imported.share_dropped <= MAX_DROPPED:
         return
     n_all = imported.n_dropped + imported.pool.n_responses

@@ -101,12 +101,14 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     RunFolderError, PoolError
         If a file cannot be read.
     """
-    judges, outcomes = _read_pool_entries(path, redacted) if is_generated(path) else _read_run_entries(path, redacted)
-    entries = {key: entry for key, entry in outcomes.items() if entry is not None}
+    read_entries = _read_pool_entries if is_generated(path) else _read_run_entries
+    judges, entry_by_request = read_entries(path, redacted)
+    entries = {key: entry for key, entry in entry_by_request.items() if entry is not None}
     cassette = Cassette(judges, entries)
     write_cassette(out, cassette)
     n_failures = len(entries) - cassette.n_answers
-    return CassetteExport(cassette.n_answers, n_failures, n_unanswered=len(outcomes) - len(entries))
+    n_unanswered = len(entry_by_request) - len(entries)
+    return CassetteExport(cassette.n_answers, n_failures, n_unanswered=n_unanswered)
 
 
 def import_cassette(file: Path, store: str | Path) -> CassetteImport:
@@ -122,6 +124,7 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     Returns
     -------
     CassetteImport
+        Numbers of entries that were added, and of those whose request has an outcome in the store.
 
     Raises
     ------

@@ -50,6 +50,7 @@ def has_blocks_in_first_plan(plan: Plan) -> bool:
     Returns
     -------
     bool
+        False if no such trial has a block number.
     """
     is_first_paired = (plan.trials.step == 0) & (plan.trial_type == PAIRED)
     return bool((plan.block[is_first_paired] >= 0).any())
@@ -87,6 +88,7 @@ def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> B
     Returns
     -------
     bool array (n_trials,)
+        True for the trials of blocks that compare all anchors with each other.
     """
     are_anchors = (columns["first"] < anchors) & (columns["second"] < anchors)
     return np.asarray(are_anchors & (columns["role"] != ANCHOR))
@@ -136,7 +138,10 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
 
 
 def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
-    """Return a plan with only the first agents and items, with `trials` in place of its own, and without a pool."""
+    """Return a plan with only the first agents and items, with `trials` in place of its own, and without a pool.
+
+    n_agents, n_items : numbers of agents and items that are kept
+    """
     train = plan.split.train[:n_agents, :n_items]
     holdout = plan.split.holdout[:n_agents, :n_items]
     return replace(
@@ -195,6 +200,7 @@ def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
     Returns
     -------
     Verdicts
+        Verdicts of `plan_without_follow_ups`; the same object if there are no follow-ups.
     """
     plan = plan_without_follow_ups(result.plan)
     if plan is result.plan:

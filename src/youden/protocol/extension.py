@@ -511,11 +511,14 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        `kind` is what is added: "agents", "items", "repeats" or "calls". `drawn` are tables of paired trials;
-        `n_requested` is the number of paired calls that were requested, and `calls` that of both trial types (None for
-        the default). `scored` are the positions of the agents whose abilities these trials measure; () for all.
-        `search` is the number of agents to select and the maximum regret, if the extension is part of a search. Raises
-        PlanError [extend-exhausted] if nothing was drawn.
+        kind : what is added: "agents", "items", "repeats" or "calls"
+        drawn : tables of paired trials
+        n_requested : number of paired calls that were requested
+        calls : number of calls of both trial types that was requested; None for the default
+        scored : positions of the agents whose abilities these trials measure; () for all
+        search : number of agents to select and maximum regret, if the extension is part of a search
+
+        Raises: PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)

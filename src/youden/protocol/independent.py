@@ -39,6 +39,7 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
     Returns
     -------
     Plan
+        A plan with the selected trials and all other fields unchanged, except for the total text length.
     """
     trials = plan.trials.take(rows)
     return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
@@ -121,6 +122,7 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     Returns
     -------
     Plan
+        A plan with the trials of both, and the total text length of all of them.
     """
     added = assign_repeats(added, plan.pool, plan.seed, after=plan.trials)
     trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
@@ -203,18 +205,20 @@ def _assign_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
     A cell is an agent on an item, for one type of trial.
 
     cell_codes : int64 array (n_cells,), number of each cell, as made by `_encode_cells`
+    seed : seed of the plan
 
     Returns the turn of each response, int64 array (n_cells, n_responses), counted from 0; −1 for a response that the cell
     does not have.
     """
     agent, item = np.divmod(cell_codes // 2, pool.n_items)
-    n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_of_cell, 1)
-    begin = _draw_first_responses(pool, seed)[agent, item] % cycle_length
+    n_responses_of_cell = pool.n_repeats[agent, item].astype(np.int64)
+    cycle_length = np.maximum(n_responses_of_cell, 1)
+    first_response = _draw_first_responses(pool, seed)[agent, item] % cycle_length
 
     response = np.arange(pool.repeats)
-    turn = (response - begin[:, None]) % cycle_length[:, None]
-    return np.where(response < n_of_cell[:, None], turn, _ABSENT)
+    turn = (response - first_response[:, None]) % cycle_length[:, None]
+    is_present = response < n_responses_of_cell[:, None]
+    return np.where(is_present, turn, _ABSENT)
 
 
 def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
@@ -308,10 +312,10 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     of `paired`, without trials whose second agent has no other eligible item.
 
     paired : paired trials, of which each second text is in an eligible cell
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
     """
-    n_eligible = eligible.sum(axis=1)
+    n_eligible = eligible.sum(axis=1)  # by agent
     is_matched = n_eligible[paired.second] > 1
     item = paired.item[is_matched]
     first = paired.first[is_matched]

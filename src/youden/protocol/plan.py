@@ -154,6 +154,7 @@ class PlanSize(NamedTuple):
         Returns
         -------
         int
+            At least 1.
 
         Raises
         ------
@@ -411,6 +412,7 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
     n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
     n_probes : number of probes among the independent trials
     n_independent : number of independent trials
+    split : holdout of the plan
     """
     notes = []
     if n_holdout_trials is not None:
@@ -534,8 +536,9 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
 
-        `paired` are the paired trials of the plan; `in_rounds` is whether they are the first round of several. Without
-        a requested number, there are then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget.
+        paired : paired trials of the plan
+        in_rounds : whether these are the first round of several; without a requested number, the independent trials are
+            then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -258,6 +258,7 @@ def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tupl
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
     codes : int64 array, numbers of the earlier comparisons
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
     Returns the numbers, int64 array (n,), and a bool array (n,).
     """

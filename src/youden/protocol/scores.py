@@ -41,15 +41,16 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
     pair_codes = np.ravel_multi_index((plan.item[rows], plan.first[rows], plan.second[rows]), shape)
-    codes, row = np.unique(pair_codes, return_inverse=True)
-    item, first, second = np.unravel_index(codes, shape)
+    distinct_codes, row = np.unique(pair_codes, return_inverse=True)
+    item, first, second = np.unravel_index(distinct_codes, shape)
+    n_rows = len(distinct_codes)
 
     answer = verdicts.answer[rows]
     answered = verdicts.answered[rows]
     is_paired = plan.trial_type[rows] == PAIRED
-    paired = _sum_answers(row, answer, is_paired & answered, len(codes))
-    independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
-    n_missing = np.bincount(row[~answered], minlength=len(codes))
+    paired = _sum_answers(row, answer, is_paired & answered, n_rows)
+    independent = _sum_answers(row, answer, ~is_paired & answered, n_rows)
+    n_missing = np.bincount(row[~answered], minlength=n_rows)
     return Rates(
         item=item.astype(np.int32),
         first=first.astype(np.int32),
@@ -138,6 +139,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     Returns
     -------
     Scores
+        One score per observed training cell (agent, item).
 
     Raises
     ------
@@ -183,6 +185,7 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     Returns
     -------
     Scores
+        One score per observed held-out cell (agent, item).
 
     Raises
     ------
@@ -270,6 +273,8 @@ def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role:
     """Average the differences D = TPR − FPR of pairs by cell (agent, item), for training cells or held-out ones.
 
     difference : float array (n_rows,), one value per row of `rates`; NaN for rows that do not count
+    kind : whether a score is about one order of the two texts ("row") or both ("symmetric")
+    role : whether the cells are those for training or the held-out ones
     """
     if kind not in get_args(ScoreKind):
         raise StatisticsError(
@@ -362,6 +367,8 @@ def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[
     """Yield the first item of each chunk of items, and the rows on the items of the chunk.
 
     item : int array (n_rows,), item of each row, in any order
+    items_per_chunk : number of consecutive items in a chunk
+    n_items : number of items of the plan
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))

@@ -94,7 +94,7 @@ def log_run(folder: RunFolder) -> str:
 
 
 def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:
-    """Collect costs and measures of quality of a run."""
+    """Collect the numbers of a run that are logged to MLflow: quality of the ranking, calls, tokens and cost in USD."""
     calls, holdout = facts.calls, facts.holdout
     numbers: dict[str, float | None] = {
         "n_significant_pairs": facts.n_significant_pairs,
@@ -122,7 +122,10 @@ def _to_text(value: Json) -> str:
 
 @contextmanager
 def _converted_errors(mlflow: ModuleType, consequence: str) -> Iterator[None]:
-    """Convert errors of MLflow to ConfigError [mlflow-refused], and redirect its output to standard error."""
+    """Convert errors of MLflow within the block to ConfigError [mlflow-refused], and redirect its output to standard error.
+
+    consequence : sentence of the message that states what was not logged
+    """
     try:
         with redirect_stdout(sys.stderr):
             yield

@@ -172,6 +172,7 @@ def read_run(path: PathOrText) -> Run:
     Returns
     -------
     Run
+        The run, whose tables are read when they are used.
 
     Raises
     ------

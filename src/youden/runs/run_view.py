@@ -64,11 +64,15 @@ class RunView:
         """Show headline, warnings and ranking as HTML in a notebook."""
         from youden.text.tables import to_html
 
+        def to_paragraph(line: str) -> str:
+            """Return a line of text as a paragraph in HTML."""
+            return f"<p>{escape(printable(line))}</p>"
+
         summary = self.summary
-        headline, *warnings = (
-            f"<p>{escape(printable(line))}</p>" for line in (summary.headline, *map(str, summary.warnings))
-        )
-        return headline + to_html(summary.table(bar_cells=0)) + "".join(warnings)
+        headline = to_paragraph(summary.headline)
+        table = to_html(summary.table(bar_cells=0))
+        warnings = [to_paragraph(str(warning)) for warning in summary.warnings]
+        return headline + table + "".join(warnings)
 
     @property
     def name(self) -> str:
@@ -114,9 +118,15 @@ class RunView:
 
         facts = self.facts
         table = pd.read_csv(self.folder.file("ranking.csv"))
-        names = ("unique_best", "choice", "signal", "partial")
-        table.attrs.update({name: getattr(facts, name) for name in names}, recommendation=self.recommendation)
-        table.attrs.update(method=f"{facts.ranking}; {facts.interval}", warnings=list(facts.warnings))
+        table.attrs.update(
+            unique_best=facts.unique_best,
+            choice=facts.choice,
+            signal=facts.signal,
+            partial=facts.partial,
+            recommendation=self.recommendation,
+            method=f"{facts.ranking}; {facts.interval}",
+            warnings=list(facts.warnings),
+        )
         return table
 
     def fit(
@@ -216,8 +226,9 @@ class RunView:
 
         out = None if path is None else Path(path)
         suffix = "" if out is None else out.suffix.lstrip(".").lower()
+        report_format = format or suffix or "html"
         other_run = None if against is None else RunFolder(Path(against))
-        return writing.write_as(self.folder, format or suffix or "html", out=out, chart=chart, against=other_run)
+        return writing.write_as(self.folder, report_format, out=out, chart=chart, against=other_run)
 
     def log_to_mlflow(self) -> str:
         """Log ranking, intervals, costs and report to MLflow, as the command `youden report --mlflow` does.
@@ -444,7 +455,8 @@ class RunView:
         from youden.data.exporters.export_files import ExportOptions
 
         check_fit(self.folder)
-        return EXPORTERS.load(format)(self.folder, Path(out), options=ExportOptions(overwrite, organization, raw_cells))
+        export = EXPORTERS.load(format)
+        return export(self.folder, Path(out), options=ExportOptions(overwrite, organization, raw_cells))
 
     def export_cassette(self, out: PathOrText, *, redact: bool = False) -> CassetteExport:
         """Write the requests and answers of the run to a file, as the command `youden cassette export` does.

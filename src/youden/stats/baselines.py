@@ -26,9 +26,10 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells to random folds of equal size.
+    """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
+    seed : seed of the random assignment
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """
@@ -176,8 +177,9 @@ class IsotonicOnTop(MatrixCompletion):
         for number in range(min(self.n_folds, n_nonempty_folds)):
             in_fold = fold == number
             if (observed & ~in_fold).any():
-                other_scores = np.where(in_fold, np.nan, scores)
-                out_of_fold[in_fold] = self._fit_predict(other_scores)[in_fold]
+                training_scores = np.where(in_fold, np.nan, scores)
+                predictions = self._fit_predict(training_scores)
+                out_of_fold[in_fold] = predictions[in_fold]
 
         is_predicted = ~np.isnan(out_of_fold)
         if not is_predicted.any():

@@ -171,7 +171,19 @@ class PairAgreement(NamedTuple):
 
     @classmethod
     def from_totals(cls, totals: PairTotals) -> PairAgreement:
-        """Compare the answers about each pair of agents with the predictions of a robust additive model."""
+        """Compare the answers about each pair of agents with the predictions of a robust additive model.
+
+        Parameters
+        ----------
+        totals : PairTotals
+            Sums of the answers to each pair.
+
+        Returns
+        -------
+        PairAgreement
+            By how much each pair agrees more than predicted. There are no candidates for a flagged group if there are too
+            few agents or compared pairs.
+        """
         means = totals.means
         K = len(means.mean)
         n = means.n
@@ -202,10 +214,11 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow a group from each candidate pair that is not in an earlier group, and yield the positions of its agents.
+    """Grow a group from each pair of agents that agree more than predicted, unless both are in an earlier group.
 
-    The pair with the largest corrected agreement, excess / max_excess, comes first. The agents of a group are in the
-    order in which they joined it. At most `MAX_GROUPS` groups are yielded.
+    The pair with the largest corrected agreement, excess / max_excess, comes first.
+
+    Yields the positions of the agents of each group, in the order in which they joined it; at most `MAX_GROUPS` groups.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
@@ -261,10 +274,14 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _agrees_as_much(corrected: Floats, n: Floats, corrected_of_group: Floats, n_of_group: Floats) -> Bools:
-    """Return whether a member agrees with a group not much less than the members of the group among themselves.
+    """Return whether an agent agrees with a group about as much as the members of the group agree with each other.
 
-    corrected, n : corrected agreement of the member with the group, and number of its answers. corrected_of_group,
-    n_of_group : the same among the members. All are numbers, or arrays of one shape with several members.
+    All arguments are numbers, or arrays of one shape for several agents.
+
+    corrected : corrected agreement of the agent with the group, in [0, 1]
+    n : number of answers on which it is based
+    corrected_of_group : corrected agreement of the members with each other
+    n_of_group : number of answers on which that is based
     """
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
     std_error = np.sqrt(variance * (1 / n + 1 / n_of_group))
@@ -293,8 +310,8 @@ class _GroupTest(NamedTuple):
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether a group of agents agrees more than honest groups of its size do.
 
-    The corrected agreement of agents is their excess divided by the largest possible excess. Honest groups reach at most
-    `GROUP_BARS`.
+    The corrected agreement of agents is their excess over the predicted agreement, divided by the largest possible excess.
+    On recorded data, that of honest groups of each size is at most `GROUP_BARS`.
 
     group : positions of the agents
     """

@@ -101,11 +101,12 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
 
 
 def _shrink_to_mean(estimate: Floats, sampling_variance: float) -> Floats:
-    """Shrink estimates towards their mean; the larger the share of sampling variance in their variance, the more.
+    """Shrink estimates towards their mean by their reliability, the share of their variance that is not sampling variance.
 
     A negative mean is replaced by 0.
 
     estimate : float array (n_agents,)
+    sampling_variance : sampling variance of an estimate
 
     Returns an array of the same shape.
     """
@@ -139,7 +140,7 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 
 
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
-    """Forecast the half-widths of 95 % intervals for items like the sampled ones.
+    """Forecast the half-widths of the agents' 95 % intervals, which refer to items like the sampled ones.
 
     Parameters
     ----------
@@ -188,7 +189,9 @@ def half_width_quantile(half_width: Floats, fraction: float) -> float:
 def find_min_blocks(
     components: AgentVariances, half_width: float, *, fraction: float, n_items: int, max_blocks: int
 ) -> int | None:
-    """Find the smallest number of blocks that reaches a half-width.
+    """Find the smallest number of blocks of a plan with which the agents' intervals are narrow enough.
+
+    In a block, each agent has 2 trials on one item.
 
     Parameters
     ----------
@@ -217,7 +220,7 @@ def find_min_blocks(
 
 
 def find_min_items(components: AgentVariances, half_width: float, *, fraction: float, n_agents: int) -> int | None:
-    """Find the smallest number of items that allows a half-width.
+    """Find the smallest number of items on which the agents' intervals can be narrow enough.
 
     Every pair of agents is compared on each item.
 
@@ -247,7 +250,10 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
 
 
 def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
-    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not suffice."""
+    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not suffice.
+
+    suffices : function that is False up to some number and True above it
+    """
     if limit < 2 or not suffices(limit):
         return None
 

@@ -88,7 +88,7 @@ class PairTotals:
         return totals
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the answers of a chunk to the sums.
+        """Add the answers of a chunk to the sums, in place, minus the means of their items.
 
         Parameters
         ----------
@@ -150,12 +150,13 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 
 
 def _add_std_errors(mean: Floats, weight: Floats, n_rows: Floats, squares: Floats) -> PairMeans:
-    """Add standard errors to means of pairs of agents.
+    """Add standard errors to the mean answers to pairs of agents.
 
-    All arrays are symmetric float array (n_agents, n_agents).
+    All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
-    weight, n_rows : total weight and number of the answers to each pair
-    squares : weighted sums of squares of the answers around the means
+    mean : mean answer, NaN for a pair that was not compared
+    weight, n_rows : total weight and number of the answers
+    squares : weighted sums of the squared deviations of the answers from `mean`
     """
     n_agents = len(weight)
     shape = n_agents, n_agents
@@ -209,7 +210,7 @@ def uniform_weights(n_agents: int) -> PartnerWeights:
 
 
 def group_balanced_weights(group: Ids) -> PartnerWeights:
-    """Give each group of agents the total weight of one partner.
+    """Make weights of partners (the agents that an agent is compared with) in which each group counts as one partner.
 
     An agent's own group has no weight in its ability.
 
@@ -380,8 +381,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> list[Floats]:
     """Sum the answers of a chunk by agent and item, with the weights of partners.
 
-    answer_share : float array (n_agents, n_agents), share of one answer of agents i (row) and k in the ability of i
-    effect : float array (n_agents,)
+    answer_share : float array (n_agents, n_agents), share that one answer to agents i (row) and k has in the ability of i
+    effect : float array (n_agents,), effects of the agents, whose sum predicts an answer
     mean_answer : mean of all answers
 
     Returns three arrays (n_agents, n_chunk_items): weighted sums of residuals, shares of the item in each ability,

@@ -195,7 +195,7 @@ def mean_prior_components() -> AgentVariances:
 
 
 def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
-    """Return the variance components of an agent at a quantile of half-widths.
+    """Return the variance components of an agent whose interval has a given quantile of half-widths, by reference data set.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
 
 
 def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast Spearman's ρ with the ranking of the dense design.
+    """Forecast Spearman's ρ between the ranking of a plan and that of the dense design, which makes all comparisons.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast the recall of the top 5 agents of the dense design.
+    """Forecast which share of the top 5 agents of the dense design a ranking has in its top 5, from reference data.
 
     Parameters
     ----------

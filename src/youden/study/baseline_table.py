@@ -103,7 +103,9 @@ def study_baselines(
     groups: Contrast | None = None,
     progress: Progress | None = None,
 ) -> BaselinesStudy:
-    """Compare estimators on the same random splits and n log n cells of a dense run.
+    """Compare the additive model with other estimators on the same held-out cells of a dense run.
+
+    All of them are fitted to the same cells, which the n log n design chooses at random.
 
     Parameters
     ----------
@@ -151,31 +153,36 @@ def study_baselines(
     with open_grid(n_seeds, n_rows=len(all_names), what="fits", progress=progress) as evaluate_row:
         for factory in factories.values():
 
-            def compute_figures(seed: int, factory: Callable[[], Baseline] = factory) -> list[float]:
+            def compute_measures(seed: int, factory: Callable[[], Baseline] = factory) -> list[float]:
+                """Fit one model at one seed, and return its measures and its squared errors by item."""
                 fold, model = folds[seed], factory()
-                figures = fold.evaluate(model, np.where(cells[seed], fold.train, np.nan), groups)
+                observed_scores = np.where(cells[seed], fold.train, np.nan)
+                measures = fold.evaluate(model, observed_scores, groups)
                 squared_error = (model.predict() - fold.held_out) ** 2
                 sums_by_item = np.nansum(squared_error, axis=0).tolist()
                 counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
-                return [*figures, *sums_by_item, *counts_by_item]
+                return [*measures, *sums_by_item, *counts_by_item]
 
-            table = evaluate_row(compute_figures)
+            table = evaluate_row(compute_measures)
             if isinstance(table, PlanError):
                 raise table
             tables.append(table)
 
     # columns: RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
-    figures = np.stack([table[:, :4] for table in tables], axis=1)
+    measures = np.stack([table[:, :4] for table in tables], axis=1)
     by_item = np.stack([table[:, 4:].reshape(n_seeds, 2, -1) for table in tables], axis=2)
     squares, counts = by_item.swapaxes(0, 1)
-    behind = figures[:, :, 0] - figures[:, :1, 0]
+    rmse = measures[:, :, 0]  # (n_seeds, n_models)
+    rmse_difference = rmse - rmse[:, :1]
     se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts))
     n_comparisons = max(len(all_names) - 1, 1)
     critical_value = float(ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
-    rows = [
-        _make_row(name, figures[:, k], behind[:, k], se_items=float(se_items[k]), critical_value=critical_value)
-        for k, name in enumerate(all_names)
-    ]
+    rows = []
+    for k, name in enumerate(all_names):
+        row = _make_row(
+            name, measures[:, k], rmse_difference[:, k], se_items=float(se_items[k]), critical_value=critical_value
+        )
+        rows.append(row)
     coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
     return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), tuple(rows))
 
@@ -214,16 +221,16 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
 
 
 def _make_row(
-    name: str, figures: Floats, rmse_difference: Floats, *, se_items: float, critical_value: float
+    name: str, measures: Floats, rmse_difference: Floats, *, se_items: float, critical_value: float
 ) -> BaselineRow:
     """Summarize the results of one estimator over seeds, and decide whether its RMSE differs from that of the first one.
 
-    figures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
+    measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
     rmse_difference : float array (n_seeds,), RMSE minus that of the first estimator
     se_items : standard error of the mean difference over items
     critical_value : number of standard errors from which a difference is significant
     """
-    rmse, rho, tau, auc = figures.T
+    rmse, rho, tau, auc = measures.T
     n_seeds = len(rmse_difference)
     se_seeds = None
     if n_seeds > 1:

@@ -68,16 +68,16 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     """
     n_items = scores.shape[1]
     n_first = n_items // 2
-    figures_by_split = []
+    measures_by_split = []
     for seed in range(N_SPLITS):
         order = standalone_stream(seed).permutation(n_items)
         first_ability = fit_ability(scores[:, order[:n_first]])
         second_ability = fit_ability(scores[:, order[n_first:]])
         recalls = [top_recall(first_ability, second_ability, top) for top in tops]
-        figures_by_split.append([rank_correlation(first_ability, second_ability), *recalls])
+        measures_by_split.append([rank_correlation(first_ability, second_ability), *recalls])
 
-    rho, *mean_recalls = np.mean(figures_by_split, axis=0).tolist()
-    rho_sd = np.std(figures_by_split, axis=0, ddof=1).tolist()[0]
+    rho, *mean_recalls = np.mean(measures_by_split, axis=0).tolist()
+    rho_sd = np.std(measures_by_split, axis=0, ddof=1).tolist()[0]
     return SplitHalf(rho, rho_sd, dict(zip(tops, mean_recalls, strict=True)))
 
 
@@ -309,12 +309,12 @@ def study_budget(
         for design in designs:
             rows: list[BudgetRow] = []
             for limit in limits:
-                compute_figures = partial(_compute_figures, recorded, dense, design, limit, target=target, tops=tops)
-                figures = evaluate_row(compute_figures)
+                compute_measures = partial(_compute_measures, recorded, dense, design, limit, target=target, tops=tops)
+                measures = evaluate_row(compute_measures)
                 # a default budget at which the design cannot be planned is skipped, unless it is the last one
                 is_last_resort = str(limit) == DEFAULT_BUDGETS[-1] and not rows
-                if requested or not isinstance(figures, PlanError) or is_last_resort:
-                    rows.append(_make_row(figures, limit, recorded=recorded, top=top, tops=tops, price=usd_per_call))
+                if requested or not isinstance(measures, PlanError) or is_last_resort:
+                    rows.append(_make_row(measures, limit, recorded=recorded, top=top, tops=tops, price=usd_per_call))
                 if len(rows) == n_rows:
                     break
             rows_by_design[design] = tuple(rows)
@@ -363,7 +363,7 @@ def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
 
 
 def _make_row(
-    figures: Floats | PlanError,
+    measures: Floats | PlanError,
     limit: PlanLimit,
     *,
     recorded: RecordedAnswers,
@@ -371,18 +371,18 @@ def _make_row(
     tops: tuple[int, ...],
     price: float | None,
 ) -> BudgetRow:
-    """Average the figures of one design at one budget over seeds.
+    """Average the measures of one design at one budget over seeds.
 
-    figures : float array (n_seeds, 8 + n_tops) with the columns of `_compute_figures`, or the error if the design cannot
+    measures : float array (n_seeds, 8 + n_tops) with the columns of `_compute_measures`, or the error if the design cannot
         be planned
     limit : budget of the design
     top, tops : number of top agents for the goal, and all such numbers that are reported
     price : price of a call in USD; None if it is unknown
     """
-    if isinstance(figures, PlanError):
-        return BudgetRow(limit.percent, str(limit), figures.message)
-    calls, trials, cells, blocks, rho, coverage, half_width, regret, *recall_values = figures.mean(axis=0).tolist()
-    rho_of_seeds = figures[:, 4]
+    if isinstance(measures, PlanError):
+        return BudgetRow(limit.percent, str(limit), measures.message)
+    calls, trials, cells, blocks, rho, coverage, half_width, regret, *recall_values = measures.mean(axis=0).tolist()
+    rho_of_seeds = measures[:, 4]
     recalls = dict(zip(tops, recall_values, strict=True))
     percent = limit.percent
     if np.isnan(percent):  # the limit is not a percentage of the dense calls
@@ -396,7 +396,7 @@ def _make_row(
         cells=cells,
         blocks=blocks or None,
         rho_mean=rho,
-        rho_sd=float(rho_of_seeds.std(ddof=1)) if len(figures) > 1 else None,
+        rho_sd=float(rho_of_seeds.std(ddof=1)) if len(measures) > 1 else None,
         coverage=or_none(coverage),
         half_width=or_none(half_width),
         regret=regret,
@@ -405,7 +405,7 @@ def _make_row(
     )
 
 
-def _compute_figures(
+def _compute_measures(
     recorded: RecordedAnswers,
     dense: Floats,
     design: str,
@@ -415,7 +415,7 @@ def _compute_figures(
     target: ScoreKind,
     tops: tuple[int, ...],
 ) -> list[float]:
-    """Draw a plan with one seed, answer it from recorded answers, and compute the figures of its ranking.
+    """Draw a plan with one seed, answer it from recorded answers, and compute the measures of its ranking.
 
     dense : float array (n_agents,), abilities by all answers
 

@@ -41,17 +41,22 @@ class Goal:
 
     def is_met(self, row: BudgetRow) -> bool:
         """Return whether the row meets the bound; False if it does not have the measure."""
-        figure = self.get_figure(row)
-        if figure is None:
+        value = self.get_value(row)
+        if value is None:
             return False
         if self.measure in MINIMIZED:
-            return figure <= self.value
-        return figure >= self.value
+            return value <= self.value
+        return value >= self.value
 
-    def get_figure(self, row: BudgetRow) -> float | None:
+    def get_value(self, row: BudgetRow) -> float | None:
         """Return the measure of a row; None if the row does not have it."""
-        figures = {"rho": row.rho_mean, "recall": row.recall, "half_width": row.half_width, "regret": row.regret}
-        return figures[self.measure]
+        value_by_measure = {
+            "rho": row.rho_mean,
+            "recall": row.recall,
+            "half_width": row.half_width,
+            "regret": row.regret,
+        }
+        return value_by_measure[self.measure]
 
     def __str__(self) -> str:
         names = {
@@ -141,7 +146,7 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     """
     candidates = []
     for design, rows in study.designs.items():
-        candidates += [(design, row) for row in rows if goal.get_figure(row) is not None]
+        candidates += [(design, row) for row in rows if goal.get_value(row) is not None]
     if not candidates:
         raise ConfigError(
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
@@ -149,8 +154,8 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
 
     def get_merit(candidate: tuple[str, BudgetRow]) -> float:
         _, row = candidate
-        figure = goal.get_figure(row) or 0.0
-        return -figure if goal.measure in MINIMIZED else figure
+        value = goal.get_value(row) or 0.0
+        return -value if goal.measure in MINIMIZED else value
 
     def get_calls(candidate: tuple[str, BudgetRow]) -> float:
         _, row = candidate
@@ -177,7 +182,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The recommendation and the ceiling, recall and regret at the top, and what the figures do not support.
+        The recommendation and the ceiling, recall and regret at the top, and what the results do not support.
     """
     return (_describe_recommendation(study, goal), *_describe_recall(study, goal), *_describe_limits(study))
 
@@ -227,7 +232,7 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
     usd = "" if row.usd is None else f", ${row.usd:,.2f}"
     cost = f"{trials}{row.calls:,.0f} calls{usd}"
     sd = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
-    return f"{design} at {row.budget_label} ({cost}) with {goal.get_figure(row):.3f}{sd}"
+    return f"{design} at {row.budget_label} ({cost}) with {goal.get_value(row):.3f}{sd}"
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
@@ -290,9 +295,9 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
             "trials": recommendation.row.trials,
             "calls": recommendation.row.calls,
         }
-    designs: dict[str, Json] = {
-        design: [_row_to_json(row, study.tops) for row in rows] for design, rows in study.designs.items()
-    }
+    designs: dict[str, Json] = {}
+    for design, rows in study.designs.items():
+        designs[design] = [_row_to_json(row, study.tops) for row in rows]
     return {
         "target": study.target,
         "dense_calls": study.dense_calls,

@@ -1,6 +1,6 @@
-"""Evaluate the rows of a study at every seed, and summarize figures over seeds.
+"""Evaluate the rows of a study at every seed, and summarize measures over seeds.
 
-A study defines its rows and their figures. The loop over seeds is here; for a row that cannot be planned, it returns
+A study defines its rows and their measures. The loop over seeds is here; for a row that cannot be planned, it returns
 the error instead of raising it, so that the other rows are still evaluated.
 """
 
@@ -27,7 +27,7 @@ from youden.types.pool import Floats
 from youden.types.results import ScoreKind
 
 RowEvaluator = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
-"""Turns a function of the seed that returns figures into a float array (n_seeds, n_figures), or the error of a plan."""
+"""Turns a function of the seed that returns measures into a float array (n_seeds, n_measures), or the error of a plan."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
     Yields
     ------
     callable
-        Takes a function of the seed that returns figures. Returns a float array (n_seeds, n_figures), or the PlanError
+        Takes a function of the seed that returns measures. Returns a float array (n_seeds, n_measures), or the PlanError
         that the function raised.
 
     Raises
@@ -61,22 +61,22 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
             f"The number of seeds must be at least 1: got {n_seeds}. Set a larger number.", slug="study-seeds"
         )
 
-    def evaluate_row(compute_figures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        """Compute the figures of a row at every seed: float array (n_seeds, n_figures).
+    def evaluate_row(compute_measures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
+        """Compute the measures of a row at every seed: float array (n_seeds, n_measures).
 
-        compute_figures : function of the seed that returns the figures
+        compute_measures : function of the seed that returns the measures
 
         Returns the error instead if a plan is not possible.
         """
-        figures = []
+        measures = []
         for seed in range(n_seeds):
             try:
-                figures.append(compute_figures(seed))
+                measures.append(compute_measures(seed))
             except PlanError as error:
                 return error
             if progress is not None:
                 progress.advance()
-        return np.array(figures, dtype=np.float64)
+        return np.array(measures, dtype=np.float64)
 
     if progress is not None:
         progress.start(n_seeds * n_rows, what=what)
@@ -87,7 +87,7 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
 
 @dataclass(frozen=True)
 class SeedSummary:
-    """Summary of a figure over seeds.
+    """Summary of a measure over seeds.
 
     Attributes
     ----------
@@ -107,14 +107,14 @@ class SeedSummary:
 
     @classmethod
     def from_values(cls, values: Floats) -> SeedSummary:
-        """Summarize the values of a figure, float array (n_seeds,)."""
+        """Summarize the values of a measure, float array (n_seeds,)."""
         low, high = np.quantile(values, [0.025, 0.975]).tolist()
         sd = float(values.std(ddof=1)) if len(values) > 1 else None
         return cls(float(values.mean()), sd, low, high, len(values))
 
     @classmethod
     def from_columns(cls, table: Floats) -> list[SeedSummary | None]:
-        """Summarize each column of a float array (n_seeds, n_figures); None for a column with a NaN."""
+        """Summarize each column of a float array (n_seeds, n_measures); None for a column with a NaN."""
         return [None if np.isnan(column).any() else cls.from_values(column) for column in table.T]
 
 

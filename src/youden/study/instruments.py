@@ -68,10 +68,10 @@ class InstrumentsStudy:
         """Tabulate for each agent its abilities by information and by preference with their rank intervals, and its flag."""
         rows = []
         for agent, row in self.agents.items():
-            cells = []
+            columns = []
             for ranked in (row.information, row.preference):
-                cells += [format_decimal(ranked.ability), f"{ranked.rank_low}–{ranked.rank_high}"]
-            rows.append([agent, *cells, row.flag or "–"])
+                columns += [format_decimal(ranked.ability), f"{ranked.rank_low}–{ranked.rank_high}"]
+            rows.append([agent, *columns, row.flag or "–"])
         heads = ["information", "ranks", "preference", "ranks", "flag"]
         return make_table("Two instruments", ["agent"], heads, rows)
 

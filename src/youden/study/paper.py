@@ -364,7 +364,11 @@ def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
 
 
 def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStudy | None) -> Iterator[str]:
-    """Yield one sentence about each table of the paper that cannot be reproduced from the given runs."""
+    """Yield one sentence about each table of the paper that cannot be reproduced from the given runs.
+
+    recorded : answers of the given runs by data set of the paper
+    judges : comparison of several judges, if runs for it are given
+    """
     for domain in DOMAINS:
         if domain not in recorded:
             other_tables = ", and all of Tables 3, 5 and 6" if domain == "PubMed" else ""

@@ -132,7 +132,9 @@ def study_sparsity(
     groups: Contrast | None = None,
     progress: Progress | None = None,
 ) -> SparsityStudy:
-    """Fit the additive model to the cells of each regime, on splits of a dense run.
+    """Compare how well the additive model predicts held-out cells if it is fitted to fewer cells or calls.
+
+    A regime is a design with a number of observed cells or calls. All regimes share the random splits of a dense run.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ def study_sparsity(
         Without a regime, all training cells are observed.
         """
 
-        def compute_figures(seed: int) -> list[float]:
+        def compute_measures(seed: int) -> list[float]:
             """Return the costs and the results of the regime at one seed."""
             fold = folds[seed]
             if regime is None:
@@ -189,10 +191,10 @@ def study_sparsity(
             model = ClippedLinear(constraint="clip")
             return [*costs, *fold.evaluate(model, scores, groups)]
 
-        figures = evaluate_row(compute_figures)
-        if isinstance(figures, PlanError):
-            return SparsityRow(label, figures.message)
-        return SparsityRow(label, None, *SeedSummary.from_columns(figures))
+        measures = evaluate_row(compute_measures)
+        if isinstance(measures, PlanError):
+            return SparsityRow(label, measures.message)
+        return SparsityRow(label, None, *SeedSummary.from_columns(measures))
 
     with open_grid(n_seeds, n_rows=1 + len(regimes), what="fits", progress=progress) as evaluate_row:
         return SparsityStudy(
@@ -209,9 +211,9 @@ def study_sparsity(
 def _score_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> tuple[Scores | Floats, list[float]]:
-    """Return the training scores that a regime (a design and its options) observes, and four figures of its cost.
+    """Return the training scores that a regime (a design and its options) observes, and four measures of its cost.
 
-    The figures are: the share of all cells that are scored, the share of the training cells that are scored, the number
+    The measures are: the share of all cells that are scored, the share of the training cells that are scored, the number
     of calls, and the number of calls if one call serves both cells of a pair.
 
     fold : holdout that all regimes share
@@ -239,9 +241,9 @@ def _score_regime(
 
 
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, and four figures of their cost.
+    """Return the scores of some training cells, and four measures of their cost.
 
-    Each cell is compared with every other agent on its item. The figures are: the share of all cells, the share of the
+    Each cell is compared with every other agent on its item. The measures are: the share of all cells, the share of the
     training cells, the number of calls, and the number of calls if one call serves both cells of a pair.
 
     chosen : bool array (n_agents, n_items), the training cells to score
@@ -322,5 +324,5 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
 
 
 def _drop_missing(row: SparsityRow) -> dict[str, Json]:
-    """Convert a row to JSON, without the figures that are None."""
+    """Convert a row to JSON, without the measures that are None."""
     return {name: value for name, value in plain_fields(row).items() if value is not None}

@@ -100,18 +100,15 @@ def is_nested_deeper(value: Any, max_depth: int) -> bool:
     >>> is_nested_deeper([[1], {"a": []}], 3), is_nested_deeper([[1], {"a": []}], 2)
     (False, True)
     """
-    values = [value]
-    depth = 0
-    while True:
-        containers = [node for node in values if isinstance(node, list | dict)]
+    values_at_depth = [value]
+    for _ in range(max_depth + 1):
+        containers = [inner for inner in values_at_depth if isinstance(inner, list | dict)]
         if not containers:
             return False
-        depth += 1
-        if depth > max_depth:
-            return True
-        values = []
+        values_at_depth = []
         for container in containers:
-            values += container.values() if isinstance(container, dict) else container
+            values_at_depth += container.values() if isinstance(container, dict) else container
+    return True
 
 
 def replace_surrogates(text: str) -> str:
@@ -132,14 +129,22 @@ def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
     if isinstance(value, str):
         encodable = replace_surrogates(value)
         return encodable, int(encodable != value)
+    n_replaced = 0
     if isinstance(value, list):
-        items = [_replace_surrogates(item, depth=depth + 1) for item in value]
-        return [item for item, _ in items], sum(count for _, count in items)
+        elements = []
+        for element in value:
+            new_element, n_in_element = _replace_surrogates(element, depth=depth + 1)
+            elements.append(new_element)
+            n_replaced += n_in_element
+        return elements, n_replaced
     if isinstance(value, dict):
-        keys = [_replace_surrogates(key, depth=depth + 1) for key in value]
-        values = [_replace_surrogates(item, depth=depth + 1) for item in value.values()]
-        merged = {key: item for (key, _), (item, _) in zip(keys, values, strict=True)}
-        return merged, sum(count for _, count in keys) + sum(count for _, count in values)
+        members = {}
+        for key, member in value.items():
+            new_key, n_in_key = _replace_surrogates(key, depth=depth + 1)
+            new_member, n_in_member = _replace_surrogates(member, depth=depth + 1)
+            members[new_key] = new_member
+            n_replaced += n_in_key + n_in_member
+        return members, n_replaced
     return value, 0
 
 

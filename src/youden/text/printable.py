@@ -91,6 +91,7 @@ def to_file_name(name: str) -> str:
     Parameters
     ----------
     name : str
+        Any text, such as the id of an agent.
 
     Returns
     -------
@@ -207,10 +208,10 @@ def redact_location(location: str | Path) -> str:
     if is_local_file(text):
         return text
     scheme, _, remainder = text.partition("://")
-    credentials, separator, host_and_path = remainder.rpartition("@")
-    user = credentials.partition(":")[0]
-    without_parameters = re.split("[?#]", host_and_path)[0]
-    return f"{scheme}://{user}{separator}{without_parameters}"
+    credentials, separator, location_on_host = remainder.rpartition("@")
+    user, _, _ = credentials.partition(":")
+    host_and_path, *_ = re.split("[?#]", location_on_host)
+    return f"{scheme}://{user}{separator}{host_and_path}"
 
 
 def mask_password(message: str, location: str) -> str:

@@ -116,9 +116,10 @@ def strip_leading_reasoning(text: str) -> str | None:
     if not answer.reasoned:
         return text
     first_tag = _TAG.search(text)
-    follows_words = first_tag is not None and bool(text[: first_tag.start()].strip()) and _is_opening(first_tag)
-    if follows_words and not _ANY_CHANNEL.search(text):
-        return text
+    if first_tag is not None and _is_opening(first_tag) and not _ANY_CHANNEL.search(text):
+        text_before_tag = text[: first_tag.start()].strip()
+        if text_before_tag:
+            return text
     return None if answer.text is None else answer.text.strip()
 
 

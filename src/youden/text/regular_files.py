@@ -33,6 +33,7 @@ def find_special_kind(path: str | PathLike[str]) -> str | None:
     Parameters
     ----------
     path : str or PathLike
+        Path to examine.
 
     Returns
     -------

@@ -160,13 +160,15 @@ def format_recognitions(*abilities: float) -> list[str]:
     >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5)
     (['61', '57'], ['61.4', '61.2'], ['50', '50'])
     """
-    digits = 0
+    recognitions = [100 * ability for ability in abilities]
     n_distinct = len(set(abilities))
-    while (
-        digits < _MAX_RECOGNITION_DIGITS and len({round(100 * ability, digits) for ability in abilities}) < n_distinct
-    ):
+    digits = 0
+    while digits < _MAX_RECOGNITION_DIGITS:
+        rounded = {round(recognition, digits) for recognition in recognitions}
+        if len(rounded) >= n_distinct:
+            break
         digits += 1
-    return [f"{round(100 * ability, digits) + 0.0:.{digits}f}" for ability in abilities]  # + 0.0 turns −0 into 0
+    return [f"{round(recognition, digits) + 0.0:.{digits}f}" for recognition in recognitions]  # + 0.0 turns −0 into 0
 
 
 def format_responses(n_cells: int, n_responses: int) -> str:

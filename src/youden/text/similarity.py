@@ -105,6 +105,8 @@ _CHUNK_WORDS = 1 << 17
 def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
     """Return a sparse matrix of which text contains which word.
 
+    texts : words of each text
+
     Returns
     -------
     int8 csr_array (n_texts, n_words)

@@ -108,14 +108,14 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
     sentences = split_sentences(text)[:MAX_RANKED_SENTENCES]
     if len(sentences) <= n:
         return " ".join(sentences) or text
-    order = _central_first(tuple(sentences))
+    order = _rank_by_centrality(tuple(sentences))
     start = min(skip, len(sentences) - n)
     chosen = np.sort(order[start : start + n])
     return " ".join(sentences[position] for position in chosen)
 
 
 @lru_cache(maxsize=128)
-def _central_first(sentences: tuple[str, ...]) -> NDArray[np.int64]:
+def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
     """Return the positions of sentences, sorted by TextRank, the most central sentence first.
 
     The result is an int array (n_sentences,).
@@ -154,7 +154,10 @@ def _check_counts(n: int, skip: int = 0) -> None:
 
 
 def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
-    """Put the sentences into a random order that differs from the original one; a text of one sentence stays unchanged."""
+    """Put the sentences into a random order that differs from the original one.
+
+    A text whose sentences are all equal, or that has only one, is returned unchanged.
+    """
     sentences = split_sentences(text)
     if len(set(sentences)) < 2:
         return text

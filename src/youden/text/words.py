@@ -110,6 +110,7 @@ def split_words(text: str) -> list[str]:
     Parameters
     ----------
     text : str
+        Text in any language.
 
     Returns
     -------
@@ -185,18 +186,20 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     Parameters
     ----------
     texts : iterable of str
+        The texts, whose words are those of `split_words`.
 
     Returns
     -------
     SegmentedTexts
+        Numbers of the words of all texts, one text after the other, and where each text begins.
     """
-    number: defaultdict[str, int] = defaultdict(count().__next__)
+    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
     ids = array("i")
     start = [0]
     for text in texts:
-        ids.extend(map(number.__getitem__, split_words(text)))
+        ids.extend(map(number_by_word.__getitem__, split_words(text)))
         start.append(len(ids))
-    return SegmentedTexts(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number))
+    return SegmentedTexts(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number_by_word))
 
 
 def mean_lengths(texts: Objects) -> Floats:
@@ -222,9 +225,10 @@ def mean_lengths(texts: Objects) -> Floats:
 
         responses = [text for text in texts[agent] if text is not None]
         if responses:
-            ascii_text = "\n".join(text for text in responses if text.isascii()).encode()
+            ascii_text = "\n".join(text for text in responses if text.isascii())
+            n_ascii_words = _count_plain_words(ascii_text.encode())
             n_other_words = sum(len(split_words(text)) for text in responses if not text.isascii())
-            means[agent] = (_count_plain_words(ascii_text) + n_other_words) / len(responses)
+            means[agent] = (n_ascii_words + n_other_words) / len(responses)
     return means
 
 

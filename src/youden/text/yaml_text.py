@@ -77,15 +77,17 @@ def format_validation_error(
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     """Return the position of the error to report: the first one, or the deepest one about the same value.
 
-    pydantic reports one error for each type that a value may have; the deepest one is the most specific. `locations`
-    are those of all errors.
+    pydantic reports one error for each type that a value may have; the deepest one is the most specific.
+
+    locations : path of the value of each error, as keys and list positions
     """
     first = locations[0]
-    depth = next((position for position, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
-    if depth == len(first):
-        return 0
-    same_value = [position for position, location in enumerate(locations) if location[:depth] == first[:depth]]
-    return max(same_value, key=lambda position: len(locations[position]))
+    for depth, part in enumerate(first):
+        if _TYPE.fullmatch(str(part)):
+            path = first[:depth]  # path to the value, without the names of types
+            same_value = [position for position, location in enumerate(locations) if location[:depth] == path]
+            return max(same_value, key=lambda position: len(locations[position]))
+    return 0
 
 
 _TYPE = re.compile(
@@ -138,6 +140,7 @@ def read_yaml(path: Path) -> object:
     Parameters
     ----------
     path : Path
+        The file; a byte order mark at its start is ignored.
 
     Returns
     -------
@@ -200,6 +203,7 @@ def split_front_matter(text: str) -> FrontMatter | None:
     Parameters
     ----------
     text : str
+        Text that may begin with YAML between two lines of three hyphens.
 
     Returns
     -------

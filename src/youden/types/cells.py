@@ -149,11 +149,11 @@ class CellIndex(ReadOnly):
             Columns of the matrix to which these cells belong.
         """
         n_items_per_chunk = max(1, CELLS_IN_CACHE // self.n_agents)
-        item_edges = [*range(0, self.n_items, n_items_per_chunk), self.n_items]
-        cell_edges = np.searchsorted(self.item, item_edges).tolist()
-        for (first_item, end_item), (first_cell, end_cell) in zip(
-            pairwise(item_edges), pairwise(cell_edges), strict=True
-        ):
+        item_bounds = [*range(0, self.n_items, n_items_per_chunk), self.n_items]
+        cell_bounds = np.searchsorted(self.item, item_bounds).tolist()
+        item_ranges = pairwise(item_bounds)
+        cell_ranges = pairwise(cell_bounds)
+        for (first_item, end_item), (first_cell, end_cell) in zip(item_ranges, cell_ranges, strict=True):
             yield slice(first_cell, end_cell), slice(first_item, end_item)
 
     def iter_matrices(self, *values: Floats) -> Iterator[Sequence[Floats]]:

@@ -433,12 +433,11 @@ class PreferenceFacts:
         """Sentence on the position bias."""
         if self.position_effect is None or self.position_low is None or self.position_high is None:
             return "Position bias: unknown, because the orders do not determine it."
-        percent = [100 * value for value in (self.position_low, self.position_effect, self.position_high)]
+        low, effect, high = 100 * self.position_low, 100 * self.position_effect, 100 * self.position_high
         comparative = "more"
-        if self.position_effect < 0:
-            percent = [-value for value in reversed(percent)]
+        if effect < 0:
+            low, effect, high = -high, -effect, -low
             comparative = "fewer"
-        low, effect, high = percent
         return (
             f"Position bias: in 100 comparisons of equal agents, the first response wins {effect:.1f} {comparative} than it "
             f"loses (95 % interval {low:.1f} to {high:.1f})."

@@ -79,6 +79,7 @@ class Split(ReadOnly):
         Returns
         -------
         Split
+            A split whose fraction of held-out cells is 0.
         """
         train = np.ones(shape, dtype=np.bool_)
         holdout = np.zeros(shape, dtype=np.bool_)

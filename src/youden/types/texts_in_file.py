@@ -180,7 +180,11 @@ class TextsInFile:
         return array.reshape(start.shape)
 
     def _read_chunk(self, first_bytes: list[int], end_bytes: list[int]) -> list[str]:
-        """Read adjacent texts at once, from their first bytes and the bytes after their last ones, in file order."""
+        """Read adjacent texts at once.
+
+        first_bytes, end_bytes : positions in the file of the first byte of each text and of the byte after its last one,
+            in ascending order
+        """
         offset = first_bytes[0]
         data = os.pread(self._file, end_bytes[-1] - offset, offset)
         bounds = [(first - offset, end - offset) for first, end in zip(first_bytes, end_bytes, strict=True)]

@@ -273,6 +273,7 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
+            Trials in the order of `rows`, with all their columns.
         """
         return Trials(**{name: column[rows] for name, column in self.columns().items()})
 
@@ -353,7 +354,8 @@ class Trials(ReadOnly):
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)
-        repeated_codes = sorted_codes[1:][sorted_codes[1:] == sorted_codes[:-1]]
+        is_repeated = sorted_codes[1:] == sorted_codes[:-1]
+        repeated_codes = sorted_codes[1:][is_repeated]
 
         replicate = np.zeros(len(codes), dtype=np.int32)
         if len(repeated_codes):

@@ -103,7 +103,7 @@ def plan_calibration(
     changes: Mapping[str, Json] | None = None,
     usual_store: str | None = None,
 ) -> Calibration:
-    """Plan the calibration of judges for a run.
+    """Plan trials with known answers, by which judges are tested before they are used for a run.
 
     Parameters
     ----------
@@ -191,8 +191,8 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     """
     config = calibration.config
     account = get_cost_account(config, calibrating=True)
-    terms = replace(options or JudgingOptions(), account=account)
-    run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, terms)
+    calibration_options = replace(options or JudgingOptions(), account=account)
+    run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, calibration_options)
     calibrated = []
     for experiment in calibration.experiments:
         result = run_experiment(experiment)

@@ -138,13 +138,13 @@ def make_experiment_runner(
         If the cost cap does not fit the judges; raised before any call.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
-    terms = replace(options or JudgingOptions(), max_cost=max_cost, max_missing=1.0)
+    shared_options = replace(options or JudgingOptions(), max_cost=max_cost, max_missing=1.0)
     budget = Budget(max_cost)
 
     def run_experiment(experiment: Experiment) -> ExperimentResult:
         spent_before = budget.spent
         request = query_judge(
-            experiment.plan, judge=experiment.judge, store=experiment.store, options=terms, budget=budget
+            experiment.plan, judge=experiment.judge, store=experiment.store, options=shared_options, budget=budget
         )
         verdicts = run_until_stopped(request)
         return ExperimentResult(verdicts, budget.spent - spent_before)

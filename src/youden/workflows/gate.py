@@ -257,7 +257,7 @@ def gate_run(
     target: Target | None = None,
     labels: LabelledAnswers | None = None,
 ) -> Gate:
-    """Compare agents with a baseline, and record the interim analyses.
+    """Test whether agents are better, worse or no worse than a baseline, and record the interim analyses.
 
     Parameters
     ----------
@@ -426,7 +426,9 @@ def evaluate_agent(
     margin: float,
     usd: float | None,
 ) -> GateResult:
-    """Decide one interim analysis; if the outcome is "undecided", compute the calls that would decide.
+    """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
+
+    If the outcome is "undecided", the calls are computed that would decide.
 
     Parameters
     ----------

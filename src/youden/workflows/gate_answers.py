@@ -267,7 +267,7 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of two agents on the items of the run."""
+        """Forecast the difference of two agents, given by their positions, on exactly the items of the run."""
         superpopulation = forecast(new, old)
         C = abilities.covariance.covariance
         # Var(θ_new − θ_old), of which the false-positive rates are reported separately
@@ -312,6 +312,7 @@ def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
         max_blocks //= 2
 
     def forecast(new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of two agents, given by their positions, after more blocks with both of them."""
         n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
         later_blocks = _list_larger_numbers(n_blocks, max_blocks)
         calls = count_calls_of_blocks(plan, later_blocks - n_blocks)
@@ -400,6 +401,8 @@ def _count_extension_units(plan: Plan) -> tuple[int, int]:
 
     In a plan with blocks, a unit is a block that contains the two compared agents; otherwise, it is a paired trial of any
     agents.
+
+    Returns both numbers. A block of a plan has one trial per agent.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -483,7 +486,10 @@ def _list_larger_numbers(n: int, maximum: int) -> Positions:
 
 
 def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
-    """Return the mean cost of a call of a run in USD, or else the cost that the judge's prices predict; None if unknown."""
+    """Return the mean cost of a call of a run in USD, or else the cost that the prices of its judge predict.
+
+    Returns None if the prices are unknown, for a jury, and for a replay.
+    """
     actual_usd = read_usd_per_call(folder)
     if actual_usd is not None or not folder.has("config.yaml"):
         return actual_usd

@@ -84,7 +84,10 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 
 
 def _format_comparison(gate: Gate, row: GateResult) -> str:
-    """Format the difference of an agent from the baseline with its interval: of quality, or in comparisons of 100."""
+    """Format the difference of an agent from the baseline, with its interval.
+
+    Abilities are expressed as numbers of 100 comparisons; qualities and self-consistencies have their own scales.
+    """
     level = f"{100 * row.level:.4g} % interval"
     if gate.is_of_self_consistency:
         comparative = "lower" if row.difference < 0 else "higher"
@@ -107,7 +110,7 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe how many more calls, items or labels would decide an undecided comparison."""
+    """Describe how many more calls, items or labels would decide an undecided comparison, or why none can be stated."""
     needed = row.required
     if gate.by == "quality":
         return "Label more answers of both; `youden label` selects them."
@@ -137,7 +140,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
 
 def format_next_command(gate: Gate) -> str | None:
-    """Format the command that adds the required calls, with their cost.
+    """Format the command that adds the calls that a gate needs to decide, with their cost.
 
     Parameters
     ----------

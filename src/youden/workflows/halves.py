@@ -49,7 +49,7 @@ class Halves:
 
 
 def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
-    """Compare the two halves of each agent's repeats as if they were two agents.
+    """Estimate false-positive rates by an A/A test: compare two halves of the responses of each agent as two agents.
 
     The test uses the answers of a run and makes no calls.
 

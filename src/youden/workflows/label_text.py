@@ -61,7 +61,12 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
 
 
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
-    """Describe how many agents have another rank by label, and how many of these the confidence intervals explain."""
+    """Describe how many agents have another rank by label than by ability.
+
+    A difference is explained if the confidence intervals of both ranks overlap.
+
+    n_differing : number of agents whose ranks differ
+    """
     if n_differing == 0:
         return "Every agent has a rank that its label allows."
     n_explained = n_differing - facts.n_unexplained

@@ -131,7 +131,11 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
 
 def _compute_differences(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
-    """Compute the differences between the abilities of all pairs of `agents`, with their confidence intervals."""
+    """Compute the differences between the abilities of all pairs of some agents of a run, with their intervals.
+
+    agents : ids of the agents
+    target : population to which the intervals refer
+    """
     if folder.has("plan.parquet"):
         plan = folder.read_plan()
         agent_ids = plan.agent_ids
@@ -327,7 +331,7 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """Describe in sentences how the agents and items of a table of labels differ from those of a run."""
+    """Describe how the agents and items of a table of labels differ from those of a run, one sentence per difference."""
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []

@@ -115,7 +115,7 @@ def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
 
 
 def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackPlace | None:
-    """Compute the rank of the best planted agent, and by how much the ranks of the other agents change.
+    """Compute the rank of the best adversarial agent of an attack, and by how much the ranks of the other agents change.
 
     Parameters
     ----------
@@ -217,8 +217,10 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_agents, n_items = base.n_agents, base.n_items
     n_base_pairs = n_agents * (n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
-    all_pairs = np.array([(agent, partner) for agent in planted.agents for partner in range(agent)], dtype=np.int32)
-    pairs = rng.permutation(all_pairs)
+    all_pairs = []  # each planted agent with all agents before it
+    for agent in planted.agents:
+        all_pairs += [(agent, partner) for partner in range(agent)]
+    pairs = rng.permutation(np.array(all_pairs, dtype=np.int32))
     n_pairs = len(pairs)
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
 
@@ -371,7 +373,7 @@ def plan_stress(
     usual_store: str | None = None,
     max_cost: float | None = None,
 ) -> PlannedStress:
-    """Plant attacks in a pool, or in the pool of a judged run, and plan their trials.
+    """Plan a stress test: add adversarial agents to a pool, or to the pool of a judged run, and plan their trials.
 
     Parameters
     ----------
@@ -454,7 +456,11 @@ def _read_source(
 def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
 ) -> _Source:
-    """Read the plan of a judged run, and its ranking if it is of the same judge."""
+    """Read the plan of a judged run, and its ranking if that is by the judge of the stress test.
+
+    The parameters are those of `_read_source`. Raises RunFolderError [stress-import] for an imported run, ConfigError
+    [stress-calls] if a number of calls is set.
+    """
     folder.check_information()
     if not folder.has("plan.parquet"):
         raise RunFolderError(

@@ -174,10 +174,11 @@ def choose_to_label(
 
 
 def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
-    """Return which responses have a text and no label yet: bool array (n_agents, n_items).
+    """Find the responses that have a text and no label yet: bool array (n_agents, n_items).
 
-    texts : object array (n_agents, n_items), with the agents in the order of the ranking
-    answers : labelled answers, whose agents are positions in the ranking
+    pool : pool of the run, whose items define the columns
+    texts : object array (n_agents, n_items) of str or None, with the agents in the order of the ranking
+    answers : labelled responses, whose agents are positions in the ranking
     """
     is_unlabelled = np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
     item_positions = {item.id: position for position, item in enumerate(pool.items)}

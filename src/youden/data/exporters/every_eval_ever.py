@@ -107,8 +107,8 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     details = {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
 
     results: list[Json] = []
-    rows_by_ranking = {"plain": row, **row.alternative_rankings}
-    for ranking_name, ranking_row in rows_by_ranking.items():
+    rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
+    for ranking_name, ranking_row in rows_by_ranking:
         if ranking_row.ability is not None:
             results.append(_to_result(run, ranking_name, ranking_row))
 

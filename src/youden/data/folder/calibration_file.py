@@ -59,6 +59,7 @@ class CalibrationRecord(StrictFile):
         Returns
         -------
         bool
+            True if all other settings are equal.
         """
         return _get_request_settings(self.judge) == _get_request_settings(judge)
 
@@ -131,14 +132,15 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
         [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not
         have the expected content.
     """
-    others = []
-    for old in read_calibrations(runs):
-        is_replaced = old.pool == record.pool and old.is_same_judge(record.judge)
+    other_records = []
+    for old_record in read_calibrations(runs):
+        is_replaced = old_record.pool == record.pool and old_record.is_same_judge(record.judge)
         if not is_replaced:
-            others.append(old)
-    file = CalibrationFile(calibrations=[*others, record])
+            other_records.append(old_record)
+    content = CalibrationFile(calibrations=[*other_records, record])
+    text = content.model_dump_json(indent=1) + "\n"
     with atomic_write(runs / CALIBRATIONS) as tmp_path:
-        tmp_path.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+        tmp_path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:

@@ -196,12 +196,12 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
 
 
-def write_items(path: Path, items: pd.DataFrame) -> None:
-    """Write a table with one row per item and the columns of `ItemRow`; None and NaN become empty.
+def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableColumn] = ()) -> None:
+    """Write a table with one row per item, the columns of `ItemRow` and others; None and NaN become empty.
 
     Raise RunFolderError [run-columns] if a column is missing.
     """
-    _write_frame(path, items, columns_of(ItemRow))
+    _write_frame(path, items, (*columns_of(ItemRow), *extra_columns))
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
@@ -256,14 +256,17 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 
 
 def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
-    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it."""
+    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it.
+
+    alternatives : names of the alternative rankings in the table, such as "robust"
+    """
     plain_fields = {column.name: record[column.name] for column in columns_of(RankingRow)}
     alternative_rows = {}
-    for name in alternatives:
-        if record[f"{name}_rank_low"] is None:
-            continue
-        fields = {column: record[f"{name}_{column}"] for column in ALTERNATIVE_COLUMNS}
-        alternative_rows[name] = RankingRow(**plain_fields | fields)
+    for ranking in alternatives:
+        is_ranked = record[f"{ranking}_rank_low"] is not None
+        if is_ranked:
+            fields = {column: record[f"{ranking}_{column}"] for column in ALTERNATIVE_COLUMNS}
+            alternative_rows[ranking] = RankingRow(**plain_fields | fields)
     return RankingRow(**plain_fields, alternative_rankings=alternative_rows)
 
 

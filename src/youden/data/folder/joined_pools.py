@@ -60,19 +60,20 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     path = config.folder / "pool.json"
     if config.resolved is None or pool.digest == config.resolved.pool or not path.is_file():
         return pool
-    recorded = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
-    agents = [agent.id for agent in recorded.agents]
-    items = recorded.item_ids
+    pool_file = parse(path, read_bytes(path), TypeAdapter(PoolFile))
+    summary = pool_file.to_summary()
+    agent_ids = [agent.id for agent in summary.agents]
+    item_ids = summary.item_ids
 
     # pool.json also lists what extensions added, so try every number of its first agents or items
-    has_new_agents = any(step.agents is not None for step in config.extensions)
-    min_agents = 2 if has_new_agents else len(agents)
-    sizes = [(n_agents, len(items)) for n_agents in range(len(agents), min_agents - 1, -1)]
+    sizes = [(len(agent_ids), len(item_ids))]
+    if any(step.agents is not None for step in config.extensions):
+        sizes += [(n_agents, len(item_ids)) for n_agents in range(len(agent_ids) - 1, 1, -1)]
     if any(step.items is not None for step in config.extensions):
-        sizes += [(len(agents), n_items) for n_items in range(len(items) - 1, 1, -1)]
+        sizes += [(len(agent_ids), n_items) for n_items in range(len(item_ids) - 1, 1, -1)]
 
     for n_agents, n_items in sizes:
-        initial_pool = find_part(pool, agents[:n_agents], items[:n_items], digest=config.resolved.pool)
+        initial_pool = find_part(pool, agent_ids[:n_agents], item_ids[:n_items], digest=config.resolved.pool)
         if initial_pool is not None:
             return initial_pool
     return pool
@@ -128,6 +129,7 @@ def read_run_pool(config: RunConfig) -> Pool:
     Returns
     -------
     Pool
+        The last pool of `read_run_pools`.
 
     Raises
     ------
@@ -139,6 +141,8 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
     """Return a pool with the new agents, or the new items, of another pool added to its own.
+
+    kind : whether agents or items are added
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
         differs; [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks
@@ -317,7 +321,10 @@ def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
     """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
 
-    Returns object arrays of `shape` (n_agents, n_items).
+    responses : responses of each cell, by the positions of its agent and its item
+    shape : (n_agents, n_items)
+
+    Returns one object array of this shape per repeat, with None where a cell has no such response.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]

@@ -76,6 +76,8 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
     """Convert the values of a column to an Arrow array of the type that the column has in the file.
 
     values : array (n_rows,); None if all values are null
+    names : ids of the agents and of the items, by the column's `entity`
+    n_rows : number of rows of the table
     """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
@@ -118,6 +120,7 @@ def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size:
     path : Path
         The file.
     table : pyarrow.Table
+        Rows to write; the metadata of its schema are dropped.
     metadata : BaseModel
         Metadata, which are stored as JSON in the schema.
     group_size : int, optional
@@ -134,12 +137,14 @@ def with_table_metadata(schema: pa.Schema, metadata: BaseModel) -> pa.Schema:
     Parameters
     ----------
     schema : pyarrow.Schema
+        Schema of a table, which stays unchanged.
     metadata : BaseModel
         Stored as JSON under the key `youden`. Other metadata of the schema are dropped.
 
     Returns
     -------
     pyarrow.Schema
+        A copy of the schema, with the metadata as JSON.
     """
     return schema.with_metadata({_KEY: metadata.model_dump_json().encode()})
 
@@ -207,7 +212,10 @@ class ParquetTable(Generic[M]):
         return {column.name: self._read_values(column, names) for column in columns}
 
     def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
-        """Read a column as an array (n_rows,) of the type that `read` describes."""
+        """Read a column as an array (n_rows,) of the type that `read` describes.
+
+        names : ids of the agents and of the items, by the column's `entity`
+        """
         match column.kind:
             case "text" if column.words:
                 return self._read_positions(column, column.words).astype(np.int8)
@@ -232,6 +240,8 @@ class ParquetTable(Generic[M]):
 
     def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
         """Return the position in `names` of each text in a chunk of a column; −1 for null.
+
+        column_name : name of the column, for the error
 
         Raises: RunFolderError [run-file-damaged] if a text is not in `names`.
         """
@@ -280,7 +290,7 @@ class ParquetTable(Generic[M]):
                         self.path, f"it has no column {name}; its columns are {', '.join(names) or 'none'}"
                     )
                 groups = range(file.num_row_groups) if self.group is None else [self.group]
-                return file.read_row_groups(groups, columns=[name]).column(0)
+                return file.read_row_groups(groups, columns=[name], use_threads=False).column(0)
         except (pa.ArrowException, OSError) as error:
             raise _not_parquet_error(self.path, error) from error
 
@@ -298,6 +308,7 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     Returns
     -------
     ParquetTable
+        Table with its validated metadata.
 
     Raises
     ------

@@ -164,6 +164,7 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     Returns
     -------
     Pairs
+        Statistics of all pairs of agents.
 
     Raises
     ------

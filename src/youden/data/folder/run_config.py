@@ -518,6 +518,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     Parameters
     ----------
     config : RunConfig
+        Config of a run.
     folder : Path
         Folder of the file; paths in the result are relative to it.
 

@@ -130,6 +130,7 @@ def read_bytes(path: Path) -> bytes:
     Returns
     -------
     bytes
+        The content of the file.
 
     Raises
     ------
@@ -237,6 +238,7 @@ class PoolSummary(ReadOnly):
         Parameters
         ----------
         pool : Pool
+            The pool, with its texts.
         source : str
             Path of the pool, as the user gave it.
 
@@ -257,7 +259,9 @@ class PoolSummary(ReadOnly):
         Parameters
         ----------
         agents : tuple of Agent
+            Agents of the run, by position.
         item_ids : tuple of str
+            Ids of the items, by position.
         source : str
             Path of the imported file; it is also the name of the pool.
 

@@ -159,6 +159,7 @@ def vote_column(number: int) -> TableColumn:
     Returns
     -------
     TableColumn
+        Column of numbers from 0 to 1, which may be missing.
     """
     return TableColumn(f"{VOTE}{number}", "share", "answer of this judge of the jury", null=True)
 

@@ -264,7 +264,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     answers["missing_reason"] = answers["missing_reason"] + 1  # null is read as −1, and means "not missing"
 
     # the columns of a jury's votes are numbered from 1
-    vote_columns = []
+    vote_columns: list[TableColumn] = []
     while vote_column(len(vote_columns) + 1).name in table.names:
         vote_columns.append(vote_column(len(vote_columns) + 1))
     votes = None
@@ -332,6 +332,7 @@ def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 
     path : file of the array, for errors
     shape : shape of the array
+    packed : base64 text of the bits, row by row
 
     Raises: RunFolderError [run-file-damaged] if the array has another size.
     """

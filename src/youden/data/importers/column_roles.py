@@ -285,8 +285,8 @@ class _RoleSearch:
             return columns, is_ambiguous
 
         # columns whose names do not suggest agents; those with short texts first
-        short_columns = []
-        long_columns = []
+        short_columns: list[str] = []
+        long_columns: list[str] = []
         for name in self.unnamed_columns:
             column = self.table[name]
             if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:
@@ -324,7 +324,11 @@ class _RoleSearch:
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agents: Sequence[str], items: Sequence[str]) -> bool:
-        """Return whether no column names agents, and folders and files fit equally well as agents."""
+        """Return whether no column names agents, and folders and files fit equally well as agents.
+
+        agents : columns that may name agents
+        items : columns of ids or prompts
+        """
         if agents or len(self.location_columns) < 2:
             return False
         scores = set()
@@ -399,6 +403,8 @@ class _RoleSearch:
     def find_question(self, prose: Sequence[str]) -> str | None:
         """Return the column of questions among columns of texts; None if all of them hold responses.
 
+        prose : columns of texts, in the order of the table
+
         Raises: UnclearColumnsError if a column may hold questions or responses.
         """
         candidates = [name for name in prose if self.is_question_name(name)]
@@ -433,7 +439,11 @@ class _RoleSearch:
         return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
 
     def check_question_position(self, question: str, prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if there are columns of texts both before and after the question."""
+        """Raise UnclearColumnsError if there are columns of texts both before and after the question.
+
+        question : the column of questions
+        prose : columns of texts, in the order of the table
+        """
         position = prose.index(question)
         before, after = prose[:position], prose[position + 1 :]
         if before and after:

@@ -19,6 +19,7 @@ from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, 
 from youden.text.json_text import parse_json as parse_tolerantly
 from youden.text.regular_files import find_special_kind, read_regular
 from youden.text.replacements import Replacements
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
 _MARKS = (
@@ -46,6 +47,7 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
     Returns
     -------
     ImportFormatError
+        The error, to be raised by the caller.
     """
     return ImportFormatError(f"{location}: {problem}", slug=slug)
 
@@ -81,11 +83,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
             paths_with_name = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower())]
             matches = sorted(file for file in paths_with_name if file.is_file())
             if not matches:
-                raise import_error(
-                    path,
-                    f"this folder has no file that matches {', '.join(patterns)}. Pass {what}, or a folder that contains one.",
-                    slug="import-empty",
-                )
+                n_files = format_count(sum(file.is_file() for file in path.rglob("*")), "other file")
+                problem = f"this folder has no file that matches {', '.join(patterns)}: got {n_files}. Pass {what}, or a folder "
+                raise import_error(path, f"{problem}that contains one.", slug="import-empty")
             files.update(dict.fromkeys(matches))
         elif path.is_file():
             files[path] = None
@@ -109,6 +109,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
     Returns
     -------
     str
+        The text, without a byte order mark.
 
     Raises
     ------
@@ -158,6 +159,7 @@ def read_json(path: Path, replaced: Replacements | None = None) -> Json:
     Returns
     -------
     JSON value
+        The parsed value.
 
     Raises
     ------
@@ -192,6 +194,7 @@ def parse_json(
     Returns
     -------
     JSON value
+        The parsed value.
 
     Raises
     ------
@@ -348,6 +351,8 @@ def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
     """Count the last parts that all paths have in common, of which at least the first two parts of each path remain.
 
     The result is 0 if all paths are equal.
+
+    parts_of_paths : folders and file name of each path
     """
     if len(set(parts_of_paths)) < 2:
         return 0

@@ -86,6 +86,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -155,7 +156,11 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
-    """Yield the objects in members of an archive, with one member in memory at a time."""
+    """Yield the objects in members of an archive, with one member in memory at a time.
+
+    names : names of the members in the archive
+    replaced : counter of the values that had to be replaced
+    """
     limit = UnpackLimit(path)
     try:
         with path.open("rb") as file, ZipFile(file) as archive:
@@ -180,6 +185,8 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     """Return the content of a member of an archive; `limit` counts its bytes.
 
     Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on; so the member is located here.
+
+    info : position, size and compression of the member
     """
     # The local header is 30 bytes long; its last two fields are the lengths of name and extra field, which follow it.
     file.seek(info.header_offset + 26)
@@ -301,6 +308,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -410,6 +418,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------

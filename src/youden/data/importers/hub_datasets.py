@@ -41,6 +41,7 @@ def read_hf_dataset(
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out. The meta of agents from the Hub states the name and commit of the data set.
 
     Raises
     ------

@@ -55,6 +55,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -160,6 +161,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -240,6 +242,8 @@ def _get_content(turn: Json) -> Json:
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     """Read the prompts in files of questions.
 
+    replaced : counter of the values that had to be replaced
+
     Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
     prompts: dict[tuple[str, int], Json] = {}
@@ -291,6 +295,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -356,7 +361,10 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the results in a JSON file, each with its location for error messages."""
+    """Yield the results in a JSON file, each with its location for error messages.
+
+    replaced : counter of the values that had to be replaced
+    """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
     if not isinstance(rows, list):
@@ -370,6 +378,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a CSV file with one row per test.
 
     The column of an output is called `[provider] prompt`, and the next column holds its status.
+
+    replaced : counter of the values that had to be replaced
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))

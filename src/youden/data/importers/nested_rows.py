@@ -161,9 +161,9 @@ def _extract_text(value: Json) -> str | None:
     if all(_is_message_part(element) for element in value):
         texts = []
         for part in value:
-            text = get_nested(part, "text")
-            if isinstance(text, str) and not get_nested(part, "thought"):
-                texts.append(text)
+            part_text = get_nested(part, "text")
+            if isinstance(part_text, str) and not get_nested(part, "thought"):
+                texts.append(part_text)
         if texts:
             return "\n".join(texts)
     return _extract_text(get_nested(value, -1))

@@ -230,6 +230,7 @@ class PoolBuilder:
         Returns
         -------
         ImportedPool
+            The pool, and notes on responses that were dropped or left out.
 
         Raises
         ------

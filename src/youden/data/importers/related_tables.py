@@ -124,6 +124,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     Returns
     -------
     SourceTable
+        The table with its flat rows.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
@@ -309,9 +310,12 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
             return file
         return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
 
+    # the number may be in the name of the file, or in that of its folder
+    file_names = [file.stem for file in files]
+    folder_names = [file.parent.name for file in files]
     attempts = (
-        ([file.stem for file in files], [remove_file_number(file) for file in files]),
-        ([file.parent.name for file in files], [remove_folder_number(file) for file in files]),
+        (file_names, [remove_file_number(file) for file in files]),
+        (folder_names, [remove_folder_number(file) for file in files]),
     )
     for names, files_without_numbers in attempts:
         matches = [_NUMBER.search(name) for name in names]

@@ -293,8 +293,10 @@ class ResponseReader:
         """Add the responses of one row to the pool.
 
         If paths of columns contain a list, each of its elements is a response. A row whose list is empty is left out,
-        and one whose lists differ in length is dropped; both are counted. `location` is the file and line, for
-        messages.
+        and one whose lists differ in length is dropped; both are counted.
+
+        row : values by column, which may be nested
+        location : file and line, for messages
         """
         single_values: dict[str, Json] = {}
         lists: dict[str, list[Json]] = {}

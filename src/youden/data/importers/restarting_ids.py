@@ -237,9 +237,14 @@ class _Responses:
         n_groups = len({groups[row] for row in self.answered})
         if len(agents_by_item) < 2 * n_groups:
             return False
-        if len({self.agents[row] for row in self.answered}) < 2:
+        n_agents = len({self.agents[row] for row in self.answered})
+        if n_agents < 2:
             return True
-        n_shared = sum(len(agents_by_item[groups[row], self.ids[row]]) > 1 for row in self.answered)
+
+        n_shared = 0
+        for row in self.answered:
+            agents = agents_by_item[groups[row], self.ids[row]]
+            n_shared += len(agents) > 1
         return n_shared >= MIN_SHARED_FRACTION * len(self.answered)
 
     def find_lone_prompts(self) -> list[int]:
@@ -282,7 +287,11 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
 
 def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """Return the unused columns that may separate items with the same id: those named like groups of items, and others."""
+    """Return the unused columns that may separate items with the same id: those named like groups of items, and others.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+    """
     # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
     groups = []
@@ -299,7 +308,11 @@ def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], 
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return the one or two columns named like groups of items that make ids unique; empty if none do."""
+    """Return the one or two columns named like groups of items that make ids unique; empty if none do.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+    """
     group_columns, _ = _find_named_groups(roles, responses)
     single_columns = [(name,) for name in group_columns]
     pairs_of_columns = list(combinations(group_columns[:4], 2))
@@ -317,6 +330,10 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
 
 def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Responses, *, location: str) -> Roles:
     """Identify items by an unused column whose name does not show that it separates items, or else by prompts.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+    location : path of the table, for errors
 
     Raises: ImportFormatError [import-ids] if there is such a column and no prompt confirms it, or if too many rows have
         a prompt that no other agent has.
@@ -386,6 +403,7 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
 
     column : the ambiguous column
     item : column of the ids of items
+    responses : rows of the table, with their ids
     """
     counts = Counter((responses.agents[row], responses.ids[row]) for row in responses.answered)
     (agent, id_), _ = counts.most_common(1)[0]

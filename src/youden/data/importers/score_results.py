@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -13,25 +14,11 @@ from youden.types.pool import Json
 
 _IDS = ("resolved_ids", "resolved")
 """Keys of the resolved instances in results of SWE-bench."""
-_INSTANCES = {
-    "resolved",
-    "unresolved",
-    "submitted",
-    "completed",
-    "incomplete",
-    "empty_patch",
-    "error",
-    "no_generation",
-    "no_logs",
-    "applied",
-    "generated",
-    "with_logs",
-    "install_fail",
-    "reset_failed",
-    "test_errored",
-    "test_timeout",
-}
-"""Keys of lists of instances in results of SWE-bench, with or without "_ids"."""
+_INSTANCES = re.compile(
+    "resolved|unresolved|submitted|completed|incomplete|empty_patch|error|no_generation|no_logs"
+    "|applied|generated|with_logs|install_fail|reset_failed|test_errored|test_timeout"
+)
+"""Keys of lists of instances in results of SWE-bench, without "_ids"."""
 
 LocatedRows = Iterator[tuple[str, Row]]
 """Rows of a table, each with its location in the files (for messages) and its values by column."""
@@ -158,7 +145,7 @@ def _read_resolved(files: list[Path]) -> LocatedRows:
         ids = {key: [name for name in names if isinstance(name, str)] for key, names in lists.items()}
         key = next((name for name in _IDS if name in ids), None)
         if key is not None:
-            ids = {name: names for name, names in ids.items() if name.removesuffix("_ids") in _INSTANCES}
+            ids = {name: names for name, names in ids.items() if _INSTANCES.fullmatch(name.removesuffix("_ids"))}
             folder = file.parent.parent if file.parent.name == "results" else file.parent
             model = folder.name if file.name == "results.json" else file.stem.rpartition(".")[0]
             resolved[model or file.stem] = ids[key]

@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from math import isnan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -49,6 +50,9 @@ from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types.pool import Json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXCEL = (".xlsx", ".xlsm")
 PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
@@ -100,6 +104,42 @@ def find_saved_splits(path: Path) -> list[Path]:
         names = get_nested(read_json(path / "dataset_dict.json"), "splits")
         return [path / str(name) for name in require_list(names, path / "dataset_dict.json")]
     return []
+
+
+def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
+    """Read the cells of a plain CSV or TSV file as texts, by pandas, which is faster than `read_rows`.
+
+    Parameters
+    ----------
+    file : Path
+        File of a table.
+    note : callable
+        Function that receives each assumption about the file, and its location.
+
+    Returns
+    -------
+    DataFrame or None
+        The rows of `read_rows`; None if the file has another format, if its first line is not a header with unique
+        names, or if it is not valid: `read_rows` then reads it, or states what is wrong.
+    """
+    import pandas as pd  # takes long to load
+
+    if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
+        return None
+    notes: list[str] = []
+    with suppress(ImportFormatError, ValueError):
+        text = _decode_separated(file, lambda message, _: notes.append(message), None, exact=False)
+        separator = _detect_separator(text, "," if file.suffix.lower() == ".csv" else "\t")
+        header = next(csv.reader([text.partition("\n")[0]], delimiter=separator), [])
+        names = [" ".join(name.split()) for name in header]
+        is_plain = len(names) > 1 and all(names) and len({*names}) == len(names) and GUARDED not in names
+        if is_plain and not is_pool_header(header):
+            frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
+            if frame.columns.tolist() == header and isinstance(frame.index, pd.RangeIndex) and len(frame):
+                for message in notes:
+                    note(message, file.name)
+                return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
+    return None
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
@@ -167,7 +207,8 @@ def read_rows(
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
         return _read_arrow_rows(file)
-    raise import_error(file, "it is not a .csv, .tsv, .jsonl or .parquet file. Convert it.", slug="import-format")
+    problem = f"its suffix is not that of a table: got {file.suffix or 'none'!r}. Convert it to one of: {', '.join(EXTENSIONS)}."
+    raise import_error(file, problem, slug="import-format")
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
@@ -244,10 +285,12 @@ def is_pool_header(names: Iterable[object]) -> bool:
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
 
-    `text` is the content of the file, whose path only names it in locations and errors. A location has the number of
-    the record's first line.
+    A location has the number of the record's first line.
 
-    Raises: ImportFormatError [import-csv].
+    file : path of the file, for locations and errors
+    text : content of the file
+
+    Raises: ImportFormatError [import-csv] if a record is not valid CSV.
     """
     start = 1
     with allow_long_csv_fields():
@@ -270,6 +313,9 @@ def _read_separated_rows(
 
     With `exact`, or if the header is that of a pool, the values are those in the file. Otherwise blank cells become
     None, and lines above the header are left out.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the values that had to be replaced; None to count none
     """
     text = _decode_separated(file, note, replaced, exact=exact)
     first_line, _, other_lines = text.partition("\n")
@@ -291,6 +337,9 @@ def _read_separated_rows(
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
     """Return the text of a file, read as UTF-8 or, if that fails, as Windows-1252.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the values that had to be replaced; None to count none
 
     Raises: ImportFormatError [import-encoding] if the file is not UTF-8, and either `exact` is True, the header is that
         of a pool, or the file contains a null byte.
@@ -317,6 +366,8 @@ def _read_exact_rows(
     file: Path, header: Sequence[str], records: Iterator[tuple[str, list[str]]]
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each record; all values of a blank line are None.
+
+    records : location and fields of each line, the header first
 
     Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record is not as long as the header.
     """
@@ -371,6 +422,7 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     Parameters
     ----------
     folder : Path
+        Folder with one subfolder per agent.
     replaced : Replacements
         Counter of the characters that are replaced because a pool cannot hold them.
 

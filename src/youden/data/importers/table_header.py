@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -61,11 +62,9 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
     header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
     if not header_positions or header_positions[0] + 1 == len(lines):
-        raise import_error(
-            file,
-            "it has no header with rows below. Pass a table with a header and at least one row.",
-            slug="import-empty",
-        )
+        n_lines = format_count(len(lines), "filled line")
+        problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
+        raise import_error(file, problem, slug="import-empty")
     n_above = header_positions[0]
     if n_above > 0:
         first_location, _ = lines[0]
@@ -80,6 +79,11 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         used_positions.update(position for position, cell in enumerate(record) if cell is not None)
 
     positions = _name_columns(header, sorted(used_positions))
+    repeated = [name for name, n in Counter(filter(None, header)).items() if n > 1]
+    if repeated:
+        note(
+            f"several columns have the name {repeated[0]!r}: their position is added to it, as in 'name (3)'", file.name
+        )
     rows: Rows = []
     for location, record in body:
         row: Row = {}

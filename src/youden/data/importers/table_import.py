@@ -96,7 +96,11 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether options, or the first file's header or layout, name the columns of texts and items."""
+    """Return whether options, or the first file's header or layout, name the columns of texts and items.
+
+    files : files of the tables
+    columns : column by role, as the user named them
+    """
     has_lists = any("[]" in path for path in columns.values())
     has_other_files = any(file.is_file() and file.suffix.lower() not in PLAIN for file in files)
     if has_other_files:
@@ -116,7 +120,12 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
 
 def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent."""
+    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent.
+
+    paths : paths that the user passed; the first one names the pool
+    files : files of the tables
+    columns : column by role, as the user named them
+    """
     builder = PoolBuilder(paths[0].stem)
     agent_column = ""
     names = find_unique_suffixes([file.with_suffix("") for file in files])
@@ -177,7 +186,10 @@ def _make_reader(
 
 
 def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
-    """Return the column of a single table that names the agents; empty if none does."""
+    """Return the column of a single table that names the agents; empty if none does, or if several do together.
+
+    columns : column by role, as far as they are known
+    """
     rows = [flatten(row) for _, row in read_rows(file)]
     has_further_columns = bool(rows[0].keys() - {*ROLES})
     if not has_further_columns:
@@ -191,6 +203,9 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
 
 def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
     """Find what identifies items in tables with named columns, if the ids of items begin again in each file or topic.
+
+    files : files of the tables
+    columns : column by role, as the user named them
 
     Returns
     -------
@@ -209,12 +224,13 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
             rows.append({**flatten(row), FILE: str(file)})
     column_names = rows[0].keys()
     all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
+    used_columns = {FILE, *all_columns.values()}
     roles = Roles(
         {role: all_columns[role] for role in ("item", "text", "prompt", "repeat") if role in all_columns},
         agents=(all_columns.get("agent", FILE),),
         agent_columns=(),
         has_generated_ids=False,
-        unused=tuple(name for name in column_names if name not in (*all_columns.values(), FILE)),
+        unused=tuple(name for name in column_names if name not in used_columns),
     )
     unique_roles = with_unique_items(roles, rows, location=str(files[0]))
     if unique_roles is roles:
@@ -227,7 +243,13 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
 def _read_unnamed(
     paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str], previous_pool: Pool | None
 ) -> ImportedPool:
-    """Read tables, and find the roles of the columns that are not named."""
+    """Read tables, and find the roles of the columns that are not named.
+
+    paths : paths that the user passed
+    files : files of the tables; empty for folders of texts
+    columns : column by role, as the user named them
+    previous_pool : earlier import of the same path, whose prompts keep their item ids
+    """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
     tables, tables_without_responses = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
@@ -340,6 +362,8 @@ def _prepare_tables(
     path: Path, files: Sequence[Path], columns: Mapping[str, str], builder: PoolBuilder
 ) -> list[SourceTable]:
     """Read the tables in files, or the texts in a folder without tables.
+
+    builder : builder of the pool, which gets the notes
 
     Raises: ImportFormatError [import-columns] if no file holds rows.
     """
@@ -463,7 +487,10 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
 
 
 def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows."""
+    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
+
+    tables : tables, whose rows are changed in place
+    """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
         for row in rows:
@@ -505,11 +532,11 @@ def _check_files_share_items(
     for table in tables:
         _, first_row = table.rows[0]
         file_names.update(str(first_row.get(column)) for column in location_columns)
-    lone = []
-    for agent, is_shared in zip(pool.agents, has_shared_item, strict=True):
-        if agent.id in file_names and not is_shared:
-            lone.append(agent.id)
-    if lone:
-        names = ", ".join(map(repr, lone[:3]))
-        verb = "shares" if len(lone) == 1 else "share"
+    isolated_ids = []
+    for agent, shares_item in zip(pool.agents, has_shared_item, strict=True):
+        if agent.id in file_names and not shares_item:
+            isolated_ids.append(agent.id)
+    if isolated_ids:
+        names = ", ".join(map(repr, isolated_ids[:3]))
+        verb = "shares" if len(isolated_ids) == 1 else "share"
         raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)

@@ -109,6 +109,7 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
     Returns
     -------
     ImportedPool
+        The pool, and notes on what was left out.
 
     Raises
     ------
@@ -158,7 +159,11 @@ def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
 
 
 def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
-    """Create a span from an OTLP object; messages that are encoded as JSON are decoded."""
+    """Create a span from an OTLP object; messages that are encoded as JSON are decoded.
+
+    location : file and line, for errors
+    replaced : counter of the values that had to be replaced
+    """
     attributes = _convert_attributes(span.get("attributes"))
     for name in map(_MESSAGES.format, ("input", "output")):
         if name in attributes:
@@ -194,7 +199,10 @@ def _find_agent(spans: Sequence[_Span]) -> Json:
 
 
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line."""
+    """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line.
+
+    replaced : counter of the values that had to be replaced
+    """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
         if not isinstance(resources, list):
@@ -210,7 +218,10 @@ def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[
 
 
 def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
-    """Yield the exports in a file with their locations, in all layouts that are read as spans."""
+    """Yield the exports in a file with their locations, in all layouts that are read as spans.
+
+    replaced : counter of the values that had to be replaced
+    """
     text = read_text(file, replaced)
     value = _decode(text, file, replaced)
     is_one_json_value = not isinstance(value, str)
@@ -279,7 +290,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
 def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
     """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
 
-    `yielded` holds the keys of the messages and results that were yielded; new ones are added.
+    yielded : keys of the messages and results that were yielded; new ones are added
     """
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
@@ -295,7 +306,10 @@ def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
 
 
 def _format_step(part: Json, role: Json) -> str:
-    """Format a part of a message; empty for parts of other types."""
+    """Format a part of a message; empty for parts of other types.
+
+    role : role of the author of the message, such as "user"
+    """
     match get_nested(part, "type"):
         case "text":
             return f"{role}: {to_text(get_nested(part, 'content'))}"

@@ -135,7 +135,10 @@ def _not_generated_error(path: Path) -> PoolError:
 
 
 def _read_folder(folder: Path) -> Pool:
-    """Read a pool from a folder with agents.jsonl, items.jsonl and responses.jsonl. Raises: PoolError."""
+    """Read a pool from a folder with agents.jsonl, items.jsonl and responses.jsonl.
+
+    Raises: PoolError if a file is missing, or a line is not valid.
+    """
     missing = [name for name in (AGENTS, ITEMS, RESPONSES) if not (folder / name).is_file()]
     if missing:
         raise Source(folder).make_error(
@@ -156,11 +159,11 @@ def _read_folder(folder: Path) -> Pool:
         for line, record in _parse_records(responses, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
             agent = responses.parse_id(record["agent"], "agent", line)
             item = responses.parse_id(record["item"], "item", line)
-            for key, known_ids, name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
-                if key not in known_ids:
+            for id_, known_ids, file_name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
+                if id_ not in known_ids:
                     raise responses.make_error(
                         line,
-                        f"{format_excerpt(key)} is not in {name}. Add it there, or set another id here.",
+                        f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
                         slug="pool-unknown-id",
                     )
             text = responses.parse_text(record["text"], line)
@@ -203,8 +206,10 @@ def _add_lines(
     if n_fields != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
         return False
 
-    spool = cells.extend(rows, columns, np.arange(number, number + len(lines)))
-    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=_to_int64(map(len, encoded_texts)), lengths=lengths)
+    line_numbers = np.arange(number, number + len(lines))
+    n_bytes = _to_int64(map(len, encoded_texts))
+    spool = cells.extend(rows, columns, line_numbers)
+    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
     return True
 
 
@@ -278,6 +283,7 @@ def _parse_records(
 
     first_line : number of the first line
     required, optional : keys that an object must have, and others that it may have
+    source : file of the lines, for errors
 
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
@@ -306,7 +312,10 @@ def _parse_records(
 
 
 def _parse_line(source: Source, raw: bytes, line: int) -> Json:
-    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding]."""
+    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding].
+
+    source : file of the line, for errors
+    """
     text = source.decode(raw, line)
     remedy = "Write one object per line"
     try:

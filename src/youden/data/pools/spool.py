@@ -159,6 +159,7 @@ def format_excerpt(value: object) -> str:
     Parameters
     ----------
     value : object
+        Value of any type, such as an invalid field of a file.
 
     Returns
     -------
@@ -243,7 +244,9 @@ class Source:
     def parse_text(self, value: object, number: int) -> str:
         """Return a response unchanged, and log a warning if it has more than `LONG_TEXT` characters.
 
-        `number` is the number of its row. An empty string is a valid response.
+        An empty string is a valid response.
+
+        number : number of its row
 
         Raises: PoolError [pool-text] if it is not a string.
         """
@@ -261,8 +264,9 @@ class Source:
     def parse_repeat(self, value: object, number: int) -> int | None:
         """Return the number of a repeat, given as an integer, a float or a string; None if it is None or empty.
 
-        `number` is the number of its row. Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to
-            2³¹ − 1, for example NaN or a bool.
+        number : number of its row
+
+        Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
         """
         if value is None or value == "":
             return None
@@ -297,7 +301,11 @@ class Source:
             _LOG.warning("%s", printable(note))
 
     def warn_if_long(self, value: str, noun: str, number: int) -> None:
-        """Log a warning if a text has more than LONG_TEXT characters."""
+        """Log a warning if a text has more than LONG_TEXT characters.
+
+        noun : what the text is, such as "response", for the warning
+        number : number of the row, for the warning
+        """
         if len(value) > LONG_TEXT:
             _LOG.warning(
                 "%s, %s %d: the %s has %s characters. Checks of it take a while, and few judges can read it. Check whether it is "
@@ -342,7 +350,10 @@ class PoolCells:
         return self._texts
 
     def _check_size(self, source: Source, n_agents: int, n_items: int) -> None:
-        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells."""
+        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells.
+
+        source : file of the pool, for errors
+        """
         if len(self._texts) == 0:
             raise source.make_error(None, "it has no rows. Add one row per response.", slug="pool-empty")
         n_cells = n_agents * n_items

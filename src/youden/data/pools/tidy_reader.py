@@ -93,6 +93,7 @@ def read_parquet(path: Path) -> Pool:
     Returns
     -------
     Pool
+        Its name is that of the file without the suffix.
 
     Raises
     ------
@@ -154,10 +155,12 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     Parameters
     ----------
     frame : pandas.DataFrame
+        Table in one of the two layouts. Its index is ignored.
 
     Returns
     -------
     Pool
+        Agents and items are in the order of their first row.
 
     Raises
     ------
@@ -329,13 +332,9 @@ class _TidyRows:
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
         groups = {agent_id: group for agent_id, (group, _) in self._groups.items()}
         prompts = {item_id: prompt for item_id, (prompt, _) in self._prompts.items()}
-        return Pool(
-            agents=tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids),
-            items=tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids),
-            texts=texts,
-            name=self._source.path.stem,
-            repeat_texts=repeat_texts,
-        )
+        agents = tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids)
+        items = tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids)
+        return Pool(agents, items, texts, name=self._source.path.stem, repeat_texts=repeat_texts)
 
 
 def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
@@ -412,10 +411,11 @@ def _record_batch(
     codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
 
     # encode each pair of an id and a value as a number, and find the first row of each distinct number
-    pairs, first_rows = np.unique(positions * len(values) + codes, return_index=True)
-    for pair, row in zip(pairs.tolist(), first_rows.tolist(), strict=True):
-        id_position, code = divmod(pair, len(values))
-        value = values[code]
+    pair_codes = positions * len(values) + codes
+    distinct_codes, first_rows = np.unique(pair_codes, return_index=True)
+    for pair_code, row in zip(distinct_codes.tolist(), first_rows.tolist(), strict=True):
+        id_position, value_position = divmod(pair_code, len(values))
+        value = values[value_position]
         if not value:
             continue
         if len(value) > LONG_TEXT:
@@ -457,6 +457,7 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
     """Check that a table has the required columns, and no unknown or duplicate ones.
 
     number : number of the header's line, for errors; None without a header line
+    source : file of the table, for errors
 
     Raises: PoolError [pool-columns].
     """
@@ -489,6 +490,8 @@ def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
     """Raise PoolError [pool-columns] if a column of a Parquet file cannot be read as strings.
 
     Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
+
+    source : file of the table, for errors
     """
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     allowed_types = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null]

@@ -47,7 +47,12 @@ class AnthropicJudge(WireJudge):
         return orjson.dumps(to_anthropic(make_request_body(request)))
 
     def decode(self, body: bytes, *, seconds: float) -> Completion:
-        """Return the completion in a reply's body; `seconds` is the duration of the call. Raises: CallError."""
+        """Return the completion in a reply's body.
+
+        seconds : duration of the call, which becomes a field of the completion
+
+        Raises: CallError if the body reports an error or is not a valid reply.
+        """
         return parse_completion(from_anthropic(parse_reply(body)), seconds=seconds)
 
 

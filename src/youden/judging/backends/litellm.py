@@ -63,7 +63,7 @@ class LitellmJudge:
         self._http: Any = None
 
     async def answer(self, request: Request) -> Completion:
-        """Send a request and return the model's reply. Raises: CallError."""
+        """Send a request and return the model's reply. Raises: CallError if the call fails."""
         if self._http is None:
             self._http = _make_client()
         self._litellm.aclient_session = self._http
@@ -148,7 +148,8 @@ def _make_client() -> Any:
     async def send_limited(request: Any, **options: Any) -> Any:
         """Send a request and read its reply up to the limit. Raises: CallError, for a reply that reports an error."""
         options |= {"stream": True, "follow_redirects": False}
-        response = await read_response(await send_unlimited(request, **options))
+        streaming_response = await send_unlimited(request, **options)
+        response = await read_response(streaming_response)
         if not response.is_success:
             raise make_status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):

@@ -43,7 +43,7 @@ class OpenAIJudge:
         self._client = client or _make_client(connection)
 
     async def answer(self, request: Request) -> Completion:
-        """Send a request and return the model's reply. Raises: CallError."""
+        """Send a request and return the model's reply. Raises: CallError if the call fails."""
         start_time = time.perf_counter()
         try:
             # `chat.completions.create` checks the type of every part, which takes a quarter of a call's CPU time

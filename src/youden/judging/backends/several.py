@@ -174,7 +174,7 @@ class RoundRobin:
         return selected
 
     async def _send(self, server: _Server, request: Request) -> Completion:
-        """Send a request to a server, and record whether the server failed. Raises: CallError.
+        """Send a request to a server, and record whether the server failed. Raises: CallError if the call fails.
 
         A rejected request and a reply of too many requests (HTTP 429) are no failures of the server.
         """
@@ -252,6 +252,7 @@ class Jury:
         Returns
         -------
         Verdicts
+            Verdicts of the jury, with the answers of each judge as `votes`.
 
         Raises
         ------

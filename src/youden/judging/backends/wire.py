@@ -36,7 +36,7 @@ class WireJudge:
         self._http = HttpClient(connection.address, self.headers(connection))
 
     async def answer(self, request: Request) -> Completion:
-        """Send a request and return the model's reply. Raises: CallError."""
+        """Send a request and return the model's reply. Raises: CallError if the call fails."""
         start_time = time.perf_counter()
         try:
             body = await self._http.send("POST", self.path, self.encode(request))

@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from youden.types import Finding
+from youden.types.finding import Fact
 
 PICODOLLARS_PER_USD = 1e12
 """Reservations are integers in picodollars, so that their sums are exact in any order."""
@@ -68,7 +69,7 @@ class UncertainCosts:
         findings = []
         if self.n_unreported:
             message = self.describe_unreported(model)
-            unreported = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
+            unreported: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
             findings.append(Finding("bill", message, facts=unreported))
         if self.n_lost:
             message = (
@@ -76,7 +77,7 @@ class UncertainCosts:
                 f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
                 "what the cap counts."
             )
-            lost = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            lost: dict[str, Fact] = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
             findings.append(Finding("bill", message, facts=lost))
         return tuple(findings)
 

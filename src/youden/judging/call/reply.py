@@ -126,18 +126,20 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     message = require_object(choice.get("message"), "the message")
     provider_fields = object_or_empty(message.get("provider_specific_fields"))
     text, refusal = _join_content(message.get("content"))
+    refusal = message.get("refusal") or provider_fields.get("refusal") or refusal
     usage = object_or_empty(body.get("usage"))
     n_answer_tokens = count_answer_tokens(usage)
+    tokens_out = usage.get("completion_tokens", 0) if n_answer_tokens is None else n_answer_tokens
 
     completion = Completion(
         text=text,
         finish_reason=choice.get("finish_reason") or "unknown",
         model=body.get("model") or "",
         tokens_in=usage.get("prompt_tokens", 0),
-        tokens_out=usage.get("completion_tokens", 0) if n_answer_tokens is None else n_answer_tokens,
+        tokens_out=tokens_out,
         seconds=seconds,
         fingerprint=body.get("system_fingerprint"),
-        refusal=message.get("refusal") or provider_fields.get("refusal") or refusal,
+        refusal=refusal,
         top_logprobs=find_first_alternatives(choice.get("logprobs"), text, message),
     )
     completion = validate_completion(completion)
@@ -323,6 +325,7 @@ def max_request_tokens(n_bytes: int, n_messages: int) -> int:
     Returns
     -------
     int
+        Upper limit of the number of tokens.
     """
     return n_bytes + 8 * n_messages + 8
 
@@ -333,10 +336,12 @@ def count_request_bytes(request: Request) -> int:
     Parameters
     ----------
     request : Request
+        The request.
 
     Returns
     -------
     int
+        Sum over the contents of all messages.
     """
     return sum([_count_bytes(message.content) for message in request.messages])
 
@@ -344,8 +349,9 @@ def count_request_bytes(request: Request) -> int:
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
     """Check the size of an answer's text, refusal and log-probabilities.
 
-    Raises: CallError (rejected) if they are too long for the limit on answers, in tokens, or for any answer if the limit
-        is None.
+    answer_limit : maximum number of tokens of an answer; None if it is unknown
+
+    Raises: CallError (rejected) if they are too long for this limit, or for any answer if there is none.
     """
     max_text_bytes = MAX_REPLY_BYTES
     limit_note = ""
@@ -439,21 +445,22 @@ def _first_choice(choices: object) -> object:
 
 def _needs_no_cleaning(completion: Completion) -> bool:
     """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions."""
+    if completion.top_logprobs != () or completion.refusal is not None:
+        return False
+
+    # types are compared exactly, because the fields are from JSON and may have any type
     text, reason = completion.text, completion.finish_reason
     model, build = completion.model, completion.fingerprint
-    return (
-        completion.top_logprobs == ()
-        and completion.refusal is None
-        and type(text) is type(reason) is type(model) is str
-        and (build is None or (type(build) is str and build.isascii() and len(build) <= MAX_NAME_CHARACTERS))
-        and text.isascii()
-        and reason.isascii()
-        and model.isascii()
-        and 0 < len(reason) <= MAX_NAME_CHARACTERS
-        and len(model) <= MAX_NAME_CHARACTERS
-        and type(completion.tokens_in) is type(completion.tokens_out) is int
-        and 0 <= completion.tokens_in <= MAX_TOKEN_COUNT
-        and 0 <= completion.tokens_out <= MAX_TOKEN_COUNT
-        and type(completion.seconds) is float
-        and 0 <= completion.seconds < math.inf
-    )
+    is_text = type(text) is type(reason) is type(model) is str
+    if not is_text or not (text.isascii() and reason.isascii() and model.isascii()):
+        return False
+    if not 0 < len(reason) <= MAX_NAME_CHARACTERS or len(model) > MAX_NAME_CHARACTERS:
+        return False
+    if build is not None and not (type(build) is str and build.isascii() and len(build) <= MAX_NAME_CHARACTERS):
+        return False
+
+    tokens_in, tokens_out, seconds = completion.tokens_in, completion.tokens_out, completion.seconds
+    are_whole = type(tokens_in) is type(tokens_out) is int
+    if not are_whole or not (0 <= tokens_in <= MAX_TOKEN_COUNT and 0 <= tokens_out <= MAX_TOKEN_COUNT):
+        return False
+    return type(seconds) is float and 0 <= seconds < math.inf

@@ -107,9 +107,12 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     """
     known_codes = [code for code in parts.codes if find_status(code) is not None]
     status = find_status(known_codes[0]) if known_codes else None
-    displayed_codes = [str(code) for code in (*known_codes, *parts.codes) if code]
-    displayed_code = displayed_codes[0] if displayed_codes else "no code"
-    message = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
+
+    # a known code is displayed, or else the first one
+    codes_by_priority = [str(code) for code in (*known_codes, *parts.codes) if code]
+    displayed_code = codes_by_priority[0] if codes_by_priority else "no code"
+    has_message = isinstance(parts.message, str) and parts.message
+    message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
     return make_http_error(status or UNKNOWN_STATUS, parts.codes, parts.message, reason=reason)
 

@@ -78,10 +78,12 @@ def mask_secrets(text: str) -> str:
     Parameters
     ----------
     text : str
+        Any text, such as a reply of a server.
 
     Returns
     -------
     str
+        The text without secrets.
 
     Examples
     --------

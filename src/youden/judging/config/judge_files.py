@@ -57,6 +57,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Returns
     -------
     JudgeConfig
+        The judge, with the prompt for the question of the run.
 
     Raises
     ------
@@ -379,6 +380,8 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
 def _check_provider(config: JudgeConfig, location: str) -> None:
     """Check the address and the parameters of a judge by the rules of its provider.
 
+    location : file of the judge, for errors
+
     Raises: ConfigError [judge-config].
     """
     record = config.record
@@ -424,6 +427,8 @@ def _load_nested(judge: object, folder: Path, file: Path | None, *, from_code: b
     """Load a judge whose name, path or keys are in the keys of another judge; other values are returned unchanged.
 
     folder : folder to which a path is relative
+    file : file that contains the value; None for keys from Python code
+    from_code : whether the keys are from Python code
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)

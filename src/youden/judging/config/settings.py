@@ -107,8 +107,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        is_hard = self.backend == REPLAY or (self.makes_calls and self.decision != "logprobs")
-        return "yes or no" if is_hard else "graded"
+        has_label_answers = self.makes_calls and self.decision != "logprobs"
+        return "yes or no" if has_label_answers or self.backend == REPLAY else "graded"
 
     @property
     def other_decision(self) -> Decision | None:
@@ -413,6 +413,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Returns
         -------
         Connection
+            Everything that a backend needs to send requests.
 
         Raises
         ------

@@ -193,7 +193,10 @@ class BatchLeases:
         return job
 
     async def _renew_repeatedly(self, on_failure: Callable[[YoudenError], None]) -> None:
-        """Renew all leases every second until this task is cancelled, or a renewal fails."""
+        """Renew all leases every second until this task is cancelled, or a renewal fails.
+
+        on_failure : function that is called with the error if a renewal fails
+        """
         while True:
             await asyncio.sleep(1)
             try:

@@ -133,7 +133,10 @@ def hashes_to_bytes(keys: Sequence[object]) -> np.ndarray:
 
 
 def _hash_to_bytes(key: object) -> bytes:
-    """Convert a request hash in hexadecimal to bytes; return no bytes if it is not a valid hash."""
+    """Convert a request hash in hexadecimal to bytes; return no bytes if it is not a valid hash.
+
+    key : value that should be a request hash
+    """
     if not isinstance(key, str) or len(key) != 2 * KEY_BYTES:
         return b""
     try:
@@ -309,6 +312,8 @@ def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, pl
     """Yield the positions in the table of requests that must be sent, in the order of the plan.
 
     These have neither a stored answer nor a stored rejection, and fit the context window of the model.
+
+    questions : prompt and parser of the judge
     """
     positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
     for start in range(0, len(positions_in_plan_order), CHUNK):

@@ -173,7 +173,7 @@ class _HttpBatches:
         data : body of the request
         seconds : timeout; 0 for the timeout of a judge call
 
-        Raises: CallError.
+        Raises: CallError if the request fails, or the reply is not a JSON object.
         """
         try:
             body = await self._send(method, path, data, seconds=seconds)
@@ -205,6 +205,7 @@ class OpenAIBatches(_HttpBatches):
         """Upload a file of requests, one JSON line each, and return its id."""
 
         async def send_file() -> str:
+            """Make one attempt to upload the file."""
             form = aiohttp.FormData({"purpose": "batch"})
             form.add_field("file", io.BytesIO(text), filename="youden.jsonl")
             reply = await self._send_json("POST", "files", form(), seconds=_TRANSFER_SECONDS)
@@ -236,12 +237,13 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        counts = object_or_empty(reply.get("request_counts"))
-        valid_counts = [n for n in (counts.get("completed"), counts.get("failed")) if isinstance(n, int) and n >= 0]
-        has_counts = len(valid_counts) == 2
+        request_counts = object_or_empty(reply.get("request_counts"))
+        reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
+        valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
+        has_counts = len(valid_counts) == len(reported_counts)
         n_done = sum(valid_counts)
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
-        files = tuple(file for file in file_ids if isinstance(file, str) and file)
+        files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
         # a completed batch has a line for every request, whatever its counts are
         n_lines = None

@@ -248,6 +248,8 @@ class BatchRunner:
         """End the run because a batch could not be started, and delete its record.
 
         may_exist : whether the batch may have been started nevertheless; its record is then kept
+        job : record of the batch
+        error : why the batch could not be started
         """
         if not may_exist:
             self._leases.forget(job)
@@ -295,7 +297,11 @@ class BatchRunner:
         return False
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
-        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds."""
+        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
+
+        batch : the batch; the time of the first failure is recorded in it
+        error : why the poll failed
+        """
         now = time.monotonic()
         if error.kind == "transient" and batch.unknown_since is None:
             batch.unknown_since = now
@@ -306,30 +312,31 @@ class BatchRunner:
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
         """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        Returns the record of the requests whose results are missing; None if there are none. Requests that failed or
-        never ran are sent again.
+        Requests that failed or never ran are sent again later.
 
         job : record of the batch
         state : final state of the batch
         files : contents of the result files
+
+        Returns the record of the requests whose results are missing; None if there are none.
         """
         outcomes = _merge_results(files)
         job_outcomes = {key: outcomes[key] for key in job.keys if key in outcomes}
         if not outcomes:
             job_outcomes |= dict(rejected_lines(job, state.errors))
 
-        open_keys = [key for key in job.keys if key not in job_outcomes]
-        is_open = state.n_lines is None or len(outcomes) < state.n_lines
-        if is_open and not job_outcomes:
+        missing_keys = [key for key in job.keys if key not in job_outcomes]
+        lacks_lines = state.n_lines is None or len(outcomes) < state.n_lines
+        if lacks_lines and not job_outcomes:
             return job
-        if not is_open and state.status != "failed":
+        if not lacks_lines and state.status != "failed":
             never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
-            job_outcomes |= dict.fromkeys(open_keys, never_ran)
+            job_outcomes |= dict.fromkeys(missing_keys, never_ran)
 
         settled_usd, spent_usd = self._store_outcomes(job_outcomes)
         remainder = None
-        if is_open and open_keys:
-            remainder = replace(job, keys=tuple(open_keys), usd=job.usd - settled_usd, id=new_id())
+        if lacks_lines and missing_keys:
+            remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - settled_usd, id=new_id())
         self._leases.settle(job, remainder)
         self._store.flush()
         if remainder is not None:
@@ -344,11 +351,13 @@ class BatchRunner:
         return remainder
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store outcomes by request hash, and return two sums in USD.
+        """Store the outcomes of requests, and return two sums in USD.
 
-        The first sum is the largest possible cost of the requests of this plan. The second is the actual cost of all
-        requests. Answers are stored first: once there is an answer, a failure is attributed to its request, and not to
-        the server.
+        Answers are stored first: once there is an answer, a failure is attributed to its request, and not to the server.
+
+        outcomes : outcome by request hash; it may include requests of another plan
+
+        Returns the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
         rows_and_keys = self._work.keys()
@@ -359,9 +368,11 @@ class BatchRunner:
         self._leases.check()
 
         stored = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+        answered_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, Completion)]
+        failed_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, CallError)]
         max_costs = []
         costs = []
-        for key in sorted(outcomes, key=lambda key: isinstance(outcomes[key], CallError)):
+        for key in (*answered_keys, *failed_keys):
             outcome = outcomes[key]
             if key in rows_by_key:
                 call = self._failed_calls.get(key)
@@ -404,7 +415,12 @@ class BatchRunner:
     def _check_answer(
         self, call: Call, completion: Completion, *, max_cost: float
     ) -> tuple[Completion | CallError, float]:
-        """Check the usage of an answer, and return the answer, or an error if it is too long, and its cost in USD."""
+        """Check the token usage that an answer reports.
+
+        max_cost : largest possible cost of the call in USD, which is its cost if the usage is missing or not credible
+
+        Returns the answer, or an error if it is too long; and the cost in USD.
+        """
         try:
             checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:

@@ -252,6 +252,8 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     Returns
     -------
     str
+        A sentence, followed by the lines of the diff; a sentence alone if the cassette is empty, or if the same request
+        is recorded for another replicate.
     """
     if not entries:
         return "The cassette is empty."
@@ -259,23 +261,25 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     redacted_lines = _to_lines({**request, "messages": redacted_messages(request["messages"])})
 
     def get_comparable_lines(entry: Entry) -> list[str]:
+        """Return the lines of the request, with redacted texts if those of the entry are redacted."""
         return redacted_lines if entry.redacted else request_lines
 
     def compute_similarity(entry: Entry) -> tuple[int, int]:
-        return _similarity(set(_to_lines(entry.request)), set(get_comparable_lines(entry)))
+        """Return how similar the request of an entry is; the larger the tuple, the more similar."""
+        recorded_lines = set(_to_lines(entry.request))
+        return _similarity(recorded_lines, set(get_comparable_lines(entry)))
 
     sorted_entries = [entry for _, entry in sorted(entries.items())]
     nearest = max(sorted_entries, key=compute_similarity)
     recorded_lines = _to_lines(nearest.request)
     requested_lines = get_comparable_lines(nearest)
-    diff = list(
-        difflib.unified_diff(recorded_lines, requested_lines, "nearest recorded", "requested", n=1, lineterm="")
-    )
-    if not diff:
+    diff = difflib.unified_diff(recorded_lines, requested_lines, "nearest recorded", "requested", n=1, lineterm="")
+    diff_lines = list(diff)
+    if not diff_lines:
         return "The same request is recorded for another replicate only."
-    if len(diff) > _MAX_DIFF_LINES:
-        diff = [*diff[:_MAX_DIFF_LINES], "…"]
-    return "\n".join(["It differs from the nearest recorded request:", *diff])
+    if len(diff_lines) > _MAX_DIFF_LINES:
+        diff_lines = [*diff_lines[:_MAX_DIFF_LINES], "…"]
+    return "\n".join(["It differs from the nearest recorded request:", *diff_lines])
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:

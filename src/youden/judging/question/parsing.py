@@ -90,8 +90,13 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
         json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
         return None
-    answer = value.get("answer") if isinstance(value, dict) else None
-    return next((label for label in labels if label == answer), None)
+    if not isinstance(value, dict):
+        return None
+    answer = value.get("answer")
+    for label in labels:
+        if label == answer:
+            return label
+    return None
 
 
 def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
@@ -203,7 +208,8 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     max_first = len(first)
     if len(first) > half:
         max_first = max(half, max_characters - len(second))
-    max_second = max_characters - min(max_first, len(first))
+    n_first = min(max_first, len(first))
+    max_second = max_characters - n_first
     return _truncate(first, max_first, policy), _truncate(second, max_second, policy)
 
 
@@ -215,7 +221,8 @@ def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
     if policy == "end":
         return text[:n_remaining] + MARK
     n_tail = n_remaining // 2
-    return text[: n_remaining - n_tail] + MARK + text[len(text) - n_tail :]
+    n_head = n_remaining - n_tail
+    return text[:n_head] + MARK + text[len(text) - n_tail :]
 
 
 MissingReason = Literal[
@@ -309,6 +316,9 @@ def _find_answer_label(
     """Return the label that an answer gives, or a missing reading with the reason if it gives none.
 
     answer : text of the completion after its reasoning; None if the reasoning is not finished
+    completion : reply of the model
+    labels : labels that may be answered
+    decision : form of the answer
     """
     label = None
     if answer is not None and decision == "json":
@@ -358,9 +368,10 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
         return occurring_labels.pop()
 
     lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    first_and_last = (*lines[:1], *lines[-1:])
-    line_labels = {_parse_label(line, choices) for line in first_and_last} - {None}
-    return line_labels.pop() if len(line_labels) == 1 else None
+    first_and_last_lines = (*lines[:1], *lines[-1:])
+    labels_of_lines = {_parse_label(line, choices) for line in first_and_last_lines}
+    labels_of_lines.discard(None)
+    return labels_of_lines.pop() if len(labels_of_lines) == 1 else None
 
 
 @lru_cache(maxsize=256)
@@ -369,16 +380,23 @@ def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
 
     Letter case, white space, punctuation and Markdown around the label are ignored, and also the number of a list item
     unless a label begins with a digit.
+
+    labels : labels that may be answered
     """
     folded_text = _fold(text)
-    matching = [label for label in labels if folded_text and _fold(label) == folded_text]
+    if not folded_text:
+        return None
+    matching = [label for label in labels if _fold(label) == folded_text]
     if len(matching) == 1:
         return matching[0]
 
-    if not any(label[:1].isdigit() for label in labels):
+    has_numeric_label = any(label[:1].isdigit() for label in labels)
+    if not has_numeric_label:
         folded_text = _ITEM_NUMBER.sub("", folded_text)
     trimmed_text = _fold_and_trim(folded_text)
-    matching = [label for label in labels if trimmed_text and _fold_and_trim(label) == trimmed_text]
+    if not trimmed_text:
+        return None
+    matching = [label for label in labels if _fold_and_trim(label) == trimmed_text]
     return matching[0] if len(matching) == 1 else None
 
 
@@ -415,7 +433,13 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     If several labels match, the longest one is taken. A number that is not a label, such as 0.5 or -1, is matched as a
     whole without a group, so that no part of it is taken for a label.
     """
-    words = [r"\s+".join(map(re.escape, _normalize(label).split())) for label in labels]
-    longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)
-    groups = "|".join(f"(?P<l{number}>{words[number]})" for number in longest_first)
-    return re.compile(rf"(?<!\w)(?:(?:{groups})(?!\w)(?!(?<=\d)[.,]\d)|-?\d+(?:[.,]\d+)*(?!\w))", re.IGNORECASE)
+    longest_first = sorted(enumerate(labels), key=lambda numbered_label: len(numbered_label[1]), reverse=True)
+    groups = []
+    for number, label in longest_first:
+        words = map(re.escape, _normalize(label).split())
+        words_pattern = r"\s+".join(words)
+        groups.append(f"(?P<l{number}>{words_pattern})")
+    any_label = "|".join(groups)
+    other_number = r"-?\d+(?:[.,]\d+)*(?!\w)"
+    # a label that ends with a digit may not be followed by decimals
+    return re.compile(rf"(?<!\w)(?:(?:{any_label})(?!\w)(?!(?<=\d)[.,]\d)|{other_number})", re.IGNORECASE)

@@ -67,7 +67,7 @@ class Prompt:
         return any(part == "task" for part, is_placeholder in self._parts if is_placeholder)
 
     def messages(self, first: str, second: str, *, task: str = "", hint: str = "") -> tuple[Message, ...]:
-        """Ask the question about two texts.
+        """Build the messages that ask the question about two texts.
 
         Parameters
         ----------
@@ -84,9 +84,12 @@ class Prompt:
         tuple of Message
             The system message, if the prompt has one, and the user message.
         """
-        first, second, task = to_encodable(first), to_encodable(second), to_encodable(task)
+        first = to_encodable(first)
+        second = to_encodable(second)
+        task = to_encodable(task)
         # a task is untrusted, too, so that its tags depend on all three texts
-        fence = make_fence(first, f"{second}\n{task}" if self.shows_task else second)
+        second_and_task = f"{second}\n{task}" if self.shows_task else second
+        fence = make_fence(first, second_and_task)
         values = {
             "task": f"<task-{fence}>\n{task}\n</task-{fence}>",
             "first": f"<first-{fence}>\n{first}\n</first-{fence}>",
@@ -130,6 +133,7 @@ def make_fence(first: str, second: str) -> str:
     Parameters
     ----------
     first, second : str
+        The texts, in the order in which the prompt shows them.
 
     Returns
     -------
@@ -165,6 +169,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     Returns
     -------
     Prompt
+        The prompt. Its name is that of the file without the suffix.
 
     Raises
     ------
@@ -184,13 +189,9 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     try:
         text = read_regular_text(path)
     except FileNotFoundError:
-        file_names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
-        existing = ", ".join(file_names[:_MAX_LISTED_PROMPTS]) or "no prompts"
-        if len(file_names) > _MAX_LISTED_PROMPTS:
-            existing += " …"
         raise ConfigError(
-            f"There is no prompt {path}. In {path.parent} there are: {existing}. Pass one of these, a name in prompts/ or "
-            "another path.",
+            f"There is no prompt {path}. In {path.parent} there are: {_list_prompts(path.parent)}. Pass one of these, a name in "
+            "prompts/ or another path.",
             slug="prompt-unreadable",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -260,8 +261,20 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     )
 
 
+def _list_prompts(folder: Path) -> str:
+    """Return the names of the prompts in a folder, for display; "no prompts" if there are none or no such folder."""
+    file_names = sorted(file.name for file in folder.glob("*.md")) if folder.is_dir() else []
+    names = ", ".join(file_names[:_MAX_LISTED_PROMPTS]) or "no prompts"
+    if len(file_names) > _MAX_LISTED_PROMPTS:
+        names += " …"
+    return names
+
+
 def _check_labels(head: _FrontMatter, location: str) -> None:
     """Check that grades are in [0, 1], labels differ, and some labels mean yes and others no.
+
+    head : front matter of the prompt's file
+    location : path of the file, for errors
 
     Raises: ConfigError [prompt-labels].
     """
@@ -286,6 +299,8 @@ def _check_labels(head: _FrontMatter, location: str) -> None:
 
 def _check_placeholders(template: str, location: str) -> None:
     """Check that a template has each text exactly once, and no unknown placeholder.
+
+    location : path of the file, for errors
 
     Raises: ConfigError [prompt-placeholder].
     """

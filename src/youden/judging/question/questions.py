@@ -251,6 +251,7 @@ def canonical_request(request: Request, *, address: str) -> dict[str, object]:
     Parameters
     ----------
     request : Request
+        Model, messages, parameters and cache salt.
     address : str
         Base URL without credentials.
 
@@ -291,7 +292,8 @@ def describe_trial(plan: Plan, row: int) -> str:
 
     An example is: trial 17: agents 'a' and 'b', item 'p3', paired.
     """
-    first, second = plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]
+    first = plan.agent_ids[plan.first[row]]
+    second = plan.agent_ids[plan.second[row]]
     item = plan.item_ids[plan.item[row]]
     if plan.trial_type[row] == INDEPENDENT:
         second_item = plan.item_ids[plan.other_item[row]]

@@ -165,6 +165,7 @@ async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Complet
     Returns
     -------
     Completion
+        The answer.
 
     Raises
     ------

@@ -80,10 +80,10 @@ class CircuitBreaker:
         """
         self.answered_before |= is_answer
         self._suspects.clear()
-        outage_seconds = None if self._opened is None else self._clock() - self._opened
+        opened = self._opened
         self._opened = None
         self._wake.set()
-        return outage_seconds
+        return None if opened is None else self._clock() - opened
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit.

@@ -74,7 +74,8 @@ class RequestLoop:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._worker())
                 maintenance = group.create_task(self._maintenance_loop())
-                group.create_task(self._dispatch()).add_done_callback(lambda _: maintenance.cancel())
+                dispatch = group.create_task(self._dispatch())
+                dispatch.add_done_callback(lambda _: maintenance.cancel())
         finally:
             self._queue.cancel_waiting()
         if not self._stop.is_stopped:
@@ -189,7 +190,11 @@ class RequestLoop:
         self._queue.close(call)
 
     async def _handle_failure(self, call: Call, error: CallError) -> None:
-        """Decide what follows a failed attempt: wait until an outage is over, send the call again, or end it."""
+        """Decide what follows a failed attempt: wait until an outage is over, send the call again, or end it.
+
+        call : the call, whose cost is recorded already
+        error : why the attempt failed
+        """
         self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
         if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
             self._log.record_throttled()
@@ -221,7 +226,11 @@ class RequestLoop:
             self._queue.back_off(call, seconds or 0.0)
 
     def _report_outage(self, error: CallError, *, was_open: bool) -> None:
-        """Report an outage once, and end the run if it lasts too long."""
+        """Report an outage when it begins, and end the run if it lasts too long.
+
+        error : the failure, which the message quotes
+        was_open : whether the outage was reported already
+        """
         judge = self._config.name
         address = self._config.address
         max_outage = self._caller.breaker.max_outage
@@ -386,7 +395,8 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
 
     try:
         with RARE_COLLECTIONS:
-            await wait_with_grace(asyncio.create_task(_run_concurrently(loops)), stop=stop, grace=grace)
+            running = asyncio.create_task(_run_concurrently(loops))
+            await wait_with_grace(running, stop=stop, grace=grace)
     finally:
         for loop in loops:
             loop.release_leases()

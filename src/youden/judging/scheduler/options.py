@@ -96,7 +96,8 @@ def make_batch_options(
         raise ConfigError(f"poll must be above 0 seconds: got {poll:g}. Pass the seconds to wait.", slug="judge-poll")
     if mode == "calls":
         return None
-    return Batching(poll, say=on_status or _ignore, folder=None if folder is None else Path(folder))
+    folder_path = None if folder is None else Path(folder)
+    return Batching(poll, say=on_status or _ignore, folder=folder_path)
 
 
 def calibration_account(account: str) -> str:
@@ -186,7 +187,11 @@ def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
 
 
 def _check_price(config: JudgeConfig, max_cost: float) -> None:
-    """Raise ConfigError if the cost of a call has no known upper limit, so that the cap cannot be enforced."""
+    """Raise ConfigError if the cost of a call has no known upper limit, so that the cap cannot be enforced.
+
+    config : judge that makes calls
+    max_cost : cost cap in USD
+    """
     if config.price_in is None or config.price_out is None:
         raise ConfigError(
             f"The cap of {max_cost:g} USD cannot be enforced: the price of '{config.name}' is unknown. "

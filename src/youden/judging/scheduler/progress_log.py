@@ -152,7 +152,8 @@ class ProgressLog:
         if self._file is None:
             return
         now = self._now()
-        self._file.write(orjson.dumps({"time": round(now, 3), "event": event, **fields}) + b"\n")
+        line = orjson.dumps({"time": round(now, 3), "event": event, **fields})
+        self._file.write(line + b"\n")
         if now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
             self._file.flush()

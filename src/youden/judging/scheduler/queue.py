@@ -89,9 +89,11 @@ class CallQueue:
 
     def cancel_waiting(self) -> list[Call]:
         """Close all calls that wait for another attempt or were set aside, and return them."""
-        calls = [self.open[key] for key in self._waiting]
-        for timer in filter(None, self._waiting.values()):
-            timer.cancel()
+        calls = []
+        for key, timer in self._waiting.items():
+            calls.append(self.open[key])
+            if timer is not None:
+                timer.cancel()
         self._waiting.clear()
         for call in calls:
             self.close(call)
@@ -131,6 +133,11 @@ class CallQueue:
 
 CHUNK = 128
 """Number of requests that are looked up at a time: a few milliseconds of work, so that replies need not wait for it."""
+
+
+def _is_answer_or_rejection(outcome: Completion | Failure) -> bool:
+    """Return whether an outcome is final: an answer, or the rejection of this request; not a transient failure."""
+    return isinstance(outcome, Completion) or outcome.kind == "rejected"
 
 
 class Dispatcher:
@@ -180,7 +187,10 @@ class Dispatcher:
             )
 
         chunks = look_up(self._work.keys(), self._store, make_request=self._work.request, size=CHUNK)
-        while chunk := await asyncio.to_thread(next, chunks, None):
+        while True:
+            chunk = await asyncio.to_thread(next, chunks, None)
+            if chunk is None:
+                return
             calls = [call for call in chunk if not self._end_if_possible(call)]
             for begin in range(0, len(calls), chunk_size):
                 await self._wait_for_space()
@@ -235,7 +245,10 @@ class Dispatcher:
         self._outcomes.record_stored(call, outcome)
 
     async def _dispatch(self, calls: Sequence[Call]) -> None:
-        """Queue calls. If a call of the same request is open here or in another process, add the rows to that call."""
+        """Queue calls. If a call of the same request is open here or in another process, add the rows to that call.
+
+        Rows are positions of trials, which get the outcome of the call.
+        """
         new_calls = []
         for call in calls:
             open_call = self._queue.open.get(call.key) or self.leased_elsewhere.get(call.key)
@@ -261,11 +274,9 @@ class Dispatcher:
         ended_keys = []
         for call in calls:
             outcome = stored.get(call.key)
-            is_answer_or_rejected = isinstance(outcome, Completion) or (
-                outcome is not None and outcome.kind == "rejected"
-            )
             # an outcome other than the one that was looked up before is from another process
-            if outcome is not None and is_answer_or_rejected and outcome != call.cached:
+            is_from_other_process = outcome != call.cached
+            if outcome is not None and is_from_other_process and _is_answer_or_rejection(outcome):
                 self.leased_elsewhere.pop(call.key, None)
                 self._take_stored(call, outcome)
                 ended_keys.append(call.key)

@@ -71,6 +71,7 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     Parameters
     ----------
     main : coroutine
+        Coroutine that has not been started.
 
     Returns
     -------
@@ -320,21 +321,23 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     TooManyMissingError
         [too-many-missing]: if a larger fraction is missing, or if a judge, alone or in a jury, answered no trial.
     """
-    n = len(verdicts) - verdicts.n_pending
-    n_missing = n - int(verdicts.answered.sum())
-    is_none_answered = n > 0 and n_missing == n
-    if n_missing > max_missing * n or is_none_answered:
+    n_done = len(verdicts) - verdicts.n_pending
+    n_missing = n_done - int(verdicts.answered.sum())
+    is_none_answered = n_done > 0 and n_missing == n_done
+    if n_missing > max_missing * n_done or is_none_answered:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
         del counts["pending"]
-        raise make_too_many_missing_error(n_missing, n, reasons=format_missing_reasons(counts), max_missing=max_missing)
-    if verdicts.votes is not None:
+        reasons = format_missing_reasons(counts)
+        raise make_too_many_missing_error(n_missing, n_done, reasons=reasons, max_missing=max_missing)
+    if verdicts.votes is not None and n_done > 0:
         judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
-        unanswered = [
-            judge["name"] for judge, votes in zip(judges, verdicts.votes, strict=True) if np.isnan(votes).all()
-        ]
-        if unanswered and n:
+        silent_judges = []
+        for judge, votes in zip(judges, verdicts.votes, strict=True):
+            if np.isnan(votes).all():
+                silent_judges.append(str(judge["name"]))
+        if silent_judges:
             raise TooManyMissingError(
-                f"Of the jury's judges, {', '.join(map(str, unanswered))} answered none of the {n:,} trials. Check these judges "
+                f"Of the jury's judges, {', '.join(silent_judges)} answered none of the {n_done:,} trials. Check these judges "
                 "with `youden doctor`, or remove them from the jury; --retry-failed queries them again. All answers are kept.",
                 slug="too-many-missing",
             )

@@ -70,6 +70,7 @@ def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
     Returns
     -------
     StorageBackend
+        The open backend, which the caller has to close.
 
     Raises
     ------
@@ -231,10 +232,16 @@ class Store:
         for key, kind, status, reason in (*stored_failures, *pending_failures):
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
 
+        # pending answers replace stored ones, and answers replace failures
         answer_texts = dict(stored_answers)
-        answer_texts |= {key: new_answers[key] for key in keys if key in new_answers}
-        parsed_by_text = {text: self._parse(text) for text in set(answer_texts.values())}  # equal answers are frequent
-        outcomes |= {key: parsed_by_text[text] for key, text in answer_texts.items()}
+        for key in keys:
+            if key in new_answers:
+                answer_texts[key] = new_answers[key]
+        outcome_by_text: dict[str, Completion | Failure] = {}  # equal answers are frequent, and parsed once
+        for key, text in answer_texts.items():
+            if text not in outcome_by_text:
+                outcome_by_text[text] = self._parse(text)
+            outcomes[key] = outcome_by_text[text]
         return outcomes
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
@@ -294,7 +301,8 @@ class Store:
                 self._pending.again.add(key)
         if not waits:
             return
-        if self.n_pending >= MAX_PENDING_WRITES or time.monotonic() - self._last_flush >= FLUSH_INTERVAL_SECONDS:
+        seconds_since_flush = time.monotonic() - self._last_flush
+        if self.n_pending >= MAX_PENDING_WRITES or seconds_since_flush >= FLUSH_INTERVAL_SECONDS:
             self.flush()
 
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
@@ -309,12 +317,13 @@ class Store:
         account : str
             Account to which the answers are booked, at an unknown cost.
         """
-        distinct_answers = {id(answer): answer for answer in answers.values()}
-        texts = {identity: orjson.dumps(answer).decode() for identity, answer in distinct_answers.items()}
+        text_by_id: dict[int, str] = {}  # many requests may share one answer object, which is encoded once
         answer_texts: dict[str, str] = {}
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():
-            answer_texts[key] = texts[id(answer)]
+            if id(answer) not in text_by_id:
+                text_by_id[id(answer)] = orjson.dumps(answer).decode()
+            answer_texts[key] = text_by_id[id(answer)]
             payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
         failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
         writes = PendingWrites(answer_texts, failure_rows, payments)

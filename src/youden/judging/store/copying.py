@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youden.judging.store.answers import open_store
-from youden.judging.store.contract import COPIED_TABLES
+from youden.judging.store.contract import COPIED_TABLES, CopiedTable, StorageBackend
 
 ROWS_PER_QUERY = 1000
 
@@ -54,11 +54,24 @@ def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts
         for source in sources:
             with open_store(source, read_only=True) as source_store:
                 for table in COPIED_TABLES:
-                    last_row = None
-                    while rows := source_store.backend.rows(table, last_row, n=ROWS_PER_QUERY):
-                        n_added = target_store.backend.put_rows(table, rows)
-                        last_row = rows[-1]
-                        if table == "answers":
-                            n_answers += len(rows)
-                            n_new += n_added
+                    n_rows, n_added = _copy_table(table, source_store.backend, target_store.backend)
+                    if table == "answers":
+                        n_answers += n_rows
+                        n_new += n_added
     return CopyCounts(n_answers, n_new)
+
+
+def _copy_table(table: CopiedTable, source: StorageBackend, target: StorageBackend) -> tuple[int, int]:
+    """Copy the rows of a table in chunks; return the numbers of rows that were read and that were added.
+
+    source, target : open stores to read from and to write to
+    """
+    n_rows = n_added = 0
+    last_row = None
+    while True:
+        rows = source.rows(table, last_row, n=ROWS_PER_QUERY)
+        if not rows:
+            return n_rows, n_added
+        n_rows += len(rows)
+        n_added += target.put_rows(table, rows)
+        last_row = rows[-1]

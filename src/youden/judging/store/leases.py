@@ -76,7 +76,9 @@ class Leases:
     def acquire(self, keys: Sequence[str]) -> set[str]:
         """Acquire leases on requests, and return the request hashes for which this succeeded.
 
-        A lease cannot be acquired while another process holds it.
+        A lease cannot be acquired while another process holds it, unless that process has ended.
+
+        keys : request hashes
         """
         now = self._now()
         if now - self._last_check >= LIVENESS_CHECK_SECONDS:
@@ -119,12 +121,10 @@ class Leases:
 
 @cache
 def _machine_id() -> str:
-    """Return an id of this machine since its start, and on Linux of the container.
+    """Return an id of this machine since its start, and on Linux of the container. It contains no spaces.
 
-    Two processes with this id have different process numbers.
-
-    Host names are not unique, and the first container of every Linux host has the same namespace number. The id of the
-    machine's start distinguishes them.
+    Two processes with the same machine id have different process numbers. Host names are not unique, and the first
+    container of every Linux host has the same namespace number. The id of the machine's start distinguishes them.
     """
     namespace = ""
     with suppress(OSError):
@@ -134,12 +134,15 @@ def _machine_id() -> str:
 
 
 def is_dead_process(holder: str) -> bool:
-    """Return whether a holder is a process of this machine that has ended."""
-    machine, number, _ = holder.split(" ")
+    """Return whether a holder is a process of this machine that has ended.
+
+    holder : id of a process, which consists of the machine id, the process number and a random part
+    """
+    machine, process_number, _ = holder.split(" ")
     if machine != _machine_id() or os.name != "posix":
         return False
     try:
-        os.kill(int(number), 0)
+        os.kill(int(process_number), 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return True
     except PermissionError:

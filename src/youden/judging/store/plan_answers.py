@@ -114,7 +114,10 @@ def look_up(
         each of them.
     """
     remaining = iter(keys)
-    while chunk := list(islice(remaining, size)):
+    while True:
+        chunk = list(islice(remaining, size))
+        if not chunk:
+            return
         rows_by_key: dict[str, list[int]] = {}
         for row, key in chunk:
             rows_by_key.setdefault(key, []).append(row)

@@ -130,15 +130,15 @@ class PostgresBackend(SqlBackend):
             self._n_writes += 1
             super().write(batch)
 
-    def _is_new(self, db: Session) -> bool:
+    def _is_new(self, session: Session) -> bool:
         """Return whether this write has not been stored yet; a lost connection can hide that it was."""
-        return bool(db.rows(_COUNT_WRITE, self._writer, self._n_writes))
+        return bool(session.fetch_all(_COUNT_WRITE, self._writer, self._n_writes))
 
-    def _lock_name(self, db: Session, name: str) -> None:
+    def _lock_name(self, session: Session, name: str) -> None:
         """Lock a name until the end of the transaction, so that only one process changes its rows."""
-        db.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", name)
+        session.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", name)
 
-    def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
         """Run work on the database, and run it again after a lost connection."""
 
         def run(connection: Connection) -> T:
@@ -161,6 +161,8 @@ class PostgresBackend(SqlBackend):
         """Call a function of the connection, and repeat this after a deadlock, a timeout or a lost connection.
 
         A lost connection is opened again.
+
+        work : function of an open connection; it may be called several times
 
         Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds, and in all later
             calls if the process is then asked to stop; other JudgeErrors if the server reports an error.

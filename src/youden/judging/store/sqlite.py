@@ -51,13 +51,13 @@ _RETRY_WHILE_LOCKED = Retrying(
 class _SqliteSession(Session):
     """Runs statements on a connection to an SQLite file."""
 
-    def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
+    def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Insert many rows, with one prepared statement: a transaction of SQLite has no server that could be lost.
 
-        text : INSERT statement for one row
+        sql : INSERT statement for one row
         rows : values of the rows
         """
-        return int(self._connection.executemany(self._translate(text), rows).rowcount)
+        return int(self._connection.executemany(self._translate(sql), rows).rowcount)
 
 
 class SqliteBackend(SqlBackend):
@@ -112,7 +112,7 @@ class SqliteBackend(SqlBackend):
         with self._lock:
             self._connection.close()
 
-    def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
         """Call a function of the session, in a transaction unless it only reads.
 
         A transaction locks the file at its beginning, because a reader cannot become a writer while others write.
@@ -138,7 +138,10 @@ class SqliteBackend(SqlBackend):
             return self._run_transaction(session, work)
 
     def _run_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
-        """Call a function of the session in a transaction, which is rolled back if the function fails."""
+        """Call a function of the session in a transaction, which is rolled back if the function fails.
+
+        work : function of the session
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             result = work(session)
@@ -230,8 +233,9 @@ def _is_foreign(path: Path) -> bool:
         return False  # the header may still be in the log
     with path.open("rb") as file:
         header = file.read(72)
-    magic, application_id = header[:16], header[68:72]
-    return magic == b"SQLite format 3\0" and application_id != _APPLICATION_ID.to_bytes(4, "big")
+    is_sqlite = header[:16] == b"SQLite format 3\0"
+    application_id = int.from_bytes(header[68:72], "big")
+    return is_sqlite and application_id != _APPLICATION_ID
 
 
 def _make_foreign_error(path: Path) -> ConfigError:

@@ -77,15 +77,15 @@ class Session:
         self._connection = connection
         self._dialect = dialect
 
-    def rows(self, text: str, *values: object) -> list[tuple[Any, ...]]:
+    def fetch_all(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a query and return its rows."""
-        return list(self._connection.execute(self._translate(text), values).fetchall())
+        return list(self._connection.execute(self._translate(sql), values).fetchall())
 
-    def run(self, text: str, *values: object) -> int:
+    def execute(self, sql: str, *values: object) -> int:
         """Run a statement and return the number of rows that it changed."""
-        return int(self._connection.execute(self._translate(text), values).rowcount)
+        return int(self._connection.execute(self._translate(sql), values).rowcount)
 
-    def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
+    def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Insert many rows.
 
         Each statement inserts many rows. If one statement per row were sent without waiting for its result, and the
@@ -94,7 +94,7 @@ class Session:
 
         Parameters
         ----------
-        text : str
+        sql : str
             INSERT statement for one row.
         rows : iterable of sequence
             Values of the rows, which differ in their primary keys.
@@ -105,30 +105,31 @@ class Session:
             Number of rows inserted or changed.
         """
         all_rows = list(rows)
-        head, row_placeholders, tail = re.split(r"VALUES (\([^)]*\))", text)
+        head, row_placeholders, tail = re.split(r"VALUES (\([^)]*\))", sql)
         n_changed = 0
         for start in range(0, len(all_rows), _ROWS_PER_STATEMENT):
             chunk = all_rows[start : start + _ROWS_PER_STATEMENT]
             placeholders = ", ".join([row_placeholders] * len(chunk))
             values = chain.from_iterable(chunk)
-            n_changed += self.run(f"{head}VALUES {placeholders}{tail}", *values)
+            n_changed += self.execute(f"{head}VALUES {placeholders}{tail}", *values)
         return n_changed
 
-    def _translate(self, text: str) -> str:
+    def _translate(self, sql: str) -> str:
         """Replace the placeholders of a statement by the text of the database's dialect."""
         for placeholder, replacement in self._dialect.items():
-            text = text.replace(placeholder, replacement)
-        return text
+            sql = sql.replace(placeholder, replacement)
+        return sql
 
 
 class SqlBackend:
     """Base class of the storage backends in SQL. The methods of the contract are described in `contract.StorageBackend`."""
 
     @abstractmethod
-    def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
         """Call a function of a session and return its result.
 
-        The function may be called again if the connection is lost before its result is known.
+        access : whether the function only reads, writes by one statement or in a transaction, or changes only leases
+        work : the function, which may be called again if the connection is lost before its result is known
         """
 
     def _is_new(self, _: Session) -> bool:
@@ -143,7 +144,10 @@ class SqlBackend:
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
-        """Read the stored answers and failures of some requests, by their hashes."""
+        """Read the stored answers and failures of some requests, by their hashes.
+
+        Returns pairs of request hash and answer (JSON), and rows of failures.
+        """
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
         for key, text_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
@@ -159,32 +163,33 @@ class SqlBackend:
         failures = sorted(batch.failures.values())
         payments = [_payment_row(account, key, batch.payments[account, key]) for account, key in sorted(batch.payments)]
 
-        def write_all(db: Session) -> None:
-            if not self._is_new(db):
+        def write_all(session: Session) -> None:
+            """Write everything, unless an earlier attempt was committed before the connection was lost."""
+            if not self._is_new(session):
                 return
 
             if batch.again:
                 repeated_keys = _to_json(batch.again & batch.answers.keys())
-                db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
+                session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
             insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
-            db.many(insert, answers)
+            session.insert_many(insert, answers)
 
             # an answer replaces a failure; a failure replaces an answer only if the request was repeated
-            db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
+            session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
             if failures:
                 keys_sent_once = _to_json(batch.failures.keys() - batch.again)
                 query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
-                answered_keys = {key for (key,) in db.rows(query, keys_sent_once)}
-                db.many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
+                answered_keys = {key for (key,) in session.fetch_all(query, keys_sent_once)}
+                session.insert_many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
 
             outcome_keys = _to_json([*batch.answers, *batch.failures])
-            db.run(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
-            db.many(_ADD_PAYMENT, payments)
+            session.execute(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
+            session.insert_many(_ADD_PAYMENT, payments)
             if batch.settled:
-                db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
-                db.many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
+                session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
+                session.insert_many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
 
-        self._do("transaction", write_all)
+        self._run_in_session("transaction", write_all)
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
@@ -194,7 +199,8 @@ class SqlBackend:
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         """Take a lease on requests for an owner, and return the hashes of those that no other owner holds."""
         values = owner, seconds, _to_json(sorted(set(keys))), _to_json(gone)
-        return {key for (key,) in self._do("lease", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
+        rows = self._run_in_session("lease", lambda session: session.fetch_all(_ACQUIRE_LEASES, *values))
+        return {key for (key,) in rows}
 
     def owners(self) -> dict[str, float]:
         """Return the time at which the last lease of each owner expires, by owner."""
@@ -214,7 +220,7 @@ class SqlBackend:
 
     def read_members(self, run: str) -> tuple[float, Sequence[Member]]:
         """Read the current time and the workers of a run."""
-        return self._do("read", lambda db: _select_members(db, run))
+        return self._run_in_session("read", lambda session: _select_members(session, run))
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
         """Read the workers of a run, let `change` replace them, and store and return the new ones.
@@ -223,14 +229,14 @@ class SqlBackend:
         connection is lost.
         """
 
-        def replace_members(db: Session) -> Sequence[Member]:
-            self._lock_name(db, run)
-            members = change(*_select_members(db, run))
-            db.run("DELETE FROM @workers WHERE run = ?", run)
-            db.many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
+        def replace_members(session: Session) -> Sequence[Member]:
+            self._lock_name(session, run)
+            members = change(*_select_members(session, run))
+            session.execute("DELETE FROM @workers WHERE run = ?", run)
+            session.insert_many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
             return members
 
-        return self._do("transaction", replace_members)
+        return self._run_in_session("transaction", replace_members)
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next `n` rows of a table in the order of its primary key, after the row `after`.
@@ -238,18 +244,21 @@ class SqlBackend:
         The first rows are returned if `after` is None, and an empty list if there are no more.
         """
         key_columns = primary_key(table)
-        n_key_columns = key_columns.count(",") + 1
-        last_key = () if after is None else after[:n_key_columns]
-        where = ""
-        if last_key:
-            where = f"WHERE ({key_columns}) > ({', '.join('?' * n_key_columns)})"
-        query = f"SELECT {', '.join(column_names(table))} FROM @{table} {where} ORDER BY {key_columns} LIMIT ?"
+        last_key: Row = ()
+        condition = ""
+        if after is not None:
+            n_key_columns = key_columns.count(",") + 1
+            last_key = after[:n_key_columns]
+            placeholders = ", ".join("?" * n_key_columns)
+            condition = f"WHERE ({key_columns}) > ({placeholders})"
+        columns = ", ".join(column_names(table))
+        query = f"SELECT {columns} FROM @{table} {condition} ORDER BY {key_columns} LIMIT ?"
         return self._rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
         """Add rows to a table; return the number of rows that were not there."""
         new = list(rows)
-        return self._do("transaction", lambda db: db.many(_insert_statement(table), new))
+        return self._run_in_session("transaction", lambda session: session.insert_many(_insert_statement(table), new))
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
         """Record the file and the batch of an upload; return False if it has no record."""
@@ -263,17 +272,17 @@ class SqlBackend:
         """Return the numbers of all recorded batches in order."""
         return [number for (number,) in self._rows("SELECT id FROM @batches ORDER BY id")]
 
-    def _rows(self, text: str, *values: object) -> list[Any]:
+    def _rows(self, sql: str, *values: object) -> list[Any]:
         """Read the rows that a query returns for the given values."""
-        return self._do("read", lambda db: db.rows(text, *values))
+        return self._run_in_session("read", lambda session: session.fetch_all(sql, *values))
 
-    def _change_leases(self, text: str, *values: object) -> None:
+    def _change_leases(self, sql: str, *values: object) -> None:
         """Run a statement that changes only leases."""
-        self._do("lease", lambda db: db.run(text, *values))
+        self._run_in_session("lease", lambda session: session.execute(sql, *values))
 
-    def _run(self, text: str, *values: object) -> int:
+    def _run(self, sql: str, *values: object) -> int:
         """Run a statement that changes the database; return the number of changed rows."""
-        return self._do("write", lambda db: db.run(text, *values))
+        return self._run_in_session("write", lambda session: session.execute(sql, *values))
 
 
 def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
@@ -282,10 +291,10 @@ def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]
     return account, key, usd, payment.tokens_in, payment.tokens_out, payment.seconds
 
 
-def _select_members(db: Session, run: str) -> tuple[float, Sequence[Member]]:
+def _select_members(session: Session, run: str) -> tuple[float, Sequence[Member]]:
     """Return the current time and the workers of a run."""
-    rows = db.rows("SELECT * FROM @workers WHERE run = ?", run)
-    now = db.rows("SELECT NOW")[0][0]
+    rows = session.fetch_all("SELECT * FROM @workers WHERE run = ?", run)
+    now = session.fetch_all("SELECT NOW")[0][0]
     return now, [Member(*values) for _, *values in rows]
 
 

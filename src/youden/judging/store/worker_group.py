@@ -172,6 +172,7 @@ class WorkerGroup:
                 remainder = report.beyond(self._counted_elsewhere(rows, report))
                 return self._update_rows(now, rows, remainder, leaves=leaves)
 
+            # the row of this member is the last one
             *other_rows, self_row = self._store.backend.members(self._run, update_rows)
             if self._was_removed(previous_rows):
                 spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
@@ -207,7 +208,13 @@ class WorkerGroup:
     def _update_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, leaves: bool
     ) -> Sequence[Member]:
-        """Return the new rows: the living members, one row for all ended ones, and this member's row last."""
+        """Return the new rows: the living members, one row for all ended ones, and this member's row last.
+
+        now : time of the database, in seconds
+        rows : rows of all members so far
+        report : amounts that this member has spent and needs, in picodollars
+        leaves : whether this member leaves the group
+        """
         # a store that someone else wrote could contain a negative amount, which would raise the cap
         others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
         living = [row for row in others if _is_alive(row, now=now)]
@@ -396,7 +403,10 @@ class SharedBudget(Budget):
             self._wanted -= amount
 
     async def _sync_once(self) -> None:
-        """Report once for all tasks that wait. Raises: JudgeError."""
+        """Report once for all tasks that wait.
+
+        Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
+        """
         if self._report is None or self._report.done():
             self._report = asyncio.ensure_future(asyncio.to_thread(self._workers.sync, self._wanted))
         report = self._report

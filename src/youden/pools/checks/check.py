@@ -59,6 +59,7 @@ def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> Desig
     Returns
     -------
     DesignCost
+        Calls, tokens and USD of the run's plan; USD is None if a price is unknown.
 
     Raises
     ------
@@ -128,9 +129,9 @@ def estimate_costs(
 
 
 def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Draw a plan, and return its number of calls and their number of characters.
+    """Draw a plan, and return its number of calls and the total number of characters of their texts.
 
-    None for a design that adds trials as answers arrive, because its plan contains only the first of them.
+    Returns None for a design that adds trials as answers arrive, because its plan contains only the first of them.
     """
     plan = make_plan(pool, design=design)
     if plan.rounds is not None:
@@ -139,18 +140,20 @@ def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
 
 
 def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Estimate the number of calls of a plan, and their number of characters, without drawing it.
+    """Estimate the number of calls of a plan, and the total number of characters of their texts, without drawing it.
 
-    length : int array (n_agents, n_items), −1 for a missing response
+    length : int array (n_agents, n_items), number of characters of each response, −1 for a missing response
 
     Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
     these items.
     """
     design_class = DESIGNS.load(design)
-    n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
-    n_calls = int(2 * (n_agents_of_item * (n_agents_of_item - 1)).sum())
+    is_present = length >= 0
+    n_agents_of_item = is_present.sum(axis=0).astype(np.int64)
+    n_ordered_pairs = int((n_agents_of_item * (n_agents_of_item - 1)).sum())
+    n_calls = 2 * n_ordered_pairs  # paired and independent calls of the dense design
     if design == FixedWidth.name:
-        max_blocks = n_calls // 2 // pool.n_agents
+        max_blocks = n_ordered_pairs // pool.n_agents
         n_blocks = find_min_blocks(
             mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
         )
@@ -168,8 +171,9 @@ def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[
         raise PlanError(
             f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
         )
-    mean_length = float(length[length >= 0].mean())
-    return n_calls, round(2 * n_calls * mean_length)
+    mean_length = float(length[is_present].mean())
+    n_texts = 2 * n_calls
+    return n_calls, round(n_texts * mean_length)
 
 
 def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -> DesignCost:
@@ -205,9 +209,10 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     """
     checked = check_pool(read_run_pool(config), seed=seed, designs=designs)
     try:
-        return replace(checked, costs=(estimate_run_cost(config), *checked.costs))
+        run_cost = estimate_run_cost(config)
     except YoudenError as error:
         return replace(checked, notes=(*checked.notes, f"The cost of this run is unknown: {error}"))
+    return replace(checked, costs=(run_cost, *checked.costs))
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
@@ -241,9 +246,10 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     costs, cost_notes = estimate_costs(pool, lengths, designs)
 
     n_words = _count_words(sample)
-    agent_words = {
-        agent.id: _mean_words(n_words[sample.agent_of == position]) for position, agent in enumerate(pool.agents)
-    }
+    agent_words = {}
+    for position, agent in enumerate(pool.agents):
+        is_by_agent = sample.agent_of == position
+        agent_words[agent.id] = _mean_words(n_words[is_by_agent])
     return PoolCheck(
         name=pool.name,
         counts=_count_responses(pool, lengths, mean_words=_mean_words(n_words)),
@@ -273,7 +279,10 @@ def _mean_words(n_words: Floats) -> float | None:
 
 
 def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
-    """Describe which checks used only a sample of the items, or lacked prompts."""
+    """Describe which checks used only a sample of the items, or lacked prompts.
+
+    n_sampled_items : number of items that the checks of the texts used
+    """
     notes = []
     if n_sampled_items < pool.n_items:
         notes.append(
@@ -293,17 +302,22 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
 
 
 def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None) -> Counts:
-    """Count the responses of a pool and their characters; `length` is an int array (n_agents, n_items), −1 if missing."""
+    """Count the responses of a pool and their characters; `length` is an int array (n_agents, n_items), −1 if missing.
+
+    mean_words : mean number of words of a response; None if it was not measured
+    """
     valid_lengths = length[length >= 0]
     has_responses = len(valid_lengths) > 0
+    n_blank = sum(text is not None and not text.strip() for texts in pool.texts for text in texts)
+    n_prompts = sum(bool(item.prompt) for item in pool.items)
     return Counts(
         n_agents=pool.n_agents,
         n_items=pool.n_items,
         n_responses=len(valid_lengths),
         n_all_responses=pool.n_responses,
         n_missing=pool.n_missing,
-        n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
-        n_prompts=sum(bool(item.prompt) for item in pool.items),
+        n_blank=n_blank,
+        n_prompts=n_prompts,
         shortest=int(valid_lengths.min()) if has_responses else 0,
         median=int(np.median(valid_lengths)) if has_responses else 0,
         longest=int(valid_lengths.max()) if has_responses else 0,
@@ -332,22 +346,24 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)
-    clones = [*find_clones(sample)]
-    single = [
+    clones = list(find_clones(sample))
+    clone_ids = _agents(clones)
+    problems_of_one_agent = [
         *find_templates(sample),
         *find_source_copying(sample),
         *find_word_lists(sample),
         *find_judge_addressing(pool),
     ]
-    rings = [*find_rings(sample, clones=_agents(clones))]
+    rings = list(find_rings(sample, clones=clone_ids))
 
+    # agents whose text reuse or duplicates another finding explains
     unusual_lengths = [finding for finding in response_problems if finding.slug in ("very-long", "very-short")]
-    excluded = _agents([*single, *rings, *unusual_lengths])
-    reuse = [*find_text_reuse(sample, clones=_agents(clones), excluded=excluded)]
-    excluded |= _agents([*clones, *reuse])
-    duplicates = [*find_duplicates(pool, excluded=excluded)]
-    families = [*find_families(sample)]
-    return [*response_problems, *clones, *reuse, *duplicates, *rings, *single, *families]
+    explained_ids = _agents([*problems_of_one_agent, *rings, *unusual_lengths])
+    reuse = list(find_text_reuse(sample, clones=clone_ids, excluded=explained_ids))
+    explained_ids |= _agents([*clones, *reuse])
+    duplicates = list(find_duplicates(pool, excluded=explained_ids))
+    families = list(find_families(sample))
+    return [*response_problems, *clones, *reuse, *duplicates, *rings, *problems_of_one_agent, *families]
 
 
 def _agents(findings: list[Finding]) -> frozenset[str]:

@@ -197,15 +197,17 @@ class SampledTexts:
         Returns
         -------
         SampledTexts
+            First responses to the sampled items, item by item, and then the prompts of these items.
         """
-        n_items = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
-        if n_items < pool.n_items:
-            items = np.sort(standalone_stream(seed).choice(pool.n_items, size=n_items, replace=False))
-        else:
-            items = np.arange(pool.n_items)
+        items = np.arange(pool.n_items)
+        n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
+        if n_sampled < pool.n_items:
+            rng = standalone_stream(seed)
+            items = np.sort(rng.choice(pool.n_items, size=n_sampled, replace=False))
         item_of, agent_of = np.nonzero(pool.present[:, items].T)
         responses = pool.texts[agent_of, items[item_of]]
-        texts = segment_texts([*responses, *(pool.items[item].prompt or "" for item in items)])
+        prompts = [pool.items[item].prompt or "" for item in items]
+        texts = segment_texts([*responses, *prompts])
         return cls(pool, items, item_of, agent_of, texts)
 
     def __len__(self) -> int:
@@ -250,6 +252,8 @@ class SampledTexts:
 
     def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
         """Hash all n-grams (sequences of `size` words) of the responses and prompts.
+
+        n-grams that extend from one text into the next are left out.
 
         Returns
         -------
@@ -311,12 +315,13 @@ class SampledTexts:
 
         values : float array (n_texts,), in which NaN is ignored
         """
-        medians = np.full(self.pool.n_agents, np.nan)
-        order = np.argsort(self.agent_of, kind="stable")
-        bounds = np.searchsorted(self.agent_of[order], np.arange(self.pool.n_agents + 1))
+        n_agents = self.pool.n_agents
+        medians = np.full(n_agents, np.nan)
+        texts_by_agent = np.argsort(self.agent_of, kind="stable")
+        bounds = np.searchsorted(self.agent_of[texts_by_agent], np.arange(n_agents + 1))
         for agent, (start, end) in enumerate(pairwise(bounds)):
-            agent_values = values[order[start:end]]
-            valid = agent_values[~np.isnan(agent_values)]
-            if len(valid):
-                medians[agent] = np.median(valid)
+            agent_values = values[texts_by_agent[start:end]]
+            valid_values = agent_values[~np.isnan(agent_values)]
+            if len(valid_values):
+                medians[agent] = np.median(valid_values)
         return medians

@@ -44,11 +44,11 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
 
+    # if most agents use the words of the prompt, the task requires it, and no agent is reported as rewording
     similarity_medians = sample.agent_medians(_compute_prompt_similarity(sample))
-    valid = similarity_medians[~np.isnan(similarity_medians)]
-    is_natural = not valid.size or np.median(valid) >= NATURAL_PROMPT_SIMILARITY
+    valid_medians = similarity_medians[~np.isnan(similarity_medians)]
     rewording = np.array([], dtype=np.int64)
-    if not is_natural:
+    if valid_medians.size and np.median(valid_medians) < NATURAL_PROMPT_SIMILARITY:
         similar = np.flatnonzero(np.nan_to_num(similarity_medians) >= MIN_PROMPT_SIMILARITY)
         rewording = np.setdiff1d(similar, copying)
 
@@ -61,17 +61,17 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _compute_copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams (runs of words) that occur in its prompt.
+    """Return the share of each response's n-grams (sequences of words) that occur in its prompt.
 
     The result is a float array (n_texts,), NaN for a response without a prompt.
     """
-    shares = np.full(len(sample), np.nan)
-    for number, item in enumerate(sample.items):
+    n_texts = len(sample)
+    shares = np.full(n_texts, np.nan)
+    for number, (item, (start, end)) in enumerate(zip(sample.items, sample.ranges, strict=True)):
         if sample.pool.items[item].prompt:
-            rows = range(sample.bounds[number], sample.bounds[number + 1])
-            responses = (sample.texts[row] for row in rows)
-            prompt = sample.texts[len(sample) + number]
-            shares[rows.start : rows.stop] = copied_shares(responses, prompt)
+            responses = (sample.texts[row] for row in range(start, end))
+            prompt = sample.texts[n_texts + number]  # prompts follow the responses
+            shares[start:end] = copied_shares(responses, prompt)
     return shares
 
 
@@ -112,12 +112,14 @@ def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
     NaN if there is no prompt, or if the response or the prompt has few words.
     """
     prompt_has_word = sample.prompt_has_word[sample.item_of]
-    n_shared = np.asarray(sample.has_word.multiply(prompt_has_word).sum(axis=1), dtype=np.float64)
+    shared_words = sample.has_word.multiply(prompt_has_word)
+    n_shared = np.asarray(shared_words.sum(axis=1), dtype=np.float64)
     n_words = np.asarray(sample.has_word.sum(axis=1), dtype=np.float64)
     n_prompt_words = np.asarray(prompt_has_word.sum(axis=1), dtype=np.float64)
+    n_all_words = n_words + n_prompt_words - n_shared
     is_long_enough = (n_prompt_words >= MIN_PROMPT_WORDS) & (n_words >= MIN_PROMPT_WORDS)
     similarity = np.full(len(sample), np.nan)
-    np.divide(n_shared, n_words + n_prompt_words - n_shared, out=similarity, where=is_long_enough)
+    np.divide(n_shared, n_all_words, out=similarity, where=is_long_enough)
     return similarity
 
 
@@ -298,13 +300,14 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Count the n-grams of a sample."""
+        """Make the table of which response contains which n-gram (sequence of words), without those of its prompt."""
         hashes, text_of = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
 
         # number n-grams per item: the item is mixed into the hash by a multiplicative hash
-        item_of = np.concatenate([sample.item_of, np.arange(len(sample.items))])[text_of]
-        item_hashes = item_of.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
+        item_of_ngram = item_of_text[text_of]
+        item_hashes = item_of_ngram.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         _, ngram = np.unique(hashes ^ item_hashes, return_inverse=True)
 
         is_in_prompt = np.zeros(int(ngram.max(initial=-1)) + 1, dtype=np.bool_)
@@ -325,11 +328,11 @@ class _NgramTable:
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
 
         # an n-gram is reused if more included texts contain it than the text itself
-        n_own = is_included.astype(np.float64)
-        row = np.repeat(np.arange(len(n_own)), np.diff(self.has_ngram.indptr))
-        is_reused = n_containing[self.has_ngram.indices] > n_own[row]
-        n_reused = np.bincount(row, weights=is_reused, minlength=len(n_own))
-        shares = np.full(len(n_own), np.nan)
+        n_texts = len(is_included)
+        text_of_ngram = np.repeat(np.arange(n_texts), np.diff(self.has_ngram.indptr))
+        is_reused = n_containing[self.has_ngram.indices] > is_included[text_of_ngram]
+        n_reused = np.bincount(text_of_ngram, weights=is_reused, minlength=n_texts)
+        shares = np.full(n_texts, np.nan)
         np.divide(n_reused, self.n_ngrams, out=shares, where=self.n_ngrams >= MIN_NGRAMS)
         return shares
 
@@ -339,14 +342,15 @@ class _NgramTable:
         Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few words.
         """
         sample = self.sample
-        result = np.full(len(sample), np.nan)
+        is_long_enough = sample.n_words[: len(sample)] >= MIN_RESPONSE_WORDS
+        max_similarity = np.full(len(sample), np.nan)
         for rows, similarity in sample.iter_similarities():
-            is_candidate = included[sample.agent_of[rows]] & (sample.n_words[rows] >= MIN_RESPONSE_WORDS)
+            is_candidate = included[sample.agent_of[rows]] & is_long_enough[rows]
             if is_candidate.any():
                 np.fill_diagonal(similarity, 0.0)
-                result[rows] = similarity[:, is_candidate].max(axis=1)
-        result[sample.n_words[: len(sample)] < MIN_RESPONSE_WORDS] = np.nan
-        return result
+                max_similarity[rows] = similarity[:, is_candidate].max(axis=1)
+        max_similarity[~is_long_enough] = np.nan
+        return max_similarity
 
     def mean_contained(self) -> Floats:
         """Return the mean number of complete responses of others that each agent's responses contain, float array (n_agents,)."""
@@ -425,35 +429,38 @@ def find_text_reuse(
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
-    """Find agents that reuse responses of others: position of the agent → its share of reuse.
+    """Find agents that reuse responses of others, and return the share of reuse by position of the agent.
 
     The agent with the largest share is found first. Its texts are then ignored, so that the agents from which it copies are
-    not reported with it. Agents that are not `included`, and clones, are not reported; both are bool arrays (n_agents,).
+    not reported with it.
+
+    included : bool array (n_agents,), agents that are compared; others are not reported
+    is_clone : bool array (n_agents,), agents that are compared, but not reported
     """
     sample = table.sample
-    is_included = included.copy()
-    is_settled = is_clone | ~is_included
-    reused = sample.agent_medians(table.reused_shares(is_included))
-    similar = sample.agent_medians(table.max_similarity(is_included))
+    is_compared = included.copy()
+    is_settled = is_clone | ~is_compared
+    reused_share = sample.agent_medians(table.reused_shares(is_compared))
+    similarity = sample.agent_medians(table.max_similarity(is_compared))
     share_by_agent: dict[int, float] = {}
     while True:
-        reused_above = np.where(reused >= MIN_REUSED_SHARE, reused, 0.0)
-        similar_above = np.where(similar >= MIN_RESPONSE_SIMILARITY, similar, 0.0)
-        share = np.fmax(reused_above, similar_above)
+        large_reused_share = np.where(reused_share >= MIN_REUSED_SHARE, reused_share, 0.0)
+        large_similarity = np.where(similarity >= MIN_RESPONSE_SIMILARITY, similarity, 0.0)
+        share = np.fmax(large_reused_share, large_similarity)
         share[is_settled] = 0.0
         agent = int(np.argmax(share))
         if share[agent] == 0:
             return share_by_agent
 
-        is_included[agent] = False
+        is_compared[agent] = False
         is_settled[agent] = True
-        is_reusing_ngrams = reused[agent] >= MIN_REUSED_SHARE
-        reused = sample.agent_medians(table.reused_shares(is_included))
-        similar = sample.agent_medians(table.max_similarity(is_included))
+        is_reusing_ngrams = reused_share[agent] >= MIN_REUSED_SHARE
+        reused_share = sample.agent_medians(table.reused_shares(is_compared))
+        similarity = sample.agent_medians(table.max_similarity(is_compared))
 
         # if the other agents reach a similar share, responses to these items coincide naturally
-        measure = reused if is_reusing_ngrams else similar
-        measure_of_others = measure[is_included & ~is_clone]
+        measure = reused_share if is_reusing_ngrams else similarity
+        measure_of_others = measure[is_compared & ~is_clone]
         if not np.isnan(measure_of_others).all() and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
             return share_by_agent
         share_by_agent[agent] = float(share[agent])

@@ -105,9 +105,10 @@ def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array
     n_items = counts.shape[0] // n_groups
     item_of_row = np.tile(np.arange(n_items), n_groups)
     item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of_row, n_groups=n_items)
-    weights = idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), n_items)
-    weighted = csr_array(counts.multiply(weights))
-    norm = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1), dtype=np.float64))
+    n_items_with_word = np.asarray(item_has_word.sum(axis=0), dtype=np.float64)
+    weighted = csr_array(counts.multiply(idf(n_items_with_word, n_items)))
+    squared_norm = weighted.multiply(weighted).sum(axis=1)
+    norm = np.sqrt(np.asarray(squared_norm, dtype=np.float64))
     scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
     return csr_array(weighted.multiply(scale[:, None]))
 
@@ -137,8 +138,10 @@ def _find_similar_pairs(
         for start in range(0, candidates.nnz, _CHUNK_PAIRS):
             row = candidates.row[start : start + _CHUNK_PAIRS] + first_row
             column = candidates.col[start : start + _CHUNK_PAIRS]
-            similarity = np.asarray(profiles_a[row].multiply(profiles_b[column]).sum(axis=1), dtype=np.float64)
-            is_similar = (similarity >= np.maximum(threshold[row], threshold[column])) & (row != column)
+            products = profiles_a[row].multiply(profiles_b[column])
+            similarity = np.asarray(products.sum(axis=1), dtype=np.float64)
+            threshold_of_pair = np.maximum(threshold[row], threshold[column])
+            is_similar = (similarity >= threshold_of_pair) & (row != column)
             rows.append(row[is_similar])
             columns.append(column[is_similar])
     empty = np.empty(0, dtype=np.int64)

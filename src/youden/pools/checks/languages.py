@@ -96,19 +96,21 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
 def _find_others(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
     """Return the positions of the agents that respond to most of their items in another language than most agents.
 
-    `codes` holds the language code of each classified response, by position of the agent and of the item.
+    codes : language code of each classified response, by position of the agent and of the item
     """
-    codes_by_item: defaultdict[int, list[str]] = defaultdict(list)
-    for by_item in codes.values():
-        for item, code in by_item.items():
-            codes_by_item[item].append(code)
-    main_language = {item: Counter(item_codes).most_common(1)[0][0] for item, item_codes in codes_by_item.items()}
+    n_by_item_and_code: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for code_by_item in codes.values():
+        for item, code in code_by_item.items():
+            n_by_item_and_code[item][code] += 1
+    main_code_by_item = {}
+    for item, n_by_code in n_by_item_and_code.items():
+        main_code_by_item[item], _ = n_by_code.most_common(1)[0]
 
     others = []
-    for k, by_item in codes.items():
-        is_other = [main_language[item] != code for item, code in by_item.items()]
-        if sum(is_other) > len(is_other) / 2:
-            others.append(k)
+    for agent, code_by_item in codes.items():
+        n_other = sum(main_code_by_item[item] != code for item, code in code_by_item.items())
+        if n_other > len(code_by_item) / 2:
+            others.append(agent)
     return others
 
 

@@ -9,7 +9,7 @@ found if items have no prompts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -121,18 +121,7 @@ def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding
     ignored; they have another finding.
     """
     included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
-    n_duplicates: Counter[int] = Counter()  # by agent
-    for texts_of_item in pool.texts.T:
-        first_agent: dict[str, int] = {}
-        duplicating_agents: set[int] = set()
-        for agent in included:
-            text = texts_of_item[agent]
-            if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
-                continue
-            if first_agent.setdefault(text, agent) != agent:
-                duplicating_agents |= {agent, first_agent[text]}
-        n_duplicates.update(duplicating_agents)
-
+    n_duplicates = _count_duplicates(pool, included)
     n_responses = pool.present.sum(axis=1)
     min_duplicates = np.maximum(2, MIN_DUPLICATE_SHARE * n_responses)
     reported = [agent for agent in sorted(n_duplicates) if n_duplicates[agent] >= min_duplicates[agent]]
@@ -168,6 +157,25 @@ MIN_FAMILY_RATIO = 1.25
 """A family is also reported if its agents share at least this many times as many words as with other agents."""
 
 
+def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
+    """Count the items on which an agent and another one gave the same long response, by position of the agent.
+
+    agents : positions of the agents to compare; agents without duplicates are missing in the result
+    """
+    n_items: Counter[int] = Counter()
+    for texts_of_item in pool.texts.T:
+        first_agent: dict[str, int] = {}
+        agents_with_duplicate: set[int] = set()
+        for agent in agents:
+            text = texts_of_item[agent]
+            if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
+                continue
+            if first_agent.setdefault(text, agent) != agent:
+                agents_with_duplicate |= {agent, first_agent[text]}
+        n_items.update(agents_with_duplicate)
+    return n_items
+
+
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
@@ -177,23 +185,7 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
-    n_items_by_ring: Counter[tuple[int, ...]] = Counter()
-    is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
-    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
-    for item, (start, end) in enumerate(sample.ranges):
-        has_word = sample.has_word[start:end].tocsc()
-        n_users = np.diff(has_word.indptr)
-        n_others = end - start - n_users  # agents with a response that do not use the word
-        is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_others > 0)
-        is_private[sample.prompt_has_word[[item]].indices] = False
-        agents = sample.agent_of[start:end]
-        rings = set()
-        for word in np.flatnonzero(is_private):
-            users = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
-            rings.add(tuple(sorted(agents[users].tolist())))
-        n_items_by_ring.update(rings)
-
-    for ring, n_items in n_items_by_ring.most_common():
+    for ring, n_items in _count_ring_items(sample).most_common():
         share = n_items / len(sample.items)
         if share < MIN_RING_SHARE:
             break
@@ -210,6 +202,32 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
             agents=ids,
             facts={"share": share},
         )
+
+
+def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
+    """Count the items on which a group of agents shares a private word, by ascending positions of the agents.
+
+    A word is private to a group if all its agents use it in a response to one item, and neither another response nor
+    the prompt of this item contains it, nor a text on another item.
+    """
+    n_items_by_group: Counter[tuple[int, ...]] = Counter()
+    is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
+    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
+    for item, (start, end) in enumerate(sample.ranges):
+        has_word = sample.has_word[start:end].tocsc()
+        n_users = np.diff(has_word.indptr)
+        n_others = end - start - n_users  # agents with a response that do not use the word
+        has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size)
+        is_private = is_on_one_item & has_ring_size & (n_others > 0)
+        is_private[sample.prompt_has_word[[item]].indices] = False
+
+        agents = sample.agent_of[start:end]
+        groups = set()
+        for word in np.flatnonzero(is_private):
+            users = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
+            groups.add(tuple(sorted(agents[users].tolist())))
+        n_items_by_group.update(groups)
+    return n_items_by_group
 
 
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
@@ -230,7 +248,8 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         if n_members < 2:
             continue
 
-        within_family = similarity[np.ix_(is_member, is_member)][~np.eye(n_members, dtype=np.bool_)]
+        is_other_member = ~np.eye(n_members, dtype=np.bool_)
+        within_family = similarity[np.ix_(is_member, is_member)][is_other_member]
         across_families = similarity[np.ix_(is_member, ~is_member)]
         ratio = 1.0
         if not (np.isnan(within_family).all() or np.isnan(across_families).all()):
@@ -282,6 +301,7 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
     recurring = sample.agent_medians(recurring_shares(sample))
     specificity = _compute_relative_specificity(sample)
     for position, agent in enumerate(sample.pool.agents):
+        # comparisons with NaN, for agents without a value, are false
         if recurring[position] >= MIN_RECURRING_SHARE:
             share = float(recurring[position])
             message = (
@@ -316,11 +336,12 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
     Returns a float array (n_agents,), NaN where specificity is unknown.
     """
-    by_responses = _divide_by_median(sample, specificity_to_responses(sample))
-    if not all(sample.pool.items[item].prompt for item in sample.items):
-        return by_responses
-    by_prompt = _divide_by_median(sample, specificity_to_prompts(sample))
-    return np.where(by_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, by_prompt)
+    overlap_with_responses = _divide_by_median(sample, specificity_to_responses(sample))
+    have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
+    if not have_all_prompts:
+        return overlap_with_responses
+    overlap_with_prompts = _divide_by_median(sample, specificity_to_prompts(sample))
+    return np.where(overlap_with_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, overlap_with_prompts)
 
 
 def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
@@ -331,10 +352,13 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
     Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
     """
     agent_medians = sample.agent_medians(values)
-    valid = agent_medians[~np.isnan(agent_medians)]
-    if len(valid) < MIN_TEMPLATE_AGENTS or np.median(valid) == 0:
+    valid_medians = agent_medians[~np.isnan(agent_medians)]
+    if len(valid_medians) < MIN_TEMPLATE_AGENTS:
         return np.full(len(agent_medians), np.nan)
-    return np.asarray(agent_medians / np.median(valid))
+    median_agent = np.median(valid_medians)
+    if median_agent == 0:
+        return np.full(len(agent_medians), np.nan)
+    return np.asarray(agent_medians / median_agent)
 
 
 def recurring_shares(sample: SampledTexts) -> Floats:
@@ -343,8 +367,9 @@ def recurring_shares(sample: SampledTexts) -> Floats:
     An n-gram is repeated if at least two texts and at least a tenth of all texts of the agent contain it. NaN for a
     text without n-grams.
     """
+    n_texts = len(sample)
     ngram_hash, text_of = sample.hash_ngrams(_NGRAM_SIZE)
-    is_response = text_of < len(sample)
+    is_response = text_of < n_texts
     ngram_hash, text_of = ngram_hash[is_response], text_of[is_response]
     agent_of = sample.agent_of[text_of]
     n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
@@ -353,13 +378,13 @@ def recurring_shares(sample: SampledTexts) -> Floats:
     pairs = np.stack([agent_of.astype(np.uint64), ngram_hash])
     _, pair_of = np.unique(pairs, axis=1, return_inverse=True)
     n_pairs = int(pair_of.max(initial=-1)) + 1
-    distinct_occurrences = np.unique(np.stack([pair_of.astype(np.int64), text_of]), axis=1)
-    n_containing = np.bincount(distinct_occurrences[0], minlength=n_pairs)
+    pairs_in_texts = np.unique(np.stack([pair_of.astype(np.int64), text_of]), axis=1)
+    n_containing = np.bincount(pairs_in_texts[0], minlength=n_pairs)
 
     min_containing = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent_of])
     is_recurring = n_containing[pair_of] >= min_containing
-    n_ngrams = np.bincount(text_of, minlength=len(sample)).astype(np.float64)
-    n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=len(sample))
+    n_ngrams = np.bincount(text_of, minlength=n_texts).astype(np.float64)
+    n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
@@ -386,8 +411,10 @@ def specificity_to_responses(sample: SampledTexts) -> Floats:
     for start, end in sample.ranges:
         n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)
         item_weights = weights[start:end]
-        own_weight = np.asarray(item_weights.sum(axis=1))
-        shared_weight[start:end] = (item_weights @ n_containing - own_weight) / max(1, end - start - 1)
+        total_weight = np.asarray(item_weights.sum(axis=1))
+        n_others = max(1, end - start - 1)
+        # each word counts once per other response that contains it: not for the text itself
+        shared_weight[start:end] = (item_weights @ n_containing - total_weight) / n_others
     return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
 
 

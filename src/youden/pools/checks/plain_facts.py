@@ -88,7 +88,10 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
-    """Report agents that respond to few items, items with fewer than two responses, and agents without common items."""
+    """Report agents that respond to few items, items with fewer than two responses, and agents without common items.
+
+    Yields at most one finding for each of the three problems.
+    """
     n_items_by_agent = pool.present.sum(axis=1)
     n_agents_by_item = pool.present.sum(axis=0)
 
@@ -138,7 +141,8 @@ def _find_blank(pool: Pool) -> Iterator[Finding]:
     for position, texts in enumerate(pool.texts):
         n_blank[position] = sum(text is not None and not text.strip() for text in texts)
     n_responses = np.maximum(1, pool.present.sum(axis=1))
-    is_reported = n_blank >= np.maximum(1, MIN_BLANK_SHARE * n_responses)
+    min_blank = np.maximum(1, MIN_BLANK_SHARE * n_responses)
+    is_reported = n_blank >= min_blank
     reported = tuple(pool.agents[position].id for position in np.flatnonzero(is_reported))
     if not reported:
         return

@@ -7,6 +7,7 @@ median agent has few function words, because of its script or task.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -94,15 +95,17 @@ def function_word_shares(sample: SampledTexts) -> Floats:
     A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
     with few words, and for all texts of an agent that has few texts or mostly short ones.
     """
+    texts = sample.texts
     shares = np.full(len(sample), np.nan)
     for agent in range(sample.pool.n_agents):
         rows = np.flatnonzero(sample.agent_of == agent)
         if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
             continue
-        is_function_word = np.asarray(sample.has_word[rows].sum(axis=0)) >= RECURRENCE_SHARE * len(rows)
+        n_texts_with_word: Floats = np.asarray(sample.has_word[rows].sum(axis=0))
+        is_function_word = n_texts_with_word >= RECURRENCE_SHARE * len(rows)
         for row in rows:
             if sample.n_words[row] >= MIN_WORDS:
-                words = sample.texts.ids[sample.texts.start[row] : sample.texts.start[row + 1]]
+                words = texts.ids[texts.start[row] : texts.start[row + 1]]
                 shares[row] = is_function_word[words].mean()
     return shares
 
@@ -123,12 +126,14 @@ def prompt_word_shares(sample: SampledTexts) -> Floats:
         rare_words = prompt_words[is_rare[prompt_words]]
         if len(rare_words) < MIN_RARE_WORDS:
             continue
+        n_listable = min(MAX_RARE_WORDS, len(rare_words))
         starts = sample.texts.start[first : end + 1]
-        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)
-        offsets = starts - starts[0]
-        for row in range(first, end):
-            is_listed = is_rare_word[offsets[row - first] : offsets[row - first + 1]]
+        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)  # for all texts on the item
+        text_bounds = (starts - starts[0]).tolist()
+        for row, (text_start, text_end) in enumerate(pairwise(text_bounds), first):
+            is_listed = is_rare_word[text_start:text_end]
+            # positions of other words, and the ends of the text: the longest sequence lies between two of them
             breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
             longest = np.diff(breaks).max() - 1
-            shares[row] = longest / min(MAX_RARE_WORDS, len(rare_words))
+            shares[row] = longest / n_listable
     return shares

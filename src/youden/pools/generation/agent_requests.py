@@ -86,6 +86,7 @@ def build_agent_request(
     Returns
     -------
     AgentRequest
+        The request with its key.
     """
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
@@ -176,6 +177,8 @@ class Models:
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
         """Query the models, and return the completion of each answered request, by key.
 
+        requests : requests by key
+
         Raises BudgetError or JudgeError after the calls in flight have ended; their answers are in the store. Raises
         ReplayMissError if the store lacks an answer in a replay.
         """
@@ -216,13 +219,18 @@ class Models:
         await self._open.aclose()
 
     def _look_up(self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]) -> None:
-        """Record the stored outcome of each request; raise ReplayMissError if one is missing."""
+        """Record the stored outcome of each request; raise ReplayMissError if one is missing.
+
+        requests : requests by key
+        texts_by_model : where the outcomes are recorded, by model
+        """
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
             if key not in outcomes:
-                same_model = [request for request in requests.values() if request.model == agent_request.model]
                 # without any answer of this model, the answers are probably of another one
-                has_other_model = not any(request.key in outcomes for request in same_model)
+                same_model = [request for request in requests.values() if request.model == agent_request.model]
+                keys_of_model = {request.key for request in same_model}
+                has_other_model = keys_of_model.isdisjoint(outcomes)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
             reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)
@@ -231,7 +239,8 @@ class Models:
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
         """Return the error for an answer that is missing in a replay.
 
-        `has_other_model` means that the store has no answer of the requested model at all.
+        agent_request : request without an answer
+        has_other_model : whether the store has no answer of the requested model at all
         """
         judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
         contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
@@ -280,11 +289,14 @@ class GeneratedTexts:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request.
+        """Record the outcome of a request. A completion is added to `answers` under its key, an unfinished one too.
 
-        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". A completion is
-        added to `answers` under its key, an unfinished one too. `outcome` is None if the request was not sent; `stored`
-        means that the outcome comes from the store. `rows` and `usd`, which the scheduler passes, are ignored.
+        key : key of the request
+        outcome : None if the request was not sent
+        stored : whether the outcome was in the store before
+        rows, usd : passed by the scheduler and ignored
+
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """
         models = self._models
         models.n_done += 1

@@ -59,11 +59,18 @@ class Instruction:
         Returns the system message, if there is one, and the user message. The texts are enclosed in tags that they
         cannot contain, also if they are empty. `notes` has no effect without its placeholder.
         """
-        text, notes = (value.encode("utf-8", "replace").decode() for value in (text, notes))
-        tag = make_fence(text, notes)
-        values = {"text": f"<text-{tag}>\n{text}\n</text-{tag}>", "notes": f"<notes-{tag}>\n{notes}\n</notes-{tag}>"}
-        user = Message("user", _PLACEHOLDER.sub(lambda match: values[match[1]], self.template).strip())
-        return (user,) if self.system is None else (Message("system", self.system), user)
+        text = text.encode("utf-8", "replace").decode()
+        notes = notes.encode("utf-8", "replace").decode()
+        fence = make_fence(text, notes)
+        values = {
+            "text": f"<text-{fence}>\n{text}\n</text-{fence}>",
+            "notes": f"<notes-{fence}>\n{notes}\n</notes-{fence}>",
+        }
+        filled_template = _PLACEHOLDER.sub(lambda match: values[match[1]], self.template)
+        user_message = Message("user", filled_template.strip())
+        if self.system is None:
+            return (user_message,)
+        return Message("system", self.system), user_message
 
 
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
@@ -258,13 +265,14 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     path : Path
         The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for
         among the shipped ones.
-    model_map : mapping, optional
-        Name of a model in the file, or `*` for all → its replacement: another model of the file, a judge of
-        configs/judges/, or a path that ends in .yaml.
+    model_map : mapping of str to str, optional
+        Replacement by name of a model in the file, or by `*` for all models. A replacement is another model of the file, a
+        judge of configs/judges/, or a path that ends in .yaml.
 
     Returns
     -------
     AgentsFile
+        The agents, and the config of each model that they use.
 
     Raises
     ------
@@ -347,7 +355,8 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
     content : contents of the agents' file at `path`
     model_map : name of a model → name of its replacement
     """
-    target = model_map.get(name, model_map.get(_ALL_MODELS, name))
+    replacement_of_all = model_map.get(_ALL_MODELS, name)
+    target = model_map.get(name, replacement_of_all)
     definition = content.models.get(target, target)
     judge_keys = definition if isinstance(definition, str) else {"name": target, **definition}
     try:

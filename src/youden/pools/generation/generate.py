@@ -148,6 +148,7 @@ def collect_requests(
     requests: dict[str, AgentRequest] = {}
 
     async def collect(new_requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
+        """Record requests, and return the known answers to them."""
         requests.update(new_requests)
         return answers(list(new_requests))
 
@@ -175,22 +176,24 @@ async def _respond_and_close(generation: Generation, models: Models) -> Response
         await models.aclose()
 
 
-Ask = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Completion]]]
+QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Completion]]]
 
 
-async def _respond(generation: Generation, ask: Ask) -> Responses:
+async def _respond(generation: Generation, query: QueryFunction) -> Responses:
     """Return the responses of each agent, with None for a missing one.
 
     Each round processes the agents whose input exists: first their notes, then their responses, then their transforms.
+
+    query : function that sends requests and returns the completions by key
     """
     texts: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
     waiting = list(generation.file.ordered)
     while waiting:
         ready = [agent for agent in waiting if agent.based_on in texts]
-        with_notes = [agent for agent in ready if agent.notes_instruction]
-        with_model = [agent for agent in ready if agent.model]
-        notes = await _query_agents(generation, ask, with_notes, texts, None)
-        answers = await _query_agents(generation, ask, with_model, texts, notes)
+        agents_with_notes = [agent for agent in ready if agent.notes_instruction]
+        agents_with_model = [agent for agent in ready if agent.model]
+        notes = await _query_agents(generation, query, agents_with_notes, texts, None)
+        answers = await _query_agents(generation, query, agents_with_model, texts, notes)
         for agent in ready:
             inputs = answers[agent.id] if agent.model else texts[agent.based_on]
             texts[agent.id] = _transform_texts(generation, agent, inputs)
@@ -199,7 +202,10 @@ async def _respond(generation: Generation, ask: Ask) -> Responses:
 
 
 def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[str | None]) -> list[str | None]:
-    """Apply the transforms of an agent to its texts, one per response; a missing text (None) stays missing."""
+    """Apply the transforms of an agent to its texts, one per response; a missing text (None) stays missing.
+
+    inputs : texts, in the order of `generation.responses`
+    """
     transformed: list[str | None] = []
     for text, (item, repeat) in zip(inputs, generation.responses, strict=True):
         if text is None:
@@ -211,12 +217,15 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
 
 
 async def _query_agents(
-    generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
+    generation: Generation, query: QueryFunction, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
     """Query the models of agents, and return their answers by agent: None if an input or an answer is missing.
 
+    query : function that sends requests and returns the completions by key
     texts : responses of the agents on which these agents are based
     notes : notes of the agents, for the instruction that uses them; None for the instruction that produces notes
+    generation : agents, items and instructions
+    agents : agents with a model whose inputs exist
     """
     keys_by_agent: dict[str, list[str | None]] = {}
     requests: dict[str, AgentRequest] = {}
@@ -225,8 +234,9 @@ async def _query_agents(
         instruction = notes_instruction if notes is None else response_instruction
         if agent.model is None or instruction is None:
             continue
-        repeats = range(1, generation.repeats + 1)
-        configs = [_configure_model(generation, agent, agent.model, repeat) for repeat in repeats]
+        config_by_repeat = {}
+        for repeat in range(1, generation.repeats + 1):
+            config_by_repeat[repeat] = _configure_model(generation, agent, agent.model, repeat)
 
         agent_notes: Sequence[str | None] = [""] * len(generation.responses)
         if notes is not None:
@@ -237,7 +247,7 @@ async def _query_agents(
                 agent_keys.append(None)
                 continue
             agent_request = build_agent_request(
-                configs[repeat - 1],
+                config_by_repeat[repeat],
                 instruction.messages(text, notes=note),
                 model=agent.model,
                 agent=agent.id,
@@ -247,15 +257,23 @@ async def _query_agents(
             agent_keys.append(agent_request.key)
             requests[agent_request.key] = agent_request
 
-    completions = await ask(requests)
-    answers: dict[str | None, str | None] = {key: read_response(completion) for key, completion in completions.items()}
-    return {agent_id: [answers.get(key) for key in agent_keys] for agent_id, agent_keys in keys_by_agent.items()}
+    completions = await query(requests)
+    answer_by_key: dict[str | None, str | None] = {}
+    for key, completion in completions.items():
+        answer_by_key[key] = read_response(completion)
+    answers: Responses = {}
+    for agent_id, agent_keys in keys_by_agent.items():
+        answers[agent_id] = [answer_by_key.get(agent_key) for agent_key in agent_keys]
+    return answers
 
 
 def _configure_model(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
     """Return the config of an agent's model for one of its responses to an item.
 
     The seed is increased by one per repeat, so that an agent's responses to the same item differ.
+
+    model : name of the model in the agents file
+    repeat : number of the response to the item, from 1
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
     parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
@@ -266,6 +284,10 @@ def _to_result(
     generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
 ) -> GenerationResult:
     """Arrange the texts as a pool, and return it with its cost.
+
+    texts : responses by agent, None for a missing one
+    models : the models, which have counted their calls and costs
+    name : name of the pool
 
     Raises TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
     """
@@ -290,19 +312,24 @@ def _to_result(
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
-    """Build a pool of generated texts, and return it with the number of texts, including missing ones."""
-    specs, items = generation.file.agents, generation.items
-    agents = tuple(Agent(spec.id, spec.group, agent_metadata(spec, generation)) for spec in specs)
+    """Build a pool of generated texts, and return it with the number of texts, including missing ones.
 
-    # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
-    cells = []
-    for spec in specs:
-        texts_by_item = [texts[spec.id][position :: len(items)] for position in range(len(items))]
-        cells.append([sorted(cell, key=lambda text: text is None) for cell in texts_by_item])
+    texts : responses by agent, None for a missing one
+    name : name of the pool
+    """
+    items = generation.items
+    agents = []
+    texts_by_agent = []
+    for spec in generation.file.agents:
+        agents.append(Agent(spec.id, spec.group, agent_metadata(spec, generation)))
+        # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
+        repeats_by_item = [texts[spec.id][position :: len(items)] for position in range(len(items))]
+        texts_by_agent.append([sorted(repeats, key=lambda text: text is None) for repeats in repeats_by_item])
 
     # (n_agents, n_items, n_repeats) → one array (n_agents, n_items) per repeat
-    blocks: Objects = np.moveaxis(np.array(cells, dtype=np.object_), 2, 0)
-    return Pool.from_repeats(agents, items, list(blocks), name), blocks.size
+    texts_by_repeat: Objects = np.moveaxis(np.array(texts_by_agent, dtype=np.object_), 2, 0)
+    pool = Pool.from_repeats(tuple(agents), items, list(texts_by_repeat), name)
+    return pool, texts_by_repeat.size
 
 
 def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:

@@ -75,17 +75,19 @@ class Generation:
             if agent.model is None:
                 continue
             config = self.file.models[agent.model]
-            steps = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
-            messages = chain.from_iterable(step.messages("") for step in steps)
+            instructions = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
+            n_instructions = len(instructions)  # each is sent in a separate call
+            messages = chain.from_iterable(instruction.messages("") for instruction in instructions)
             instruction_characters = sum(len(message.content) for message in messages)
 
-            # four characters count as one token; notes are sent with the second step
-            agent_tokens_in = (instruction_characters * n_responses + prompt_characters * len(steps)) // 4
+            # four characters count as one token; notes are sent with the second instruction
+            n_characters = instruction_characters * n_responses + prompt_characters * n_instructions
+            agent_tokens_in = n_characters // 4
             if agent.notes_instruction:
                 agent_tokens_in += agent.max_tokens * n_responses
-            agent_tokens_out = agent.max_tokens * n_responses * len(steps)
+            agent_tokens_out = agent.max_tokens * n_responses * n_instructions
 
-            calls += len(steps) * n_responses
+            calls += n_instructions * n_responses
             tokens_in += agent_tokens_in
             tokens_out += agent_tokens_out
             usd += call_cost(config, agent_tokens_in, agent_tokens_out)
@@ -173,11 +175,13 @@ def agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
     """Return the metadata of an agent in the pool: the keys of its specification, its seed, and its model with address."""
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed
-    if agent.model is not None:
-        config = generation.file.models[agent.model]
-        instructions = [instruction for instruction in generation.instructions[agent.id] if instruction is not None]
-        digests: list[Json] = [instruction.digest[:12] for instruction in instructions]
-        metadata |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
+    if agent.model is None:
+        return metadata
+
+    config = generation.file.models[agent.model]
+    instructions = [instruction for instruction in generation.instructions[agent.id] if instruction is not None]
+    digests: list[Json] = [instruction.digest[:12] for instruction in instructions]
+    metadata |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
     return metadata
 
 
@@ -207,6 +211,7 @@ def is_generated(folder: Path) -> bool:
     Returns
     -------
     bool
+        False for a folder that does not exist.
     """
     return (folder / RECIPE).is_file()
 
@@ -224,10 +229,12 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         Path or URL of the store; a path becomes relative to the folder, and a URL is written without its password.
     """
     file = generation.file
-    location = redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix()
+    store_location = Path(os.path.relpath(store, folder)).as_posix()
+    if "://" in store:
+        store_location = redact_location(store)
     recipe = _RecipeFile(
         version=VERSION,
-        store=location,
+        store=store_location,
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,
@@ -276,6 +283,7 @@ def read_generation(folder: Path) -> Generation:
     Returns
     -------
     Generation
+        Agents, items and instructions, as `plan_generation` returns them.
 
     Raises
     ------

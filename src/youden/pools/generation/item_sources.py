@@ -61,6 +61,7 @@ def read_items(source: str) -> tuple[Item, ...]:
     Returns
     -------
     tuple of Item
+        The items, at least one, in the order of the source.
 
     Raises
     ------

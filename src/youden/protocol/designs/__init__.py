@@ -45,6 +45,7 @@ class MakeDesign(Protocol):
         Returns
         -------
         Design
+            A design that draws trials.
         """
         ...
 

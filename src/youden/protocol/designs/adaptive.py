@@ -414,6 +414,7 @@ def get_adaptive_design(plan: Plan) -> Adaptive:
     Returns
     -------
     Adaptive
+        The design, which can draw the next rounds.
     """
     options: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
     n_paired = None if plan.rounds is None else plan.rounds.n_paired

@@ -249,6 +249,8 @@ class CellDesign(TrialDesign, ABC):
             The chosen cells; the smallest possible choice if even this exceeds the budget.
         n_partners : int or None
             Maximum number of partners of each cell; None for all.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
+        budget : maximum number of paired calls
         """
         key, threshold = self._draw_thresholds(eligible, rng)
         min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION

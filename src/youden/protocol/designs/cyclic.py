@@ -106,14 +106,11 @@ class Cyclic(TrialDesign):
             raise _budget_error(budget, eligible)
 
         block_sizes = [len(block.agents) for block in blocks]
-        items = np.array([block.item for block in blocks], dtype=np.int32)
-        trials = Trials.paired(
-            np.repeat(items, block_sizes),
-            np.concatenate([block.agents for block in blocks]),
-            np.concatenate([block.partners for block in blocks]),
-            block=_block_numbers(block_sizes),
-        )
-        return DesignResult(trials)
+        item_by_block = np.array([block.item for block in blocks], dtype=np.int32)
+        item = np.repeat(item_by_block, block_sizes)
+        first = np.concatenate([block.agents for block in blocks])
+        second = np.concatenate([block.partners for block in blocks])
+        return DesignResult(Trials.paired(item, first, second, block=_block_numbers(block_sizes)))
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.

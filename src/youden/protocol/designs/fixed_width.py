@@ -145,6 +145,7 @@ def get_width_design(plan: Plan) -> FixedWidth:
     Returns
     -------
     FixedWidth
+        The design, which can draw further blocks.
     """
     options: dict[str, Any] = {name: plan.options[name] for name in FixedWidth.options if name in plan.options}
     n_paired = None if plan.rounds is None else plan.rounds.n_paired

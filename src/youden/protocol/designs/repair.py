@@ -250,6 +250,10 @@ def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, d
     """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
 
     n_cells : int array with the number of cells of each agent, or of each item
+    side : whose cells `n_cells` counts
+    d : minimum number of cells
+    design : name of the design, for the message
+    remedy : instruction for the message
     """
     if (n_cells < d).any():
         position = int(np.argmin(n_cells))

@@ -57,7 +57,7 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_curl(data: ReportData) -> Iterator[Figure]:
-    """Draw the cumulative distribution of the curl |Δ| for each link function; curl is the deviation from additivity.
+    """Draw the distribution function of the curl |Δ|, the deviation of scores from additivity, for each link function.
 
     Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores.
     """
@@ -73,12 +73,12 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             note="Lines of different links do not compare here: links stretch the scale.",
         )
 
-    scalable_curves = [curve for curve in data.curl if curve.sd > 0]
-    if scalable_curves:
+    varying_curves = [curve for curve in curves if curve.sd > 0]
+    if varying_curves:
         yield _draw_curl_figure(
             data,
-            scalable_curves,
-            [curve.x / curve.sd for curve in scalable_curves],
+            varying_curves,
+            [curve.x / curve.sd for curve in varying_curves],
             name="curl-scaled",
             title="Curl on each link, scale-free",
             unit="|Δ| per SD of the transformed scores",
@@ -96,8 +96,9 @@ def _draw_curl_figure(
     unit: str,
     note: str,
 ) -> Figure:
-    """Draw one curve per link function: the share of rectangles whose curl is at most a value.
+    """Draw one curve per link function: the share of rectangles (two agents, two items) whose curl is at most a value.
 
+    curves : distribution function of the curl by link function
     values : one float array (n_points,) per curve, the curl at its points
     name : name of the figure in commands and file names
     unit : title of the horizontal axis
@@ -120,13 +121,16 @@ def _draw_curl_figure(
 
 
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
-    """Draw the false-positive rates of agents with their simultaneous confidence intervals, highest rate first."""
+    """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
+
+    Yields nothing if the run has no independent trials (of responses to different items), which the rates need.
+    """
     if not data.alarms:
         return
 
     rates = data.alarms[:MAX_AGENTS]
-    alarm = ["alarm" if rate.alarmed else "no alarm" for rate in rates]
-    frame = Frame.from_rows(rates, "agent", "rate", "low", "high", "n", yes="n_yes", alarm=alarm)
+    alarm_labels = ["alarm" if rate.alarmed else "no alarm" for rate in rates]
+    frame = Frame.from_rows(rates, "agent", "rate", "low", "high", "n", yes="n_yes", alarm=alarm_labels)
 
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
@@ -151,7 +155,10 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_holdout(data: ReportData) -> Iterator[Figure]:
-    """Draw the predicted score of each held-out cell against its observed score."""
+    """Draw the predicted score of each held-out cell (an agent on an item) against its observed score.
+
+    Yields nothing if the run has no held-out cells.
+    """
     points = data.holdout
     if points is None:
         return
@@ -179,23 +186,26 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_quality(data: ReportData) -> Iterator[Figure]:
-    """Draw the mean label of each agent and the interval of its quality against its ability, with the regression line."""
+    """Draw the mean label of each agent and the interval of its quality against its ability, with the regression line.
+
+    Yields nothing if no quality was estimated from labels.
+    """
     facts = data.summary.quality
     if facts is None:
         return
 
-    ability = {agent.agent: agent.ability for agent in data.summary.ranking if agent.ability is not None}
-    agents = [agent for agent in facts.agents if agent.agent in ability]
+    ability_by_agent = {row.agent: row.ability for row in data.summary.ranking if row.ability is not None}
+    agents = [row for row in facts.agents if row.agent in ability_by_agent]
     frame = Frame.from_rows(
         agents,
         agent="agent",
-        ability=[ability[agent.agent] for agent in agents],
+        ability=[ability_by_agent[row.agent] for row in agents],
         label_mean="label_mean",
         quality="quality",
         low="low",
         high="high",
         labels="n_labels",
-        kind=["outlier" if agent.outlier else "no outlier" for agent in agents],
+        kind=["outlier" if row.outlier else "no outlier" for row in agents],
     )
 
     decimal_tooltips = [f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high")]
@@ -226,19 +236,22 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_variance_components(data: ReportData) -> Iterator[Figure]:
-    """Draw a bar and an interval for each variance component of an ability, as standard deviations in score units."""
+    """Draw a bar and an interval for each variance component of an ability, as standard deviations in score units.
+
+    Yields nothing if the components were not estimated.
+    """
     facts = data.summary.variance
     if facts is None:
         return
 
-    parts = [part for part in facts.parts if part.ability_variance is not None]
-    variances = [part.ability_variance for part in parts if part.ability_variance is not None]
+    components = [component for component in facts.parts if component.ability_variance is not None]
+    variances = [component.ability_variance for component in facts.parts if component.ability_variance is not None]
     frame = Frame.from_columns(
-        part=[part.name for part in parts],
+        part=[component.name for component in components],
         value=[_standard_deviation(variance.value) for variance in variances],
         low=[_standard_deviation(variance.low) for variance in variances],
         high=[_standard_deviation(variance.high) for variance in variances],
-        counts=["in the interval" if part.in_interval else "not in it" for part in parts],
+        counts=["in the interval" if component.in_interval else "not in it" for component in components],
     )
 
     base = make_chart().encode(
@@ -256,7 +269,7 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
         "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95 % interval."
     )
     source = f"variance_components.json, {format_n_answers(data.summary)}"
-    height = 30 + 26 * len(parts)
+    height = 30 + 26 * len(components)
     yield Figure("variance", title, note, source, bars + intervals, frame=frame, height=height)
 
 

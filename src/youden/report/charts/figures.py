@@ -113,9 +113,10 @@ def _describe_bins(size: int, content: str) -> str:
 
 
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of each pair of agents, then the part of it that the effects of both agents do not explain.
+    """Draw the agreement of each pair of agents, then its residual: agreement minus the effects of both agents.
 
-    Pairs within a flagged group of agents are outlined.
+    Pairs of agents within a flagged group, which agree more than honest agents do, are outlined. Yields nothing if no
+    pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
@@ -123,7 +124,8 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
 
     source = f"rates.parquet, {format_n_answers(data.summary)}"
     note_on_tiles = " Outlined: agents of one flagged group." if grid.flagged.any() else ""
-    note_on_tiles += _describe_bins(grid.agents_per_row, f"{grid.agents_per_row} × {grid.agents_per_row} agents")
+    agents_per_tile = f"{grid.agents_per_row} × {grid.agents_per_row} agents"
+    note_on_tiles += _describe_bins(grid.agents_per_row, agents_per_tile)
     sides = {"first": grid.names, "second": grid.names}
     draw_tiles = partial(
         _draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, flagged=grid.flagged
@@ -264,7 +266,10 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
     grid = data.cells
     n_answers = format_n_answers(data.summary)
     cells_per_tile = grid.agents_per_row * grid.items_per_column
-    note_on_bins = _describe_bins(cells_per_tile, f"{grid.agents_per_row} agents × {grid.items_per_column} items")
+    tile_size = f"{grid.agents_per_row} agents × {grid.items_per_column} items"
+    note_on_bins = _describe_bins(cells_per_tile, tile_size)
+
+    # what both figures have in common
     draw_tiles = partial(
         _draw_matrix,
         sides={"agent": grid.rows, "item": grid.columns},
@@ -276,7 +281,8 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
 
     note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not compared, or held out.{note_on_bins}"
     source = f"scores.csv, {n_answers}"
-    yield draw_tiles("scores", "Scores of agents on items", note, source, grid.score, colour=_score_colour(SCORE))
+    colour = _score_colour(SCORE)
+    yield draw_tiles("scores", "Scores of agents on items", note, source, grid.score, colour=colour)
 
     if not np.isnan(grid.residual).all():
         title = "What ability − difficulty does not explain"

@@ -56,7 +56,7 @@ class Frame:
 
     @classmethod
     def from_rows(cls, rows: Iterable[object], /, *names: str, **columns: Column | str) -> Frame:
-        """Create a frame from attributes of objects, one object per mark.
+        """Create a frame, the data of a chart, from attributes of objects; each object is one mark (dot, bar or tile).
 
         Parameters
         ----------

@@ -40,16 +40,20 @@ def draw_slope(data: Comparison) -> Figure:
     runs = ["1", "2"]
     first_ranks = [line.first_rank for line in lines]
     second_ranks = [line.second_rank for line in lines]
+    groups = [line.first.group or NO_GROUP for line in lines]
+    changes = ["significant" if line.differs else "not significant" for line in lines]
+
+    # one row per agent and run: all agents in the first run, then all in the second
     frame = Frame.from_rows(
         [*(line.first for line in lines), *(line.second for line in lines)],
         agent="agent",
-        group=[line.first.group or NO_GROUP for line in lines] * 2,
-        run=[run for run in runs for _ in lines],
+        group=groups * 2,
+        run=[runs[0]] * len(lines) + [runs[1]] * len(lines),
         rank=[*first_ranks, *second_ranks],
         height=[*_distinct_positions(first_ranks), *_distinct_positions(second_ranks)],
         interval="ranks",
         ability="ability",
-        change=["significant" if line.differs else "not significant" for line in lines] * 2,
+        change=changes * 2,
     )
 
     run_axis = alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label")
@@ -82,13 +86,15 @@ def draw_slope(data: Comparison) -> Figure:
 
 @without_validation
 def draw_instruments(study: InstrumentsStudy) -> Figure:
-    """Draw the ability by information against that by preference, one dot with both intervals per agent."""
+    """Draw the ability of each agent by information against that by preference, as a dot with both intervals."""
     rows = list(study.agents.values())
     columns: dict[str, Column] = {"agent": list(study.agents), "flag": [row.flag or "no flag" for row in rows]}
-    for name in ("information", "preference"):
-        for bound in ("ability", "low", "high"):
-            columns[f"{name}_{bound}"] = [getattr(getattr(row, name), bound) for row in rows]
+    for question in ("information", "preference"):
+        ranked_agents = [getattr(row, question) for row in rows]
+        for name in ("ability", "low", "high"):
+            columns[f"{question}_{name}"] = [getattr(ranked_agent, name) for ranked_agent in ranked_agents]
     frame = Frame.from_columns(**columns)
+
     x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
     y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
     tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
@@ -97,6 +103,7 @@ def draw_instruments(study: InstrumentsStudy) -> Figure:
     chart += base.mark_rule(opacity=0.5).encode(y=alt.Y("preference_low:Q"), y2=alt.Y2("preference_high:Q"))
     chart += base.mark_point(filled=True, size=60, opacity=1)
     chart += base.mark_text(align="left", dx=7, dy=-7, limit=120).encode(text=alt.Text("agent:N"))
+
     note = (
         f"Dot: abilities of an agent; lines: their {study.level:.0%} intervals. A flagged agent is significantly above the "
         "average agent by one instrument and below it by the other."
@@ -168,10 +175,10 @@ def draw_stress_figure(stress: Stress) -> Figure:
 
 @without_validation
 def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
-    """Draw the accuracy of each design by number of calls.
+    """Draw the accuracy of each design by number of calls, as two figures.
 
-    The first figure has Spearman's ρ to the dense ranking, and a ring around the smallest budget that meets the goal. The
-    second has the recall of the best agents.
+    The first one shows Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget that meets
+    the goal. The second one shows the recall of the best agents.
     """
     recommended_row = recommend(study, goal).row
     designs = []
@@ -289,7 +296,10 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error of each model on held-out cells, lowest first, with the central 95 % of the seeds."""
+    """Draw the prediction error of each model on held-out cells, lowest error first, with the central 95 % of the seeds.
+
+    Returns a tuple of one figure.
+    """
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
     models = [row.name for row in rows]
     frame = Frame.from_columns(

@@ -142,9 +142,9 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     in the same order the same code >> 1.
     """
     first, second = number_texts(columns, plan)
-    low, high = np.minimum(first, second), np.maximum(first, second)
+    lower, higher = np.minimum(first, second), np.maximum(first, second)
     n_texts = MAX_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
-    pair = low * n_texts + high
+    pair = lower * n_texts + higher
     is_swapped = first > second
     is_yes = columns["hard_answer"] == 1
     is_answered = columns["missing_reason"] == 0
@@ -152,10 +152,9 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
 
 
 def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Return the numbers of the first and of the second text of each trial, two int64 arrays (n_trials,).
+    """Assign a number to both texts of each trial; equal numbers mean the same response to the same item.
 
-    The texts of the pool are counted row by row: the number of a text is row × n_items + item, with the rows of
-    `Pool.all_texts`.
+    The number of a text is row × n_items + item, with the rows of `Pool.all_texts`.
 
     Parameters
     ----------
@@ -163,6 +162,11 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
         Columns of trials, named as in verdicts.parquet.
     plan : Plan
         Plan of the run; only its numbers of agents and items are used.
+
+    Returns
+    -------
+    first, second : int64 array (n_trials,)
+        Numbers of the texts that are read first and second.
     """
     item, other_item = columns["item"], columns["item"]
     is_independent = columns["trial_type"] == INDEPENDENT
@@ -177,7 +181,7 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
 
 
 def compare_repeats(code: Positions) -> Repeats:
-    """Compare all answers about the same two texts.
+    """Compare all answers of a judge about the same two texts, in the same and in opposite orders.
 
     Parameters
     ----------
@@ -187,18 +191,19 @@ def compare_repeats(code: Positions) -> Repeats:
     Returns
     -------
     Repeats
-        Agreement of the answers in the same and in opposite orders, and trials whose texts got different answers.
+        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two texts
+        also got another answer.
 
     Notes
     -----
     Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
     """
-    n_chunks = 1 << (len(code) // TRIALS_PER_SORT).bit_length()
+    n_chunks = 1 << (len(code) // TRIALS_PER_SORT).bit_length()  # a power of 2
     differ = np.zeros(len(code), dtype=np.bool_)
-    retest = np.zeros(2, dtype=np.int64)
+    retest = np.zeros(2, dtype=np.int64)  # numbers of compared and of equal answers
     swapped = np.zeros(2, dtype=np.int64)
     for chunk in range(n_chunks):
-        rows = _rows_of_part(code, chunk, n_chunks)
+        rows = _rows_in_chunk(code, chunk, n_chunks)
         rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
         question = code[rows] >> 1  # two texts in one order
         is_yes = code[rows] & 1
@@ -223,12 +228,18 @@ def compare_repeats(code: Positions) -> Repeats:
     return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
 
 
-def _rows_of_part(code: Positions, part: int, n_parts: int) -> Positions:
-    """Find the answered trials whose pair of texts has the number `part` modulo `n_parts`, a power of 2."""
+def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
+    """Find the rows of the answered trials in one of several chunks of pairs of texts: pair number modulo `n_chunks`.
+
+    code : int64 array (n_trials,), codes of `encode_trials`
+    n_chunks : number of chunks, a power of 2
+    """
     rows = [np.empty(0, dtype=np.int64)]
     for start in range(0, len(code), TRIALS_PER_SORT):
-        chunk = code[start : start + TRIALS_PER_SORT]
-        rows.append(start + np.flatnonzero((chunk >= 0) & (chunk >> 2 & n_parts - 1 == part)))
+        codes = code[start : start + TRIALS_PER_SORT]
+        is_answered = codes >= 0
+        is_in_chunk = ((codes >> 2) & (n_chunks - 1)) == chunk
+        rows.append(start + np.flatnonzero(is_answered & is_in_chunk))
     return np.concatenate(rows)
 
 

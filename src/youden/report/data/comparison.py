@@ -112,9 +112,10 @@ class Comparison:
         self.summary = (*agreement, *quality)
 
     def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Describe what both runs recommend, and how much their judges agree.
+        """Describe what both runs recommend, and how well their judges agree.
 
-        Returns two tuples of sentences: the recommendations, and the agreement or the reason why it cannot be measured.
+        Returns two tuples of sentences: one on the recommendations, and one on the agreement, or with the reason why it
+        cannot be measured.
         """
         try:
             study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
@@ -122,8 +123,8 @@ class Comparison:
             names = (self.first.name, self.second.name)
             recommendations = (self.first.recommendation, self.second.recommendation)
             return tuple(describe_recommendations(names, recommendations)), (error.message,)
-        n_lines = len(study.answer)
-        return tuple(study.summary[:n_lines]), tuple(study.summary[n_lines:])
+        n_recommendations = len(study.answer)  # the summary begins with these sentences
+        return tuple(study.summary[:n_recommendations]), tuple(study.summary[n_recommendations:])
 
 
 class _RunQuality(NamedTuple):
@@ -139,7 +140,7 @@ class _RunQuality(NamedTuple):
 
 
 def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
-    """Compare the qualities that were estimated from labels, for every two runs.
+    """Compare the qualities of agents (their expected labels, estimated from labels) in every two runs.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | N
 
 
 def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
-    """Match the answers of another judge to the trials of a run.
+    """Find the answers of another judge to the trials of a run.
 
     Parameters
     ----------
@@ -202,7 +203,10 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
 
 
 def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
-    """Match the agents that have an ability in both rankings, in the order of the first ranking."""
+    """Match the agents that have an ability in both rankings, and test whether they differ.
+
+    Returns one line of a slope chart per agent, in the order of the first ranking, with its ranks among these agents.
+    """
     second_by_id = {row.agent: row for row in second if row.ability is not None}
     pairs = [(row, second_by_id[row.agent]) for row in first if row.ability is not None and row.agent in second_by_id]
     first_ability = np.array([row.ability for row, _ in pairs], dtype=np.float64)
@@ -222,8 +226,12 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
     """Find the agents whose standardized distance from the average agent differs significantly between two rankings.
 
-    `pairs` has each agent in both rankings, and `ability`, float array (2, n_agents), its abilities. Without standard
-    errors, or if all abilities of a ranking are equal, agents whose rank intervals do not overlap differ.
+    Without standard errors, or if all abilities of a ranking are equal, agents differ whose rank intervals do not overlap.
+
+    pairs : row of each agent in the first and in the second ranking
+    ability : float array (2, n_agents), abilities of the agents in both rankings
+
+    Returns one bool per agent.
     """
     has_disjoint_ranks = []
     for first, second in pairs:
@@ -247,10 +255,12 @@ def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: F
 
 
 def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
-    """Count the trials that two judges answered by the answers of both, one row per trial type.
+    """Tabulate how often two judges gave each combination of answers, one row per trial type.
 
-    `other_decision`, float array (n_trials,), is the decision of the second judge on each trial of `result`, 0 or 1; NaN if
-    it has none. The last column is the percentage of trials with different answers.
+    The last column is the percentage of trials with different answers.
+
+    result : answers of the first judge
+    other_decision : float array (n_trials,), answer of the second judge to each of its trials: 0 or 1, NaN if it has none
     """
     is_common = result.answered & ~np.isnan(other_decision)
     rows = []
@@ -266,7 +276,9 @@ def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
             ~is_yes & ~is_other_yes,
         )
         counts = [f"{int(mask.sum()):,}" for mask in combinations_of_answers]
-        percent_different = 100 * float((is_yes != is_other_yes).mean()) if n_common else None
+        percent_different = None
+        if n_common:
+            percent_different = 100 * float((is_yes != is_other_yes).mean())
         rows.append([name, f"{n_common:,}", *counts, format_decimal(percent_different, 1)])
-    heads = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
-    return make_table("Answers of both judges", ["trial type"], heads, rows)
+    headings = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
+    return make_table("Answers of both judges", ["trial type"], headings, rows)

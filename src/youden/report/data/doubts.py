@@ -70,7 +70,8 @@ class GroupLine:
         inside : bool array (n_agents,)
             Whether an agent belongs to the group.
         residual : float array (n_agents, n_agents)
-            Agreement of each pair minus the sum of the effects of both agents.
+            Agreement of agents i (row) and k (column) minus the effect of agent k, so that the mean of a row estimates the
+            effect of agent i.
         agents : sequence of str
             Ids of the agents, by position.
         """
@@ -127,8 +128,9 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
     group as partners. It needs at least five agents outside the group.
     """
-    agreement = np.where(pairs.compared, pairs.mean, 0.0)
-    residual = pairs.mean - fit_pair_effects(pairs.compared.astype(np.float64), agreement.sum(axis=1))
+    agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
+    effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
+    residual = pairs.mean - effect  # minus the effect of the partner
     distinct_groups = dict.fromkeys(group for group in groups if group is not None)
     lines = []
     for group in distinct_groups:
@@ -139,7 +141,18 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
-    """Tabulate the agreement within groups and their influence on the ranking, one row per group."""
+    """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
+
+    Parameters
+    ----------
+    lines : sequence of GroupLine
+        Measurements, one per group.
+
+    Returns
+    -------
+    Table
+        One row per group; "–" if a value is unknown.
+    """
     rows = []
     for line in lines:
         losing_share = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f} %"
@@ -147,8 +160,8 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
         inside, across = format_decimal(line.inside, 2), format_decimal(line.across, 2)
         correlation = format_decimal(line.correlation, 2)
         rows.append([line.group, str(line.n_agents), inside, across, losing_share, correlation, most_moved])
-    heads = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
-    return Table("Group by group", heads, "lrrrrrl", rows)
+    headings = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
+    return Table("Group by group", headings, "lrrrrrl", rows)
 
 
 def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None:
@@ -351,7 +364,7 @@ def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[st
 
 
 def _check_signal(summary: Summary) -> Finding:
-    """Report whether the judge separates these agents: whether it discriminates, and finds significant differences."""
+    """Report whether the ranking is based on a signal: J = TPR − FPR is above 0, and abilities differ significantly."""
     signal = summary.facts.signal
     reason = summary.facts.recommendation.reason
     p_value = signal.p_equal_abilities
@@ -372,7 +385,11 @@ def _check_signal(summary: Summary) -> Finding:
 
 
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
-    """Report groups of flagged agents, or that there are too few agents to flag any."""
+    """Report the flagged groups, agents that agree more than honest ones do, or that there are too few agents to flag any.
+
+    grid : agreement of all pairs, with the flagged groups
+    n_agents : number of agents of the run
+    """
     few_agents = explain_few_agents(n_agents)
     if few_agents:
         return _make_finding("few-agents", few_agents, is_problem=True, n=n_agents)
@@ -409,9 +426,9 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
 
 
 def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report the group without which, as partners, the ranking of the other agents changes most.
+    """Report the group whose removal from the partners, with which agents are compared, changes the ranking most.
 
-    lines : groups with a known correlation; nothing is reported if there are none
+    lines : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
     """
     if not lines:
         return

@@ -118,7 +118,10 @@ class Sources:
             self._open_store(folder, str(judge.get("prompt_digest")))
 
     def _open_pool(self, folder: RunFolder) -> None:
-        """Read the pool of a run into `self.pool`; if it is not available or has changed, add the reason to `self.missing`."""
+        """Read the responses of a run into the attribute `pool`.
+
+        If they are not available, or have changed since the run was planned, a sentence is added to `missing` instead.
+        """
         if not folder.has("config.yaml"):
             self.missing.append("This run was imported without texts.")
             return
@@ -135,9 +138,11 @@ class Sources:
             )
 
     def _open_store(self, folder: RunFolder, prompt_digest: str) -> None:
-        """Read the prompt of the judge into `self.prompt`, and the address of the store into `self.store`.
+        """Read the prompt of the judge and the address of its answer store into the attributes `prompt` and `store`.
 
-        If one of them cannot be read, or if the prompt has changed, the reason is added to `self.missing`.
+        If one of them cannot be read, or if the prompt has changed since the run, a sentence is added to `missing`.
+
+        prompt_digest : digest of the prompt with which the run was judged
         """
         try:
             config = folder.read_config()

@@ -69,7 +69,7 @@ class AgentGrid(ReadOnly):
 
 
 def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
-    """Arrange the agreement of all ordered pairs of agents by rank and by similarity.
+    """Arrange the agreement of all ordered pairs of agents for a heat map, by rank and by similarity.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
 
 
 def order_by_similarity(agreement: Floats) -> Positions:
-    """Order agents so that agents that agree are next to each other, by average linkage.
+    """Order agents by hierarchical clustering (average linkage), so that agents that agree are next to each other.
 
     Parameters
     ----------
@@ -221,7 +221,9 @@ def choose_bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
 
 
 def average_bins(value: Floats, per_row: int, per_column: int) -> Floats:
-    """Average a matrix over bins of `per_row` rows and `per_column` columns, ignoring NaN; an empty bin is NaN.
+    """Average a matrix over bins of `per_row` rows and `per_column` columns, ignoring NaN.
+
+    A bin without a value is NaN. The last bins of a row or column may be smaller.
 
     >>> average_bins(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
     array([[ 2., nan]])
@@ -323,6 +325,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     Returns
     -------
     tuple of FalseAlarm
+        Rate of each agent with its interval, and whether it is suspiciously high.
 
     Notes
     -----
@@ -330,6 +333,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     simultaneously with 95 %.
     """
     alarmed = {position for alarm in counts.find_alarms() for position in alarm.agents}
+
     # trials in which an agent comes first or second
     n = counts.n.sum(axis=0) + counts.n.sum(axis=1)
     n_yes = counts.n_yes.sum(axis=0) + counts.n_yes.sum(axis=1)
@@ -350,7 +354,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
 
 
 def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
-    """Sample at most `MAX_POINTS` held-out cells at random, and return their predicted and observed scores.
+    """Sample at most `MAX_POINTS` held-out cells (an agent on an item) at random, with predicted and observed scores.
 
     Returns None if the run has no held-out cell, or if the fit can predict none of them.
     """

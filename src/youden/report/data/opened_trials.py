@@ -140,7 +140,7 @@ def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | No
     Returns
     -------
     tuple of (dict or None)
-        Raw answer to each request; None if it is not stored.
+        Text of the answer to each request with its metadata, as JSON; None if it is not stored.
 
     Raises
     ------

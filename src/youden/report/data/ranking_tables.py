@@ -111,7 +111,10 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the ranking that a run reports first: "plain", or one of its alternative rankings.
+    """Select the main ranking of a run: the plain one, or one of its alternative rankings.
+
+    rows : plain ranking, whose rows contain those of the alternative rankings
+    ranked_by : name of the main ranking
 
     An agent that is not in the alternative ranking keeps its row of the plain ranking.
     """
@@ -143,7 +146,7 @@ def format_cell(row: RankedAgent, column: TableColumn) -> str:
 def rank_agents(
     rows: Sequence[RankingRow], pool: PoolSummary | None, choice: ChoiceFacts | None = None
 ) -> tuple[RankedAgent, ...]:
-    """Add the values that are only displayed to the rows of a ranking.
+    """Add to the rows of a ranking what only reports show: probability of being the best, rank by length, interval bar.
 
     Parameters
     ----------
@@ -162,6 +165,7 @@ def rank_agents(
     """
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
+    # the axis of the bars covers all abilities and intervals
     values = [value for row in rows for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
     axis_length = (max(values, default=1.0) - axis_start) or 1.0
@@ -199,15 +203,16 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
         Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
-    order = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
+    by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
     tied_agents: dict[str, tuple[str, ...] | None] = {}
-    for position in order.tolist():
+    for position in by_rank.tolist():
         agent = evidence.agent_ids[position]
         if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        is_tied = ~evidence.significant[position, order] & (order != position)
-        tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in order[is_tied].tolist())
+        is_other = by_rank != position
+        is_tied = ~evidence.significant[position, by_rank] & is_other
+        tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in by_rank[is_tied].tolist())
     return tied_agents
 
 
@@ -269,14 +274,14 @@ LABELS = "labels.json"
 
 
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
-    """Read the comparison of the ranking with labels, from labels.json.
+    """Read the comparison of the present ranking with labels from the file labels.json of a run.
 
     Returns
     -------
     validation : Validation or None
-        Contents; None if there is no such file, or if it belongs to an earlier ranking.
+        Contents of the file; None if it does not exist, or if it belongs to an earlier ranking.
     warning : Finding or None
-        Warning that the file belongs to an earlier ranking.
+        Warning that the file belongs to an earlier ranking; None if it does not.
 
     Raises
     ------

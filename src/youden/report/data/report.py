@@ -93,15 +93,18 @@ class AgentPage:
 def _make_agent_pages(
     evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
-    """Return the details of each agent, in the order of the grid: scores, residuals, agreement and worst trials.
+    """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
-    `worst` has the rows of the worst trials of each agent; it is empty for an imported run.
+    grid : agreement of all pairs; its order of the agents is that of the result
+    checks : checks of the ranking, whose findings are divided among the agents that they name
+    worst : rows of the worst trials of each agent; empty for an imported run
     """
     cells, scores, _ = evidence.scores.cells
     n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
     cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
     agreement = average_orders(grid.value, default=np.nan)
     np.fill_diagonal(agreement, np.nan)
+
     pages = []
     for position, agent in enumerate(grid.agents):
         cells_of_agent = cells_by_agent[position]
@@ -155,9 +158,11 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
 
 
 def _find_extremes(value: Floats) -> tuple[list[int], list[int]]:
-    """Return the positions of the highest values, highest first, and of the lowest values, lowest first.
+    """Find the positions of the highest and of the lowest values, at most `N_EXTREMES` of each.
 
-    At most `N_EXTREMES` of each; no position is in both lists.
+    value : float array (n,); NaN is ignored
+
+    Returns two lists, highest value first and lowest value first. No position is in both.
     """
     valid = np.flatnonzero(~np.isnan(value))
     order: Positions = valid[np.argsort(value[valid], kind="stable")]

@@ -37,17 +37,19 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of the scores for each link function, with standard errors if rectangles were sampled.
+    """Tabulate how far scores are from additive on the scale of each link function: the quantiles of their curl.
 
-    The curl of a rectangle (two agents and two items) is the deviation of its four scores from an additive model, after the
-    scores were transformed by the link function.
+    The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
+    model. The table has standard errors if rectangles were sampled.
+
+    links : kind of the scores, name of the link function, and curl with R², one per row
     """
     rows = []
     for scores, link, curl in links:
         median = _format_with_error(curl.median, curl.median_error)
         p95 = _format_with_error(curl.p95, curl.p95_error)
-        scaled = [format_decimal(value, 2) for value in (curl.median_scaled, curl.p95_scaled)]
-        rows.append([scores, link, median, p95, *scaled, format_decimal(curl.r2)])
+        median_per_sd, p95_per_sd = format_decimal(curl.median_scaled, 2), format_decimal(curl.p95_scaled, 2)
+        rows.append([scores, link, median, p95, median_per_sd, p95_per_sd, format_decimal(curl.r2)])
     return make_table("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
 
 
@@ -147,8 +149,8 @@ class Summary:
     @property
     def headline_parts(self) -> tuple[str, str]:
         """The first sentence of the headline, and the other ones."""
-        first, *others = split_sentences(self.headline)
-        return first, " ".join(others)
+        first, *remaining = split_sentences(self.headline)
+        return first, " ".join(remaining)
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -174,17 +176,17 @@ class Summary:
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
         columns = self.columns
-        heads, sides = ["ranks", "agent"], "rl"
+        headings, alignments = ["ranks", "agent"], "rl"  # r: right, l: left, c: centred
         if has_groups:
-            heads.append("group")
-            sides += "l"
-        heads += ["ability", f"{self.facts.level:.0%} interval"]
-        sides += "rl"
+            headings.append("group")
+            alignments += "l"
+        headings += ["ability", f"{self.facts.level:.0%} interval"]
+        alignments += "rl"
         if has_bar:
-            heads.append("")
-            sides += "c"
-        heads += [column.heading for column in columns]
-        sides += "r" * len(columns)
+            headings.append("")
+            alignments += "c"
+        headings += [column.heading for column in columns]
+        alignments += "r" * len(columns)
 
         rows = []
         for agent in self.ranking[:max_agents]:
@@ -197,7 +199,7 @@ class Summary:
                 row.append(_draw_bar(agent, bar_cells))
             row += [format_cell(agent, column) for column in columns]
             rows.append(row)
-        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", heads, sides, rows)
+        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", headings, alignments, rows)
 
     @property
     def items(self) -> str:
@@ -234,10 +236,10 @@ class Summary:
 
     @property
     def p_best_text(self) -> str | None:
-        """Sentence with the probabilities of being the best, highest first.
+        """Sentence with the agents' posterior probabilities of being the best, highest first.
 
         None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
-        discriminate, or if labels decide.
+        discriminate, or if labels decide what the run recommends.
         """
         choice = self.facts.choice
         is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
@@ -255,10 +257,10 @@ class Summary:
 
     @property
     def selection(self) -> str | None:
-        """Sentence with the expected regret and the selection-adjusted recognition of the first selected agent.
+        """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
         None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if labels
-        decide.
+        decide what it recommends.
         """
         choice = self.facts.choice
         is_by_agreement = self.recommendation.decided_by == "agreement" and self.recommendation.form != "none"
@@ -282,7 +284,10 @@ class Summary:
 
     @property
     def partners(self) -> str | None:
-        """Sentences with the split-half reliability over partners; None if it was not measured."""
+        """Sentences on how much the ranking depends on the partners, the agents that an agent is compared with.
+
+        They state the correlation of rankings by two random halves of the partners. None if it was not measured.
+        """
         split_half = self.facts.partners
         if split_half is None:
             return None
@@ -297,7 +302,10 @@ class Summary:
 
     @property
     def rates(self) -> str | None:
-        """Sentences on the agents' false-positive rates and their part in an ability's variance; None without rates."""
+        """Sentences on the range of the agents' false-positive rates, and on their share in the variance of an ability.
+
+        None if the run has no rates of single agents.
+        """
         rates = self.facts.rates
         if rates is None:
             return None

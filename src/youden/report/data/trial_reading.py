@@ -87,8 +87,8 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
     result = folder.read_verdicts(folder.read_plan())
     if result.request_hash is None:
         return None
-    reused_keys = result.request_hash[result.reused].tolist()
-    hashes = sorted({key.decode() for key in reused_keys})
+    reused_hashes = result.request_hash[result.reused].tolist()
+    hashes = sorted({request_hash.decode() for request_hash in reused_hashes})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)
@@ -189,7 +189,10 @@ class WorstTrials:
         self._min_shortfall = np.full(plan.n_agents, -np.inf)
 
     def add(self, rows: TrialRows) -> None:
-        """Add the next rows of the run; of all rows so far, keep only the `N_WORST_TRIALS` worst trials of each agent."""
+        """Add the next rows of the run, in place, and keep the `N_WORST_TRIALS` worst trials of each agent so far.
+
+        The worst trials are those with the most unfavourable answers for the agent.
+        """
         first_cell, second_cell = number_texts(rows.columns, self._plan)
         agents = (rows.columns["first"], rows.columns["second"])
         is_answered = rows.columns["missing_reason"] == 0
@@ -198,13 +201,13 @@ class WorstTrials:
             shortfall = self._compute_shortfall(rows, chunk)
             for side, agents_of_side in enumerate(agents):
                 agent = agents_of_side[chunk]
-                is_candidate = np.flatnonzero(shortfall >= self._min_shortfall[agent])
-                trial = chunk[is_candidate]
-                cells = np.sort([first_cell[trial], second_cell[trial]], axis=0)
+                candidates = np.flatnonzero(shortfall >= self._min_shortfall[agent])
+                trial = chunk[candidates]
+                texts = np.sort([first_cell[trial], second_cell[trial]], axis=0)
                 sides = np.full(len(trial), side)
-                candidates = np.stack([agent[is_candidate], sides, rows.start + trial, *cells])
-                self._trials = np.concatenate([self._trials, candidates], axis=1)
-                self._shortfall = np.append(self._shortfall, shortfall[is_candidate])
+                added = np.stack([agent[candidates], sides, rows.start + trial, *texts])
+                self._trials = np.concatenate([self._trials, added], axis=1)
+                self._shortfall = np.append(self._shortfall, shortfall[candidates])
             self._drop_better_trials()
 
     @property
@@ -233,16 +236,20 @@ class WorstTrials:
         return np.nan_to_num(self._predictions.predict(agent, item), nan=0.5)
 
     def _drop_better_trials(self) -> None:
-        """Keep the worst trials of each agent, and only the worst of several trials of the same two texts."""
-        agent, side, row, low_cell, high_cell = self._trials
+        """Drop all but the `N_WORST_TRIALS` worst trials of each agent, in place.
 
-        # Of several trials of an agent with the same two texts, keep the worst
-        order = np.lexsort((row, side, -self._shortfall, high_cell, low_cell, agent))
-        texts = self._trials[[0, 3, 4]][:, order]
-        is_worst = np.append(True, (texts[:, 1:] != texts[:, :-1]).any(axis=0))[: len(order)]
-        order = order[is_worst]
+        Of several trials of an agent with the same two texts, only the worst one is kept.
+        """
+        agent, side, row, lower_text, higher_text = self._trials
 
-        # Of each agent, keep the first N_WORST_TRIALS trials, worst first
+        # sort by agent and texts, the worst trial first, and keep the first trial of each agent and two texts
+        order = np.lexsort((row, side, -self._shortfall, higher_text, lower_text, agent))
+        agent_and_texts = np.stack([agent, lower_text, higher_text])[:, order]
+        differs_from_previous = (agent_and_texts[:, 1:] != agent_and_texts[:, :-1]).any(axis=0)
+        is_first = np.append(True, differs_from_previous)[: len(order)]
+        order = order[is_first]
+
+        # sort by agent, the worst trial first, and keep the first N_WORST_TRIALS trials of each agent
         order = order[np.lexsort((row[order], side[order], -self._shortfall[order], agent[order]))]
         starts = np.searchsorted(agent[order], np.arange(self._plan.n_agents + 1))
         position = np.arange(len(order)) - starts[agent[order]]

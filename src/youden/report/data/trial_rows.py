@@ -140,7 +140,7 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial, as an index into `KINDS`: int8 array (n_rows,)."""
+        """Kind of each trial by how surprising its answer is, as an index into `KINDS`: int8 array (n_rows,)."""
         trial_type, hard = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
@@ -169,16 +169,23 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def line(self, row: int) -> TrialLine:
-        """Return the values of the trial in row `row` of the run; its texts are not included."""
+        """Return agents, items, answer and kind of the trial in row `row` of the run, without its texts."""
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
         trial = {name: self.columns[name][position] for name in (*names, *repeats)}
-        is_answered = bool(trial["missing_reason"] == 0)
-        is_independent = bool(trial["trial_type"] == INDEPENDENT)
-        against = None
+
+        answer: float | None = None
+        hard_answer: bool | None = None
+        missing_reason: str | None = MISSING_REASONS[trial["missing_reason"]]
+        if trial["missing_reason"] == 0:
+            answer, hard_answer, missing_reason = float(trial["answer"]), bool(trial["hard_answer"] == 1), None
+
+        other_judge_answer = None
         if self.against is not None and not np.isnan(self.against[position]):
-            against = float(self.against[position])
+            other_judge_answer = float(self.against[position])
+
+        is_independent = bool(trial["trial_type"] == INDEPENDENT)
         return TrialLine(
             row=row,
             item=int(trial["item"]),
@@ -186,11 +193,11 @@ class TrialRows:
             first=int(trial["first"]),
             second=int(trial["second"]),
             trial_type="independent" if is_independent else "paired",
-            answer=float(trial["answer"]) if is_answered else None,
-            hard_answer=bool(trial["hard_answer"] == 1) if is_answered else None,
-            missing_reason=None if is_answered else MISSING_REASONS[trial["missing_reason"]],
+            answer=answer,
+            hard_answer=hard_answer,
+            missing_reason=missing_reason,
             kind=KINDS[self.kind[position]],
-            against=against,
+            against=other_judge_answer,
             **{name: int(trial[name]) for name in repeats},
         )
 
@@ -253,9 +260,11 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _sort_values(self, by: Column) -> Floats:
-        """Return the numbers by which the rows are sorted, float array (n_rows,).
+        """Return a number for each row by which the rows are sorted: float array (n_rows,).
 
-        The number of a name is its place in alphabetical order.
+        Agents and items are sorted by the alphabetical order of their ids.
+
+        by : name of the sort column
         """
         if by == "row":
             return np.arange(len(self.columns["trial_type"]), dtype=np.float64)

@@ -132,7 +132,7 @@ def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline
 
 
 def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
-    """Merge findings of the same kind into one line each.
+    """Merge warnings of the same kind into one line each, for the short list of a report.
 
     Parameters
     ----------
@@ -155,7 +155,8 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
         name = finding.slug if kind.several or kind.is_repeated else finding.message
         judge = str(finding.facts.get("judge"))
         same_kind = findings_by_kind.setdefault((kind.about, name, judge), [])
-        if all(finding.message != earlier.message for earlier in same_kind):
+        is_new = all(finding.message != earlier.message for earlier in same_kind)
+        if is_new:
             same_kind.append(finding)
 
     lines = []

@@ -140,14 +140,20 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
     position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
+
+    # items that the page names
     items = _items_of_trials(worst)
     for page in data.pages:
         items |= {item for item, _, _ in (*page.gains, *page.loses)}
+
+    pages: dict[str, Json] = {}
+    for position, page in enumerate(data.pages):
+        pages[str(position)] = _to_page_json(page, rows[position], data)
     return {
         "names": [printable(name) for name in data.agents.agents],
         "items": _names_by_position(data.item_ids, sorted(items)),
         "order": list(rows),
-        "pages": {str(position): _to_page_json(page, rows[position], data) for position, page in enumerate(data.pages)},
+        "pages": pages,
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst],
     }
@@ -206,9 +212,11 @@ def collect_trial_data(
     if trials is None:
         return None
     lines = trials.lines if has_sample else []
-    rows = [vars(line) for line in lines]
-    if not any(row["first_repeat"] for row in rows):
-        rows = [{name: value for name, value in row.items() if not name.endswith("_repeat")} for row in rows]
+    rows = [vars(line).copy() for line in lines]
+    has_repeats = any(row["first_repeat"] for row in rows)
+    if not has_repeats:
+        for row in rows:
+            del row["first_repeat"], row["second_repeat"]
     return {
         **select_names(lines, agents, items),
         "lines": [list(row.values()) for row in rows],
@@ -255,7 +263,10 @@ def _names_by_position(names: Sequence[str], positions: Sequence[int]) -> dict[s
 
 @cache
 def get_environment() -> Environment:
-    """Return the environment of the templates, which escapes all values and refuses undefined names."""
+    """Return the Jinja environment of the HTML templates, with their functions and filters.
+
+    All values are escaped, and undefined names raise an error.
+    """
     environment = Environment(
         loader=PackageLoader("youden.report.pages"),
         autoescape=True,
@@ -263,7 +274,7 @@ def get_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = (
+    table_functions = (
         disagreements_table,
         groups_table,
         labels_table,
@@ -273,7 +284,7 @@ def get_environment() -> Environment:
         build_variance_table,
         quality_table,
     )
-    environment.globals |= {function.__name__: function for function in tables}
+    environment.globals |= {function.__name__: function for function in table_functions}
     environment.globals["install"] = format_install("report")
     environment.filters["printable"] = printable
     environment.filters["breakable"] = format_breakable

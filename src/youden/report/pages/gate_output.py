@@ -31,20 +31,22 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 
 
 def render_gate_markdown(gate: Gate) -> str:
-    """Render the result of a gate as Markdown: the outcome, one table row per agent, the next command, and the best agents."""
+    """Render the result of a gate, a comparison of new agents with a baseline, as Markdown.
+
+    It contains the outcome, a table with one row per agent, the reason for each undecided one, the next command, and what
+    the run recommends.
+    """
     outcome = format_outcome(gate, gate.outcome)
-    lines = [
-        f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
-        "",
-        to_markdown(gate_table(gate)),
-    ]
+    heading = f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}"
+    lines = [heading, "", to_markdown(gate_table(gate)), ""]
     undecided = [row for row in gate.agents if row.outcome == "undecided"]
-    lines += ["", *(f"- {escape_markdown(describe_result(gate, row))}" for row in undecided)]
+    lines += [f"- {escape_markdown(describe_result(gate, row))}" for row in undecided]
 
     command = format_next_command(gate)
     if command is not None:
         # the fence must be longer than any sequence of backticks in the command
-        longest = max((len(backticks) for backticks in re.findall("`+", command)), default=0)
+        backticks = re.findall("`+", command)
+        longest = max(map(len, backticks), default=0)
         fence = "`" * max(3, longest + 1)
         lines += ["", f"{fence}sh", printable(command), fence]
 
@@ -54,7 +56,10 @@ def render_gate_markdown(gate: Gate) -> str:
 
 
 def render_junit(gate: Gate) -> str:
-    """Render the result of a gate as JUnit XML, one test case per agent: "worse" is a failure, "undecided" an error."""
+    """Render the result of a gate, a comparison of new agents with a baseline, as JUnit XML.
+
+    Each agent is a test case. The outcome "worse" is a failure, and "undecided" an error.
+    """
     outcomes = [row.outcome for row in gate.agents]
     counts = {
         "tests": str(len(outcomes)),

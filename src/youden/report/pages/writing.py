@@ -136,11 +136,13 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
 
 
 def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
-    """Render a study as HTML, with one section of sentences and figures per run.
+    """Render a study as HTML, with one section of sentences and figures per part.
 
     The chart library has to be installed.
+
+    parts : results of the study, for example one part per run
     """
-    figures: dict[str, Json] = {}
+    figures: dict[str, Json] = {}  # figure by its name on the page
     sections = []
     for number, part in enumerate(parts, start=1):
         figures_of_part = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
@@ -218,10 +220,11 @@ def _explain_ability(run: Summary) -> str:
 def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
+    recommendation, evidence = run.headline_parts
     lines = [
         f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}",
         "",
-        f"**{escape_markdown(run.headline_parts[0])}** {escape_markdown(run.headline_parts[1])}".rstrip(),
+        f"**{escape_markdown(recommendation)}** {escape_markdown(evidence)}".rstrip(),
         "",
         f"{escape_markdown(_explain_ability(run))} {escape_markdown(run.target)}",
         "",
@@ -240,7 +243,11 @@ def render_markdown(data: ReportData) -> str:
 
 
 def _format_figures(data: ReportData) -> list[str]:
-    """Format calls, prediction error, reliability, variance and changes of a run as lines of Markdown."""
+    """Format the numbers of a run below its ranking as lines of Markdown.
+
+    These are calls and cost, the prediction error, split-half reliability, variance components, and changes by the last
+    extension, as far as they are known.
+    """
     run = data.summary
     lines = []
     if run.calls is not None:
@@ -265,7 +272,10 @@ def _format_figures(data: ReportData) -> list[str]:
 
 
 def _format_labels(run: Summary) -> list[str]:
-    """Format the agreement of a ranking with labels, and qualities estimated from labels, as lines of Markdown."""
+    """Format how well a ranking agrees with labels, and the qualities estimated from labels, as lines of Markdown.
+
+    Returns an empty list for a run without labels.
+    """
     lines = []
     if run.labels is not None:
         lines += ["", f"Agreement with {escape_markdown(run.labels.source)}, on which no fit depends:", ""]

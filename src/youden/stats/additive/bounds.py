@@ -216,8 +216,10 @@ def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> O
     Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond an active bound
     are put on it.
 
-    active : effects that were on the bounds
+    active : masks of the effects x of rows and y of columns that were on the upper and on the lower bound
     point : solution with these effects on their bounds
+
+    Returns masks of the same form.
     """
     x, y = point.effects
     g_x, g_y = point.gradient
@@ -246,9 +248,10 @@ def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> O
 
 
 def _activate_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Put the effects that are beyond an inactive bound on this bound, which becomes active.
+    """Activate the bounds of the box that predictions x − y cross: put the effects that are beyond a bound on it.
 
-    The position v of the bound solves Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊ approximately.
+    The position v of the bound solves Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊ approximately, with e = 1 for the upper bound and
+    −1 for the lower one.
     """
     n, m = equations.n, equations.m
     revised = OnBound(active.x.copy(), active.y.copy())
@@ -384,7 +387,7 @@ class _Saturated:
         return row_totals, column_totals
 
     def solve_without(self, is_exceeded: Bools) -> tuple[Effects, int]:
-        """Fit all cells except some of the saturated ones, under the same gauge.
+        """Fit all cells except some of the saturated ones (scores of ±1); the effects of the same items sum to 0.
 
         Parameters
         ----------

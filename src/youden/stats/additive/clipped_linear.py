@@ -301,9 +301,11 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
 
 
 def _normalise_cells(scores: Scores | ArrayLike) -> ScoredCells:
-    """Collect the observed cells of scores, with weights that are scaled to a mean of 1.
+    """Collect the observed cells (an agent on an item) of scores, with weights that are scaled to a mean of 1.
 
-    Raises StatisticsError [scores-empty] if there are none.
+    scores : scores with weights, or array (n_agents, n_items) with NaN for unobserved cells, all of which weigh the same
+
+    Raises StatisticsError [scores-empty] if no cell was observed.
     """
     if isinstance(scores, Scores):
         cells = check_scored_cells(scores)

@@ -117,16 +117,17 @@ class Equations:
         return np.asarray((self.A @ diags_array(w) @ self.A.T).toarray())
 
     def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
-        """Compute half the gradient of the objective.
+        """Compute half the gradient of the penalised sum of squared residuals.
 
-        The multiplier of the gauge is the one that makes the gradient smallest.
+        The multiplier of the gauge, the constraint that the effects of the items sum to 0, is the one that makes the
+        gradient smallest.
 
         Parameters
         ----------
         effects : Effects
             Effects x of rows and y of columns at which to compute the gradient.
         r, c : float array (n_rows,), (n_columns,)
-            Totals of weight × score.
+            Sums of weight × score over the cells of each row and of each column.
 
         Returns
         -------
@@ -258,8 +259,11 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target.
+    """Solve (S + σhhᵀ) x = target for each target, with S = diag(n + ridge) − A diag(w) Aᵀ.
 
+    w : float array (n_columns,), weights that eliminate the column effects
+    h : float array (n_rows,), gauge after the elimination
+    sigma : factor σ of the term that makes the system regular
     targets : float arrays (n_rows,), right-hand sides
     cholesky : whether to factorize the matrix; None to decide by its size
 
@@ -293,9 +297,10 @@ def _solve_rows(
 
 
 def _factor_rows(equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]) -> list[Floats]:
-    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorisation.
+    """Solve the systems of `_solve_rows` by a Cholesky factorisation of their matrix.
 
-    Raises StatisticsError [additive-singular] if the matrix is numerically singular.
+    Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
+    singular.
     """
     n_rows = len(h)
     S = (sigma * h)[:, None] * h - equations.gram(w)
@@ -316,15 +321,19 @@ def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
 
 
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
-    """Return whether chains of a few cells, from row to column to row, join all observed rows.
+    """Return whether all observed rows can be reached from one of them over a few cells: from row to column to row.
 
-    The check is fast, but False does not prove that rows are disconnected: a longer chain may join them.
+    The check is fast, but False does not prove that rows are disconnected: a longer path may connect them.
+
+    n_hops : maximum length of a path, counted in rows
     """
+    weights = equations.A  # (n_rows, n_columns), 0 for unobserved cells
     is_observed: Bools = equations.n > 0
-    reached = np.zeros(len(is_observed))
-    reached[is_observed.argmax()] = 1.0
+    is_reached = np.zeros(len(is_observed))
+    is_reached[is_observed.argmax()] = 1.0
     for _ in range(n_hops):
-        reached = np.sign(equations.A @ np.sign(reached @ equations.A))
-        if np.count_nonzero(reached) == np.count_nonzero(is_observed):
+        is_reached_column = np.sign(is_reached @ weights)
+        is_reached = np.sign(weights @ is_reached_column)
+        if np.count_nonzero(is_reached) == np.count_nonzero(is_observed):
             return True
     return False

@@ -150,10 +150,10 @@ class _LinkedGroup(NamedTuple):
 
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of linked agents of each component.
+    """Yield the largest group of agents of each component that stay linked if any single cell is removed.
 
-    weight, residual : float array (n_cells,)
-    component : int array (n_agents,), −1 for an agent without a cell
+    weight, residual : float arrays (n_cells,), weight and residual of each cell
+    component : int array (n_agents,), component of each agent; −1 for an agent without a cell
     """
     # number the agents with a cell from 0
     is_observed = component >= 0
@@ -173,9 +173,10 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
         """Yield two float arrays (n_linked, n_chunk_items) per chunk of items: influence, and share in the agents' weights."""
         R = V[group] - V[group].mean(axis=0)
-        for E, C, p in index.iter_matrices(adjusted, normalised, free.share):
+        # matrices (agents × items) of adjusted weighted residuals E, of A_kj/m_j and of shares
+        for E, C, share in index.iter_matrices(adjusted, normalised, free.share):
             influence = R @ E - (R @ C) * E.sum(axis=0)
-            yield influence, p[group]
+            yield influence, share[group]
 
     n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
     share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
@@ -210,7 +211,10 @@ class _FreeCells(NamedTuple):
 def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCells:
     """Compute the shares of free cells in the weights of their agents, and the corrections of their residuals.
 
-    weight, leverage, is_free : arrays (n_cells,); a cell is free unless it is fitted exactly
+    A cell is free unless it is fitted exactly, so that its leverage is 1.
+
+    weight, leverage : float arrays (n_cells,)
+    is_free : bool array (n_cells,)
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)

@@ -66,7 +66,7 @@ class Cells:
         return len(self.score)
 
     def where(self, mask: NDArray[np.bool_]) -> Cells:
-        """Copy some of the cells.
+        """Return a copy that contains only some of the cells.
 
         Parameters
         ----------

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_over_clusters
+from youden.stats.base.clusters import ROUNDING, CentredCovariance
 from youden.stats.base.metrics import rank_correlation
-from youden.stats.trials.comparisons import are_equal, holm
+from youden.stats.trials.comparisons import Differences, are_equal, holm, pairwise_differences
 from youden.types.pool import Bools, Floats, Ids
 
 MIN_ITEMS_OF_T_TEST = 10
@@ -39,6 +39,10 @@ class ScoreMeans(NamedTuple):
         Scores minus their fitted values; NaN if missing.
     covariance : CentredCovariance
         Covariance of the distances from the average model of the component; NaN between components.
+    differences : Differences
+        Differences of all pairs of models; NaN between components.
+    is_constant : bool array (n_agents, n_agents)
+        Pairs of models whose scores differ by the same value on each item, so that no variance was observed.
     model : ClippedLinear
         The additive fit.
     """
@@ -52,6 +56,8 @@ class ScoreMeans(NamedTuple):
     share: Floats
     residual: Floats
     covariance: CentredCovariance
+    differences: Differences
+    is_constant: Bools
     model: ClippedLinear
 
 
@@ -78,6 +84,11 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     interval is Wilson's for a proportion of the effective size n* = max(min(n, q), q·(z/t)²), where q is θ(1 − θ)/variance
     and t Student's quantile; n* = n if θ is 0 or 1. The degrees of freedom are 1/(a²/n + (1 − a)²/(J − n)) − 1, with a
     the share of the items with a score in Σ ψ² (Satterthwaite).
+
+    The variance of θ_i − θ_k is Σ_j (U_ij/√(1 − p_ij) − U_kj/√(1 − p_kj))², with min(n_i, n_k) − 1 degrees of freedom. In a
+    complete table, this is the paired t interval over items. If the difference d is the same on each of n common items, the
+    half-width is q(1 + |d|) with q = 1 − ((1 − level)/2)^(1/n): at most the fraction q of all items has another
+    difference, which is at least −1 and at most 1.
 
     References
     ----------
@@ -117,14 +128,31 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         df_of_mean[agents] = 1 / (a**2 / n_scores[agents] + (1 - a) ** 2 / n_unscored) - 1
         influence[np.ix_(agents, items)], share[agents] = psi, part.share
 
-        centred = covariance_over_clusters(part.influence, part.share, relative_variance=1 / n_scores[agents])
-        covariance[np.ix_(agents, agents)], df[agents] = centred.covariance, centred.df
+        # sandwich estimator without shrinkage, so that a difference depends on its two models alone
+        g = U / np.sqrt(1 - p)
+        g -= g.mean(axis=0)
+        covariance[np.ix_(agents, agents)] = g @ g.T
+        df[agents] = n_scores[agents] - 1
 
     fitted = mean[:, None] - difficulty
     low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
     estimates = (mean, np.sqrt(variance), low, high, difficulty)
     centred_covariance = CentredCovariance(covariance, df)
-    return ScoreMeans(*estimates, influence, share, score - fitted, centred_covariance, model)
+    differences, is_constant = _compare(mean, centred_covariance, observed, level)
+    comparison = (centred_covariance, differences, is_constant, model)
+    return ScoreMeans(*estimates, influence, share, score - fitted, *comparison)
+
+
+def _compare(mean: Floats, covariance: CentredCovariance, observed: Bools, level: float) -> tuple[Differences, Bools]:
+    """Compare all pairs of models, and find those without observed variance, see `estimate_score_means`."""
+    differences = pairwise_differences(mean, covariance, level=level)
+    value, df = differences.value, differences.df
+    n_common = np.maximum(observed.astype(np.float64) @ observed.T, 1)
+    is_constant = np.asarray(differences.std_error * np.sqrt(n_common) < ROUNDING)
+    q = 1 - ((1 - level) / 2) ** (1 / n_common)
+    half_width = np.where(is_constant, q * (1 + np.abs(value)), differences.half_width)
+    std_error = np.where(is_constant, half_width / stdtrit(df, (1 + level) / 2), differences.std_error)
+    return Differences(value, std_error, df, half_width, np.asarray(value > half_width), level), is_constant
 
 
 def _fit(score: Floats) -> ClippedLinear:

@@ -156,9 +156,9 @@ class _Sums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
-    """Sum all trials into the normal equations of the agents' effects, and count their items and weights.
+    """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    All trials on an item are in one chunk.
+    chunks : trials in chunks of items; all trials on an item must be in one chunk
     """
     right, weight, squares, item_squares = np.zeros((4, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
@@ -177,7 +177,9 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
 
 
 def _add_to_normal_equations(sums: _Sums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to `normal` and `right`, in place.
+    """Add the trials of a chunk to the normal equations, in place: to `normal` and `right` of `sums`.
+
+    The effects of the effect groups (items or blocks) are eliminated.
 
     agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """

@@ -345,7 +345,9 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of a kind of cluster that was not observed yet, from sums over the observed ones.
+    """Estimate the mean squared effect of clusters (such as items) that were not observed, from sums over observed ones.
+
+    The more the sum of squares depends on a few clusters, the larger is the estimate.
 
     squares : float array (n_agents,), sum Σd² of the squared effects d of each agent's clusters
     fourth_powers : float array (n_agents,), sum Σd⁴

@@ -31,7 +31,7 @@ class RankRange(NamedTuple):
 
 
 def rank_ranges(low: Floats, high: Floats) -> RankRange:
-    """Compute the ranks that are compatible with intervals of abilities.
+    """Compute the range of ranks of each agent that is compatible with confidence intervals of abilities.
 
     Parameters
     ----------
@@ -217,18 +217,21 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     """
     if predicted.shape != observed.shape:
         raise shape_error(predicted, observed)
-    squared = ((predicted - observed) ** 2)[~np.isnan(observed)]
-    if len(squared) == 0:
+    squared_error = ((predicted - observed) ** 2)[~np.isnan(observed)]
+    n_cells = len(squared_error)
+    if n_cells == 0:
         raise StatisticsError(
             "Predictions need observed cells to be compared with: got none. Set a holdout above 0.",
             slug="rmse-no-cells",
         )
-    if np.isnan(squared).any():
-        raise missing_error(int(np.isnan(squared).sum()), "observed cells have no prediction")
-    mean = float(squared.mean())
+    n_missing = int(np.isnan(squared_error).sum())
+    if n_missing:
+        raise missing_error(n_missing, "observed cells have no prediction")
+
+    mean = float(squared_error.mean())
     margin = np.nan
-    if len(squared) > 1 and np.ptp(squared) > 0:
-        margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared))
+    if n_cells > 1 and np.ptp(squared_error) > 0:
+        margin = normal_quantile(level) * float(squared_error.std(ddof=1)) / np.sqrt(n_cells)
     low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 

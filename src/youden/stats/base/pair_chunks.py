@@ -14,7 +14,10 @@ from youden.types.pool import Bools, Floats, Ids, Positions
 
 
 def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> None:
-    """Check that columns of trials have the length of `answer`, and that no answer is NaN.
+    """Check that columns of trials have one length, and that no answer is NaN.
+
+    *columns : arrays with one value per trial, such as the agents and the item
+    answer : float array (n_trials,)
 
     Raises StatisticsError [trial-columns] or [trial-answer] otherwise.
     """
@@ -194,8 +197,10 @@ def _sum_by_agent(
 ) -> Floats:
     """Sum the values of all trials by agent and group of trials: float array (n_agents, n_groups).
 
-    group : int array (n_trials,)
-    values_by_side : values of the first and of the second agents, two float arrays (n_trials,)
+    Each trial has a value for its first and one for its second agent.
+
+    group : int array (n_trials,), group of each trial, such as its item
+    values_by_side : values for the first and for the second agents, two float arrays (n_trials,)
     """
     sums = np.zeros(n_agents * n_groups)
     for agent, value in zip((chunk.first, chunk.second), values_by_side, strict=True):

@@ -75,7 +75,7 @@ class SampledCurl:
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Estimate quantiles of |Δ|.
+        """Estimate quantiles of the curl |Δ|, the deviation of a rectangle of scores from additivity.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class SampledCurl:
         return Estimates(value, np.array(std_errors))
 
     def ecdf(self, x: ArrayLike) -> Estimates:
-        """Estimate the share of rectangles with |Δ| ≤ x.
+        """Estimate the distribution function of the curl: the share of rectangles (two agents, two items) with |Δ| ≤ x.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class LinkCurls(NamedTuple):
         return {name: _summarize_link(measurement, self.cells) for name, measurement in self.measured.items()}
 
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
-        """Compute the distribution of curl on every link.
+        """Compute the distribution function of the curl on the scale of every link function.
 
         Parameters
         ----------
@@ -264,7 +264,9 @@ def compare_links(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> di
 
 
 def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> LinkCurls:
-    """Measure the curl of scores on every link.
+    """Measure the curl of scores, their deviation from additivity, on the scale of every link function.
+
+    The curl of a rectangle of two agents and two items is |s_ij − s_i'j − s_ij' + s_i'j'|, with transformed scores s.
 
     Parameters
     ----------
@@ -327,11 +329,13 @@ def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
 
 
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarize how additive scores are on one link: quantiles of their curl, raw and per standard deviation, and R².
+    """Summarize how additive scores are on the scale of one link function.
 
-    R² is that of the additive fit.
+    measurement : transformed scores, with their curl (deviation from additivity) and standard deviation
+    index : cells (agent, item) of the scores
 
-    index : cells of the scores
+    Returns the median and the 95th percentile of the curl, raw and per standard deviation of the scores, with standard
+    errors if rectangles were sampled, and R² of the additive fit.
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

@@ -71,11 +71,14 @@ class _Gaps:
         return self.key.searchsorted(self.key + gap, side="right")
 
     def list_gaps(self, start: Positions, stop: Positions, *, every: int) -> Positions:
-        """List the gaps from each entry to the entries `start` to `stop` − 1, or only every `every`-th of these gaps.
+        """List the gaps (differences of two keys) from each entry to some later entries, or a systematic sample of them.
 
         Gaps are numbered by entry, then by later entry; the first one listed has the number `every` // 2.
 
-        start, stop : int64 arrays (n_entries,), positions after the entry itself. Returns int64 (n_listed,), in steps.
+        start, stop : int64 arrays (n_entries,), the gaps of an entry are those to the entries from `start` to `stop` − 1
+        every : 1 to list all gaps, n to list every n-th
+
+        Returns an int64 array (n_listed,), in steps of the grid.
         """
         n_before_next_entry = np.cumsum(stop - start)  # gaps of an entry and of all earlier ones
         n_all = n_before_next_entry[-1]
@@ -114,10 +117,9 @@ class _Gaps:
     def _guess_bounds(self, start: Positions, stop: Positions, *, rank: int, n_between: int) -> tuple[int, int]:
         """Guess, from a sample of gaps, two gaps between which the gap of a given rank probably lies.
 
-        start, stop : int64 arrays (n_entries,); the gaps are those from each entry to the entries `start` to `stop` −
-            1
-        rank : rank among these gaps
-        n_between : their number
+        start, stop : int64 arrays (n_entries,); the gaps are those of each entry to the entries from `start` to `stop` − 1
+        rank : rank among these gaps, 1 for the smallest
+        n_between : number of these gaps
         """
         every = n_between // _SAMPLED
         sample = np.sort(self.list_gaps(start, stop, every=every))
@@ -225,9 +227,14 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
-    """Check a matrix of scores, and compute the gaps between rows or between columns, whichever are fewer.
+    """Check a matrix of scores, and compute its gaps, whose absolute values are the curl of all rectangles.
 
-    matrix : float array (n_agents, n_items)
+    A rectangle consists of two rows and two columns. Its gap is the difference, between two columns, of the differences
+    of the rows.
+
+    matrix : float array (n_agents, n_items), NaN for unobserved cells; it is transposed if it has more rows than columns
+
+    Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
     scores = np.asarray(as_matrix(matrix), dtype=np.float64)
     n_infinite = int(np.isinf(scores).sum())
@@ -245,9 +252,14 @@ def _checked_gaps(matrix: Floats) -> _Gaps:
 
 
 def _compute_gaps(scores: Floats) -> _Gaps:
-    """Compute the differences between all pairs of rows of a matrix, round them to a grid, and sort them.
+    """Compute the differences between all pairs of rows of a matrix, round them to a grid, and sort them by pair.
 
-    scores : float array (n_rows, n_columns)
+    The gaps are the differences of two entries of one pair of rows. All entries are in one array, `key`, in which the
+    entries of a pair are offset so far that they differ from those of other pairs by more than any gap.
+
+    scores : float array (n_rows, n_columns), NaN for unobserved cells
+
+    Raises StatisticsError [curl-too-large] if there are too many differences.
     """
     n_rows, n_columns = scores.shape
     upper, lower = np.triu_indices(n_rows, 1)
@@ -265,12 +277,12 @@ def _compute_gaps(scores: Floats) -> _Gaps:
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
 
-    # the range of the scores bounds the unit from below: if all gaps are rounding errors of such scores, all are equal
+    # step of the grid: a fraction of the range of the scores or more, so that gaps that are rounding errors become 0
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
-    unit = max(float(relative.max()), score_range) / _GRID or 1 / _GRID
+    largest_value = max(float(relative.max()), score_range)
+    unit = largest_value / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
 
-    # keys: those of different pairs of rows differ by more than any gap
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     key = steps + np.repeat(offset_by_pair, n_by_pair)
     end_by_pair = np.cumsum(n_by_pair)
@@ -324,7 +336,7 @@ def median_differences(
     n_draws: int = 500,
     n_rectangles: int = 20_000,
 ) -> tuple[MedianDifference, ...]:
-    """Compare the median curl on all pairs of links by a bootstrap.
+    """Compare the median curl (deviation of scores from additivity) between all pairs of link functions by a bootstrap.
 
     Parameters
     ----------
@@ -407,8 +419,11 @@ def _resample_medians(
 ) -> Floats:
     """Compute the median curl on each link in samples of agents and items with replacement, float array (n_valid, n_links).
 
-    `values`, float array (n_links, n_agents, n_items), are the scores on each link, and `observed` is a bool array (n_agents,
-    n_items). Samples without a complete rectangle are left out.
+    values : float array (n_links, n_agents, n_items), scores on each link
+    observed : bool array (n_agents, n_items), cells with a score
+    coincident : whether to "drop" rectangles in which an agent or item was drawn twice, or to "keep" them
+    n_draws : number of samples; those without a complete rectangle are left out of the result
+    n_rectangles : number of random rectangles per sample
     """
     n_links = len(values)
     medians: Floats = np.full((n_draws, n_links), np.nan)

@@ -167,13 +167,14 @@ def sample_rectangles(
 def _find_columns(
     row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
 ) -> tuple[Positions, Positions]:
-    """Find the two columns of each rectangle from their ranks among the columns that its two rows share.
+    """Find the two columns of each sampled rectangle from their ranks among the columns in which both rows were observed.
 
+    row_pairs : all pairs of rows, with the number of columns that each pair shares
     sampled : int64 array (n_pairs,), positions of the sampled pairs of rows, ascending; a pair may occur several
         times
-    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), from 0
+    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), ranks of the columns, from 0
 
-    Returns two arrays of this shape.
+    Returns two int64 arrays (n_pairs, n_per_pair) of columns.
     """
     rows, upper, lower, n_shared = row_pairs
     n_columns = rows.shape[1]

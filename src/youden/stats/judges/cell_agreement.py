@@ -196,9 +196,9 @@ def _average_rho(rhos: Floats, *, level: float) -> Metric:
     rhos : float array (n_items,), correlations
     """
     n = len(rhos)
+    mean = float(rhos.mean()) if n else np.nan
     if n < _MIN_ITEMS:
-        return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
-    mean = float(rhos.mean())
+        return Metric(mean, np.nan, np.nan, level, f"none: {n} items are too few")
     if np.ptp(rhos) < 1e-12:
         return Metric(mean, np.nan, np.nan, level, f"none: all {n} items have the same correlation")
     margin = float(student.ppf((1 + level) / 2, n - 1) * rhos.std(ddof=1) / np.sqrt(n))

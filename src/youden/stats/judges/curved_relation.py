@@ -174,7 +174,7 @@ def curved_relation(
 
 
 def curve_share(ability: Floats, member: Floats) -> float:
-    """Compute how well a curve in ability predicts which agents have a label: the adjusted R² of a parabola.
+    """Compute the adjusted R² of predicting by a parabola in ability which agents have a label.
 
     A value near 0 means that agents with and without the label have similar abilities. A high value means that the label
     is concentrated in a range of abilities, so that its estimated effect depends on the shape of the curve.
@@ -228,13 +228,14 @@ def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
 def _label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute score, information and variance of labels, after subtracting a parabola in a covariate with errors.
+    """Compute what tests of labels need: score and information of the agents, adjusted for a parabola in a covariate.
 
-    x, x_variance : float array (n_agents,), covariate and variances of its errors
+    design : normal equations of the effects of agents, adjusted for the fixed part of the model
+    x, x_variance : float arrays (n_agents,), covariate and variances of its errors
     ratio : variance between agents divided by that of a trial
 
-    Returns the score vector, float array (n_agents,), and the matrices of information and variance, float (n_agents,
-    n_agents) each.
+    Returns the score vector, float array (n_agents,), and the matrices of information and of the variance of the score,
+    float arrays (n_agents, n_agents).
     """
     # G = N(1 + ratio·N)⁻¹, the information about the effects of agents, and h = (1 + ratio·N)⁻¹v, their score
     eigenvalues, U = np.linalg.eigh(design.N)
@@ -325,9 +326,11 @@ def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: floa
 
     The variance τ² between agents is estimated from all other agents.
 
+    design : normal equations of the effects of agents, adjusted for the curve
+    agent : position of the agent
     noise_ratio : variance of the agent's trials divided by that of all trials
 
-    Returns NaN if the deviation is not determined.
+    Returns (shift, standard error, degrees of freedom), all NaN if the shift is not determined.
     """
     others = np.arange(len(design.v)) != agent
     own_square = float(design.N[agent, agent])

@@ -46,8 +46,8 @@ class ItemTotals:
         answer : float array (n_trials,)
             Answers, without NaN.
         *items : int arrays (n_trials,)
-            The items of a trial: one array for paired trials, two for independent trials, the same number in every
-            call.
+            Items of the trials: one array for paired trials, two for independent trials. Their number must be the same in
+            every call.
         weight : float array (n_trials,), optional
             Weights of the trials. Default: 1.
         """
@@ -130,7 +130,9 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
         n_effective = min(n, binomial_variance / answers.variance)
     else:
         is_paired = answers._items_per_trial == 1
-        n_effective = float(min(n, answers.n_clusters) if is_paired else n)
+        n_effective = float(n)
+        if is_paired:
+            n_effective = float(min(n, answers.n_clusters))
 
     p_upper = (1 + level) / 2
     t = stdtrit(max(answers.n_clusters - 1, 1), p_upper)

@@ -178,10 +178,12 @@ def _fit_effects(
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares; of several solutions, take the shortest.
 
-    first, second, answer, covariate : arrays (n_trials,)
+    first, second : int arrays (n_trials,), agents of each trial
+    answer, covariate : float arrays (n_trials,)
+    K : number of agents
 
-    Returns the coefficients, float array (n_agents,), or (n_agents + 1,) with a covariate, and the pseudo-inverse of the
-    normal matrix.
+    Returns the coefficients, float array (n_agents,), with β as one more entry if there is a covariate, and the
+    pseudo-inverse of the normal matrix.
     """
     # normal matrix: numbers of trials of each pair, and of each agent on the diagonal
     pairs = np.zeros((K, K))

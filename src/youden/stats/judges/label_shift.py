@@ -71,7 +71,7 @@ def label_shift(
     variance : float array (n_agents, n_agents), optional
         Covariance matrix V of the score vector. Default: `information`.
     rng : numpy.random.Generator
-        Source of random permutations; not used if all permutations are.
+        Source of random permutations; not used if all permutations are enumerated.
     level : float, default 0.95
         Confidence level.
     n_permutations : int, default 9999
@@ -116,7 +116,7 @@ def label_shift(
     f = member.astype(np.float64)
     f_length = float(np.sqrt(max(float(f @ V @ f), 0.0)))
     f_information = float(f @ information @ f)
-    if f_length < 1e-6 or f_information < 1e-12:
+    if f_length < 1e-6 or f_information < 1e-12:  # the effect is not determined
         estimate = float(f @ score) / f_length**2 if f_length >= 1e-6 else np.nan
         return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
     estimate = float(f @ score) / f_information
@@ -137,7 +137,14 @@ def label_shift(
 
 
 def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
-    """Raise StatisticsError [label-shape] or [label-constant] unless the arrays fit, and some agents have the label."""
+    """Check that arrays are of the same agents, some of which have the label.
+
+    score : float array (n_agents,)
+    information : float array (n_agents, n_agents)
+    member : bool array (n_agents,), whether an agent has the label
+
+    Raises StatisticsError [label-shape] or [label-constant] otherwise.
+    """
     K, n_members = len(score), int(member.sum())
     if member.shape != score.shape or information.shape != (K, K):
         raise StatisticsError(
@@ -156,13 +163,14 @@ def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
 def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    Each permutation excludes a half-line of values of c.
+    A permutation is at least as extreme as the observed labels for all values of c on one side of a threshold.
 
-    ends : float array (n_half_lines,), ascending ends of the half-lines of these values
+    ends : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations
-    n_always : number of those that exclude no value
+    n_always : number of permutations that are as extreme as the observed labels for every value of c
+    level : confidence level
 
-    Bounds are ∓∞ if no value can be excluded.
+    Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
     low, high = -np.inf, np.inf
     n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always

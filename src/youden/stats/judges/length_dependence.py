@@ -75,11 +75,11 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
 
 
 def _compute_adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
-    """Compute the adjusted R² of predicting answers by their weighted mean in each cell.
+    """Compute the adjusted R² of predicting each answer by the weighted mean answer of a group of trials.
 
     answer : float array (n_trials,)
-    weight : float array (n_trials,), with sum 1
-    cell : int64 array (n_trials,), cell of each trial
+    weight : float array (n_trials,), weights of the trials, with sum 1
+    cell : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
     """
     cell_weight = np.bincount(cell, weight)
     is_used = cell_weight > 0

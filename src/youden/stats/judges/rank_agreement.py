@@ -88,9 +88,15 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 
 
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
-    """Draw the true effects under judge B from their posterior distribution: float array (n_draws, n_agents).
+    """Draw the true effects of the agents under judge B from their posterior distribution.
 
+    The prior is a line in the effects under judge A, with deviations of unknown variance and a quadratic term.
+
+    shift : estimated effects of the agents under both judges, with the covariance of those under judge B
     x : float array (n_agents,), effects under judge A, centred and of length 1
+    n_draws : number of draws
+
+    Returns a float array (n_draws, n_agents).
     """
     basis, sampling_variance = _make_deviation_basis(shift, x)
     observed = basis.T @ shift.effect_b
@@ -177,9 +183,10 @@ def _normalise(vector: Floats) -> Floats:
 
 
 def _spearman_rows(rows: Floats, reference: Floats) -> Floats:
-    """Compute Spearman's ρ of each row of a matrix with a reference; 0 for a constant row.
+    """Compute Spearman's ρ of each row of a matrix with a reference: float array (n_rows,), 0 for a constant row.
 
-    `rows` is a float array (n_rows, n), `reference` (n,). Returns a float array (n_rows,).
+    rows : float array (n_rows, n)
+    reference : float array (n,)
     """
     rank = rankdata(rows, axis=1)
     rank -= rank.mean(axis=1, keepdims=True)

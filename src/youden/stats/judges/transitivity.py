@@ -37,7 +37,9 @@ class OpenPaths(NamedTuple):
 
 
 def count_open_paths(answers: Floats) -> OpenPaths:
-    """Count the open paths in triples of texts.
+    """Count the open paths in triples of texts, which show that a judge's "same source" is not transitive.
+
+    A path is two yes answers a ~ b and b ~ c. It is open if the answer to a and c is no.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ def count_open_paths(answers: Floats) -> OpenPaths:
     Returns
     -------
     OpenPaths
+        Numbers of paths and of open paths, the share of open ones with a 95 % interval, and the share expected if answers
+        were independent.
 
     Raises
     ------

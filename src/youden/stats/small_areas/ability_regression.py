@@ -152,7 +152,9 @@ class _Regression:
         return at_lower + (at_upper - at_lower) * fraction, index, fraction
 
     def log_weights(self, a: Floats, b: Floats) -> Floats:
-        """Compute log posterior weights for all combinations of intercepts a and slopes b, and for each τ and share.
+        """Compute log posterior weights on a grid of regressions: intercepts a, slopes b, SDs τ and shares of outliers.
+
+        τ is the SD of the agents' deviations from the regression.
 
         a : float array (n_a,)
         b : float array (n_b,), equidistant
@@ -237,9 +239,9 @@ class RegressionPosterior:
         Returns
         -------
         float
-            Quantile; 0 for an interval of probabilities, because the slope may be exactly 0.
+            Quantile. Because the slope has a positive probability of being exactly 0, a range of p has the quantile 0.
         """
-        # cumulative probability at each slope other than 0, over all grids, and the probability of a negative slope
+        # over all grids of regressions: cumulative probability at each slope other than 0, and that of a negative slope
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
         slopes = np.sort(np.concatenate([grid.b for grid in sloped_grids]))
         cumulative = np.zeros(len(slopes))
@@ -258,7 +260,7 @@ class RegressionPosterior:
         return float(np.interp(p - self.p_zero_slope, cumulative, slopes))
 
     def at_slope(self, slope: float) -> RegressionPosterior:
-        """Condition the posterior on a value of the slope.
+        """Condition the posterior on a value of the slope of quality on ability.
 
         Parameters
         ----------
@@ -350,10 +352,13 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
 def _add_predictions(
     grid: _PosteriorGrid, tau_index: int, tau: float, flat_weight: Floats, outlier_weight: Floats
 ) -> None:
-    """Add the posterior weights for one τ to two arrays, in place; the labels of an agent do not count for itself.
+    """Add the posterior weights for one SD τ of the deviations to two arrays, in place.
 
-    flat_weight : float array (n_sds · n_grid · n_agents,), for agents that are no outliers
-    outlier_weight : float array (n_agents,)
+    The labels of an agent do not count for its own prediction.
+
+    tau_index, tau : position of τ in the grid, and its value
+    flat_weight : float array (n_sds · n_grid · n_agents,), weights of the predictions of agents that are no outliers
+    outlier_weight : float array (n_agents,), weights of being an outlier
     """
     n_agents = len(outlier_weight)
     on_line, index, fraction = grid.regression.on_line_likelihood(grid.a, grid.b, tau)

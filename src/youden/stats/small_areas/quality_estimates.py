@@ -102,7 +102,7 @@ class QualityEstimates:
         return np.asarray(p_best / p_best.sum())
 
     def regret_bound(self, agent: int) -> float:
-        """Compute the upper bound on how much better than the selected agent any other agent may be.
+        """Compute an upper bound on the regret of a selected agent: how much better any other agent may be.
 
         Parameters
         ----------
@@ -269,14 +269,15 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels around the means of their agents, divided by mean·(1 − mean).
+    """Estimate the variance of labels in [0, 1] relative to that of labels of 0 or 1 with the same means.
 
-    The divisor is the variance of labels that are 0 or 1, for which the result is 1. Grades between 0 and 1 vary less.
+    The variance of a label of 0 or 1 is mean·(1 − mean), with the mean of the agent. Grades between 0 and 1 vary less.
 
-    agent, value : int and float array (n_labels,), agent and value of each label
-    mean : float array (n_agents,)
+    agent : int array (n_labels,), agent of each label
+    value : float array (n_labels,), the labels
+    mean : float array (n_agents,), mean label of each agent
 
-    Returns a number from 0.02 to 1, the same for all agents.
+    Returns one number from 0.02 to 1 for all agents.
     """
     if np.isin(value, (0.0, 1.0)).all():
         return 1.0
@@ -290,9 +291,12 @@ def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -
 
 
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
-    """Estimate the quality of agents from their labels alone, without their abilities.
+    """Estimate the quality of agents from their labels alone, by label means with Wilson intervals.
 
-    Estimates are label means with Wilson intervals. The posterior densities have a uniform prior of quality.
+    The posterior densities have a uniform prior of quality.
+
+    labels : label means of the agents, with effective numbers of labels
+    level : confidence level
     """
     mean, n = labels.mean, labels.n
     intervals = [proportion(m * k, k, level=level) for m, k in zip(mean, n, strict=True)]
@@ -410,8 +414,11 @@ def _compute_credible_bounds(
 ) -> tuple[Floats, Floats]:
     """Compute credible bounds of quality; for an outlier, they enclose the interval from its labels alone.
 
-    density : float array (n_agents, n_grid), posterior probabilities of the logits
-    p_outlier : float array (n_agents,)
+    density : float array (n_agents, n_grid), posterior probabilities of the logits of quality
+    likelihood : likelihood of the labels, with the grid of logits
+    p_outlier : float array (n_agents,), probability of being an outlier from the regression on ability
+    labels : label means, with effective numbers of labels
+    level : posterior probability that the bounds enclose the quality
 
     Returns lower and upper bounds, float array (n_agents,) each.
     """
@@ -435,9 +442,10 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Compute how many labels the label means would need to be as precise as these estimates, over all agents.
+    """Compute how many labels would make label means as precise as these estimates, in total over all agents.
 
-    quality, variance : float array (n_agents,), estimates and their posterior variances
+    labels : label means, with effective numbers of labels
+    quality, variance : float arrays (n_agents,), estimates and their posterior variances
     """
     is_labelled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance

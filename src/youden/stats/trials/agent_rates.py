@@ -159,7 +159,7 @@ class AgentRates(ReadOnly):
         return np.asarray(distance @ self.covariance @ distance.T)
 
     def difference_variance(self, first: int, second: int) -> tuple[float, float]:
-        """Compute the variance of the difference of two rates, and its degrees of freedom.
+        """Compute the variance of the difference between the rates of two agents, and its degrees of freedom.
 
         Parameters
         ----------
@@ -305,6 +305,7 @@ class IndependentTotals:
         Returns
         -------
         IndependentTotals
+            Sums over both sets of trials.
         """
         totals = IndependentTotals(len(self.n), self._n_items)
         totals.n = self.n + added.n
@@ -539,12 +540,12 @@ class _RateFit:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior of rates for each κ, the coefficient of variation of the rates.
+        """Compute the posterior distribution of each agent's rate, for each coefficient of variation κ of the rates.
 
-        n, answer_sum : float array (n_agents,), number and sum of the answers to each agent's trials
+        A rate is regular, with a gamma prior, or with a small prior probability an outlier.
+
+        n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
-
-        A rate is regular, or with a small prior probability an outlier.
         """
         n_yes = answer_sum / dispersion  # a Poisson variable with the mean n·rate/dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
@@ -601,9 +602,9 @@ class _RateFit:
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def link(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rate of each further agent from its independent trials and the first agents' rates.
+        """Estimate the false-positive rate of each agent that joined later, with the rates of the first agents as prior.
 
-        n, answer_sum : float array (n_linked,), number and sum of the answers to the independent trials of each further agent
+        n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))

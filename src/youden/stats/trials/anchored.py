@@ -126,9 +126,14 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Estimate item effects and variances from the residuals of answers, and return the number of trials.
+        """Estimate the effects of items and their variances, in place, from the residuals of the anchors' answers.
 
         Sets the attributes that begin with `item_`, and `residual_variance`.
+
+        chunks : function that yields the answers in chunks of items at each call
+        n_items : number of items of the run
+
+        Returns the number of trials.
         """
         # number of trials and mean residual of each item, and sum of squares within items
         n = np.zeros(n_items, dtype=np.int64)
@@ -370,9 +375,14 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum, for each agent, the squares of which its variance between blocks and between items is estimated.
+    """Sum, for each agent, the squared residuals from which the variance of its linked effect is estimated.
 
-    effect, n : float arrays (n_agents,), effects on the scale and numbers of trials
+    chunks : function that yields the linking trials in chunks of items at each call
+    scale : scale of the anchors, with the effects of the items
+    effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
+
+    Returns sums over blocks (squared residual sums, and the number of blocks) and over items (variance because the agent
+    and the anchors were compared on different items, and squared shares of the items).
     """
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
@@ -386,7 +396,7 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
-        # share of each item in the agent's trials, and the variance by which it differs from that of the scale
+        # share of each item in the agent's trials; its difference from the share in the anchors' trials adds variance
         item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = item_counts / np.maximum(n, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -655,7 +665,7 @@ class _ResidualSums:
         """Compute the mean residual of each agent and the variance of this mean.
 
         df_share : degrees of freedom of the residual variance, divided by the number of residuals
-        centred : whether to subtract the mean of all residuals
+        centred : whether to subtract the mean of all residuals from each mean
 
         Returns two float arrays (n_agents,), NaN for an agent without a residual.
         """

@@ -153,9 +153,13 @@ def select_best(
 def _adjust_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute the distances of the interval bounds of a selected agent below and above its estimate.
+    """Compute how far an interval that allows for selection reaches below and above the estimate of the selected agent.
 
+    The lower bound holds simultaneously for all candidates, by Šidák's correction; the upper bound is not adjusted.
+
+    covariance : covariance of all abilities
     agent : position of the agent, which was selected as the one with the highest estimate of `n_candidates` agents
+    level : confidence level
     """
     p_upper = (1 + level) / 2
     df = covariance.df[agent]
@@ -345,14 +349,16 @@ def _split_std_errors(differences: Differences) -> Floats:
 
 
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
-    """Estimate each agent's probability of being the best, and the expected regret.
+    """Estimate each agent's probability of being the best, and the expected regret of selecting the first one.
+
+    Agents are independent given the prior, which is estimated from all abilities. Without sampling error, agents with the
+    highest ability share the probability equally.
 
     ability : float array (n_agents,), without NaN
-    differences : of the same abilities, all of which can be compared
+    differences : pairwise differences of the same abilities, all of which can be compared
 
-    Returns posterior probabilities, float array (n_agents,), with sum 1, and the posterior mean of the best ability minus
-    that of the agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without
-    sampling error, agents with the highest ability share the probability equally.
+    Returns the posterior probabilities, float array (n_agents,) with sum 1; and the posterior mean of the best ability
+    minus that of the agent with the highest estimate, at least 0.
     """
     std_error = _split_std_errors(differences)
     if not std_error.any():

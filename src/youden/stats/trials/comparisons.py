@@ -19,7 +19,9 @@ from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents: int, n_items: int) -> Ids:
-    """Find the sets of agents that are connected by chains of cells.
+    """Find the sets of agents that are connected by common items, directly or through other agents.
+
+    A cell is an agent on an item. Agents of different sets cannot be compared.
 
     Parameters
     ----------
@@ -69,9 +71,11 @@ def describe_components(component: Ids) -> str:
     sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
     if len(sizes) < 2:
         return ""
-    largest = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+    largest_sizes = ", ".join(map(str, sizes[:5]))
+    if len(sizes) > 5:
+        largest_sizes += ", …"
     return (
-        f"The cells fall into {len(sizes)} components (of {largest} agents) that share no agent and no item. "
+        f"The cells fall into {len(sizes)} components (of {largest_sizes} agents) that share no agent and no item. "
         "Compare agents only within a component, or score cells that join them."
     )
 

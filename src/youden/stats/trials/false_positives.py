@@ -69,9 +69,11 @@ class YesCounts:
             Whether the answer is yes.
         """
         n_agents = len(self.n)
-        pair = np.minimum(first, second).astype(np.int64) * n_agents + np.maximum(first, second)
-        self.n += np.bincount(pair, minlength=n_agents**2).reshape(n_agents, n_agents)
-        self.n_yes += np.bincount(pair[yes], minlength=n_agents**2).reshape(n_agents, n_agents)
+        shape = n_agents, n_agents
+        lower, higher = np.minimum(first, second), np.maximum(first, second)
+        pair = lower.astype(np.int64) * n_agents + higher
+        self.n += np.bincount(pair, minlength=n_agents**2).reshape(shape)
+        self.n_yes += np.bincount(pair[yes], minlength=n_agents**2).reshape(shape)
 
     def find_alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
         """Find agents and pairs of agents with significantly more yes answers.

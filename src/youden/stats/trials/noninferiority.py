@@ -268,10 +268,11 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
 
 def _predict_variance(influence: InfluenceTable, pair: list[int]) -> float:
-    """Predict the variance of the difference of two agents from the variance per trial of all agents.
+    """Predict the variance of the difference of two abilities from the variance per trial, averaged over all agents.
 
     The prediction is σ²·(1/n_new + 1/n_old), with n_new and n_old the numbers of trials of the two agents.
 
+    influence : influence of each item on each ability, with numbers of trials
     pair : positions of the two agents
     """
     has_trials = influence.n_trials.any(axis=1)

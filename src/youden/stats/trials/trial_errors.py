@@ -152,7 +152,7 @@ class RemainingVariance(NamedTuple):
 
 
 def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> RemainingVariance:
-    """Compute how the variance of an ability shrinks as a cyclic plan grows.
+    """Compute which fraction of each variance component of an ability remains if a cyclic plan has more blocks.
 
     Parameters
     ----------
@@ -328,9 +328,11 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 
 
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
-    """Compute the influence of items on mean answers, one chunk of items after another.
+    """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    mean, n : float arrays (n_agents,), mean answer to each agent's trials and their number, at least 1
+    chunks : function that yields the trials in chunks of items at each call
+    mean : float array (n_agents,), mean answer to the trials of each agent
+    n : float array (n_agents,), number of these trials, at least 1
     """
     n_agents = len(mean)
     for chunk in chunks():
@@ -439,7 +441,10 @@ class _BlockSums:
         self._inverse_sizes = np.zeros(2)  # Σ 1/m over blocks of m trials, and the number of blocks
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the trials of a chunk to all sums. Raises StatisticsError [block-missing] if the chunk has no blocks."""
+        """Add the trials of a chunk, whose effect groups must be blocks, to all sums, in place.
+
+        Raises StatisticsError [block-missing] if the chunk has no blocks.
+        """
         if chunk.effect_group is None:
             raise StatisticsError(
                 f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
@@ -488,7 +493,7 @@ class _BlockSums:
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate each agent's variance of effects on items, and of effects of its pairs with partners.
+        """Estimate two variance components of each agent: agent × item, and agent × partner.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean one
 

@@ -179,17 +179,17 @@ class VarianceComponents:
 def _sum_squared_weights(
     first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
 ) -> tuple[float, float]:
-    """Sum the squared weights of all units in the distance of an ability from the mean ability, averaged over agents.
+    """Compute the coefficient of a variance component, the variance between units, in the variance of an ability.
 
-    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials. The sum
-    is the coefficient of a variance component: of the variance between units in the variance of an ability.
+    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials. The
+    coefficient is the sum over units of their squared weights in the distance of an ability from the mean ability.
 
     first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial
     first, second : int arrays (n_trials,), agents of the trial
     w : float array (n_agents,), weight of each of its trials in an agent's ability
     base : float array (n_trials,), weight of each trial in the mean ability
 
-    Returns the sum of squared weights, and the share of the agent's own units in it, both averaged over agents.
+    Returns the coefficient, and the share of the agent's own units in it, both averaged over agents.
     """
     n_agents = len(w)
     units = np.append(first_unit, second_unit)
@@ -280,9 +280,10 @@ def _compute_sums_of_squares(
 
 
 def _select_items(item: Ids, max_items: int) -> list[Positions]:
-    """Group the rows of trials by item, for the items with several trials: a list of int64 arrays.
+    """Group the rows of trials by item, and return the groups of two or more trials, int64 arrays.
 
-    item : int array (n_trials,). If there are more than `max_items` such items, a random sample of them is returned.
+    item : int array (n_trials,), item of each trial
+    max_items : maximum number of groups; if there are more, a random sample of them is returned
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
