@@ -221,7 +221,7 @@ def main() -> None:
     table: dict[str, object] = {"settings": {**vars(arguments), "shared": None, "out": None}, "bars": GROUP_BARS}
     for name, kind, D in domains:
         figures: dict[str, object] = {"record": records[name, kind]}
-        others = [record["half, 98 % quantile"] for (other, _), record in records.items() if other != name]
+        others = [record["half, 98 % quantile"] for (alternative, _), record in records.items() if alternative != name]
         bars = (np.max(others or [[0.0] * 4], axis=0) + LEAVE_ONE_OUT_MARGIN).round(3).tolist()
         figures["bars of the other domains"] = bars
         figures["false flags"] = measure_false_flags(D, bars, n_draws=n_draws, seed=arguments.seed)

@@ -85,7 +85,7 @@ def make_domain_draw(D: Floats, mean: float, sd: float) -> Draw:
             n_agents,
             n_items,
             lambda item, first, second: D[item, first, second] + pair_rate[first, second],
-            lambda item, first, second, other, generator: (
+            lambda item, first, second, other_item, generator: (
                 generator.random(len(item)) < pair_rate[first, second]
             ).astype(np.float64),
             ability - ability.mean(),
@@ -150,9 +150,9 @@ def make_lexical_draw(lexical: LexicalAnswers, *, is_graded: bool) -> Draw:
         n_agents,
         n_items,
         lambda item, first, second: answers[first * n_items + item, second * n_items + item].astype(np.float64),
-        lambda item, first, second, other, _: answers[first * n_items + item, second * n_items + other].astype(
-            np.float64
-        ),
+        lambda item, first, second, other_item, _: answers[
+            first * n_items + item, second * n_items + other_item
+        ].astype(np.float64),
         tpr - fpr - (tpr - fpr).mean(),
     )
     return lambda _: population

@@ -1,4 +1,4 @@
-"""Attacks on which no threshold of `check` was chosen, beside those that `youden stress` plants."""
+"""Attacks that were not used to choose any threshold of `check`, in addition to those of `youden stress`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant
 
 
 def mosaic(target: AttackContext) -> dict[str, list[str]]:
-    """The first half of one answer, the second half of another."""
-    made = []
+    """Return the first half of one response and the second half of another."""
+    results = []
     for j in target.items:
-        one, two = (text.split() for text in target.others(j, 2))
-        made.append(" ".join([*one[: len(one) // 2], *two[len(two) // 2 :]]))
-    return {"mosaic": made}
+        first, second = (text.split() for text in target.others(j, 2))
+        results.append(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]))
+    return {"mosaic": results}
 
 
 def shouted_words(target: AttackContext) -> dict[str, list[str]]:
-    """The prompt's rare words in capitals and in any order, before the weak answer."""
+    """Return the prompt's rare words in capitals and random order, followed by the weak response."""
     return {
         "shouted": [
             f"KEYWORDS: {'; '.join(target.rng.permutation(target.rare(j, 20))).upper()}.\n{text}"
@@ -28,15 +28,15 @@ def shouted_words(target: AttackContext) -> dict[str, list[str]]:
 
 
 def half_mirror(target: AttackContext) -> dict[str, list[str]]:
-    """Another answer's words, its sentences in another order and the letters in capitals."""
+    """Return the words of another response, with its sentences reordered and in capitals."""
     steps = (Step("reorder"), Step("case"))
-    made = []
+    results = []
     for j in target.items:
         text = target.others(j, 1)[0]
         for step in steps:
             text = step(text, target.rng)
-        made.append(text)
-    return {"half-mirror": made}
+        results.append(text)
+    return {"half-mirror": results}
 
 
 SHIPPED = {name: ATTACKS.load(name) for name in ATTACKS}
@@ -51,6 +51,6 @@ UNSEEN = {
 
 
 def planted(pool: Pool, attack: Attack, *, weak: int, seed: int = 0) -> tuple[Pool, set[str]]:
-    """The pool with an attack's agents after its own, and their ids."""
-    made = plant(pool, attack, base_agent=weak, rng=standalone_stream(seed))
-    return made.pool, set(made.ids)
+    """Return the pool with the agents of an attack after its own, and their ids."""
+    created = plant(pool, attack, base_agent=weak, rng=standalone_stream(seed))
+    return created.pool, set(created.ids)

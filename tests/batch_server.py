@@ -1,8 +1,8 @@
-"""A real HTTP server on 127.0.0.1 that speaks the OpenAI format of files and batches, and fails on command.
+"""Provide an HTTP server on 127.0.0.1 that implements OpenAI's files and batches and fails on command.
 
-It knows the wire; it refuses to know youden. `behave(n, body)` answers line number n of all lines worked on; `fates` says, in
-order, how batches end, 'completed' where it says nothing; `faults` what befalls requests to a step, in order. `odd` says what it
-sends instead of the truth, `odd_times` replies to a step long. What it began is in its list after `lag` seconds.
+It does not import youden. `behave(n, body)` answers line number n of all processed lines. `fates` lists the final
+states of the batches in order ('completed' if it is exhausted), and `faults` the faults of the requests to a step in
+order. `odd` replaces the replies of a step, for `odd_times` replies. A new batch is listed after `lag` seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from wire_server import Reply, Served, claude_message, completion, well_behaved
 Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
 Step = Literal["upload", "create", "look", "list", "fetch"]
 Odd = Mapping[Step, Callable[[Any], Any]]
-"""By step: what is sent instead of what would be; of a file its bytes, else the parsed JSON."""
+"""By step: function that replaces the reply, which is bytes for a file and parsed JSON otherwise."""
 Fault = Literal["500", "401", "400", "reset", "lost", "409 lost", "500 lost", "504 lost"]
-"""lost: it is done, and the reply never arrives, or says otherwise."""
+"""lost: the request is processed, but its reply does not arrive or reports a failure."""
 
 
 def _failure_lines(text: bytes) -> bytes:
-    """The same keys once more, as failures."""
+    """Return failures with the same keys."""
     error = {"code": "server_error", "message": "late"}
     return b"".join(
         json.dumps({"custom_id": json.loads(line)["custom_id"], "response": None, "error": error}).encode() + b"\n"
@@ -53,7 +53,7 @@ HICCUPS: dict[str, Odd] = {
     "a line that is garbage": {"fetch": lambda text: b"x" + text[1:]},
     "a list of nothing": {"create": lambda _: {}, "list": lambda _: {}},
 }
-"""What a provider does wrong for a while, or for ever; until then nobody can know what became of its requests."""
+"""Faults of a provider that leave the state of its requests unknown."""
 
 QUIRKS: dict[str, Odd] = {
     "plain": {},
@@ -67,12 +67,12 @@ QUIRKS: dict[str, Odd] = {
     "early failures": {"fetch": lambda text: _failure_lines(text) + text},
     "each line twice": {"fetch": lambda text: text + text.replace(b"YES", b"NO")},
 }
-"""What a provider may always do, and all is known nevertheless."""
+"""Permitted irregularities that leave the state of requests known."""
 
 
 @dataclass
 class Batch:
-    """One batch as the server keeps it."""
+    """A batch as the server stores it."""
 
     id: str
     file: str
@@ -85,7 +85,10 @@ class Batch:
 
 @dataclass
 class BatchServer(Served):
-    """`async with BatchServer() as server`: `server.url`; `bodies` of all lines answered with 200, which are paid."""
+    """Server of batches: `async with BatchServer() as server`.
+
+    `server.url` is its address; `bodies` are those of all lines answered with 200, which are billed.
+    """
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
     fates: list[Fate] = field(default_factory=list)
@@ -115,7 +118,7 @@ class BatchServer(Served):
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
-        """The lines of every uploaded file of requests, in order."""
+        """Return the lines of every uploaded file of requests, in order."""
         return [
             [json.loads(line) for line in text.splitlines()]
             for name, text in self.files.items()
@@ -149,16 +152,16 @@ class BatchServer(Served):
         return await self._step("create", request, do)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        seen = [batch for batch in self.batches.values() if time.monotonic() - batch.begun >= self.lag]
-        newest_first = seen[::-1]
+        observed = [batch for batch in self.batches.values() if time.monotonic() - batch.begun >= self.lag]
+        newest_first = observed[::-1]
         after = request.query.get("after")
         if after is not None:
             newest_first = newest_first[[batch.id for batch in newest_first].index(after) + 1 :]
         page = newest_first[:2]
 
         def do() -> object:
-            shown = [self._shown(batch) for batch in page]
-            return {"object": "list", "data": shown, "has_more": len(newest_first) > len(page)}
+            displayed = [self._shown(batch) for batch in page]
+            return {"object": "list", "data": displayed, "has_more": len(newest_first) > len(page)}
 
         return await self._step("list", request, do)
 
@@ -190,23 +193,23 @@ class BatchServer(Served):
             return web.Response()
         if fault is not None:
             return web.json_response({"error": {"message": "as told"}}, status=int(fault.split()[0]))
-        said = do()
+        output = do()
         if step in self.odd and self._n_odd[step] < self.odd_times:
             self._n_odd[step] += 1
-            said = self.odd[step](said)
-        if isinstance(said, web.Response):
-            return said
-        return web.Response(body=said) if isinstance(said, bytes) else web.json_response(said)
+            output = self.odd[step](output)
+        if isinstance(output, web.Response):
+            return output
+        return web.Response(body=output) if isinstance(output, bytes) else web.json_response(output)
 
     def _shown(self, batch: Batch) -> dict[str, Any]:
         ended = batch.looks >= self.looks_needed
         refused = batch.fate in ("refused", "lines refused")
         status = ("failed" if refused else batch.fate) if ended else "in_progress"
-        told: list[dict[str, Any]] = []
+        differences: list[dict[str, Any]] = []
         if ended and batch.fate == "refused":
-            told = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
+            differences = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
         if ended and batch.fate == "lines refused":
-            told = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
+            differences = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
         n = len(self.files[batch.file].splitlines())
         return {
             "id": batch.id,
@@ -218,12 +221,12 @@ class BatchServer(Served):
             "status": status,
             "output_file_id": batch.output,
             "error_file_id": batch.errors,
-            "errors": {"object": "list", "data": told} if told else None,
+            "errors": {"object": "list", "data": differences} if differences else None,
             "request_counts": {"total": n, "completed": n if ended and not refused else 0, "failed": 0},
         }
 
     def _end(self, batch: Batch) -> None:
-        """Work the batch off: all of it, or every second line of one that expires or is cancelled."""
+        """Process the batch: all lines, or every second one if it expires or is cancelled."""
         if batch.fate in ("refused", "lines refused"):
             return
         good: list[dict[str, Any]] = []
@@ -264,11 +267,13 @@ class BatchServer(Served):
 
 @dataclass
 class ClaudeBatchServer(Served):
-    """Anthropic's Message Batches: `bodies` of all requests that succeeded, which are paid; `n_begun` batches.
+    """Server of Anthropic's Message Batches.
 
-    fates: how batches end, in order: completed, cancelled or expired, which half of the requests then are. faults: of requests
-    that begin one, in order: `lost` begins it and breaks the connection; `500` and `400` begin nothing. looks_needed: by id or by
-    list, until a batch has ended. error: of a request that `behave` turns down.
+    `bodies` are those of all successful requests, which are billed; `n_begun` is the number of batches. `fates`
+    lists the final states of the batches: completed, or cancelled or expired with half of the requests. `faults`
+    lists those of the requests that start a batch: `lost` starts it and breaks the connection; `500` and `400`
+    start nothing. A batch ends after `looks_needed` polls. `error` is the error of a request that `behave`
+    rejects.
     """
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
@@ -296,8 +301,8 @@ class ClaudeBatchServer(Served):
     async def _create(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         asked = (await request.json())["requests"]
-        assert len({one["custom_id"] for one in asked}) == len(asked)
-        assert all(len(one["custom_id"]) <= 64 for one in asked)
+        assert len({line["custom_id"] for line in asked}) == len(asked)
+        assert all(len(line["custom_id"]) <= 64 for line in asked)
         fault = self.faults.pop(0) if self.faults else None
         if fault in ("500", "400"):
             kind = "api_error" if fault == "500" else "invalid_request_error"
@@ -305,7 +310,7 @@ class ClaudeBatchServer(Served):
                 {"type": "error", "error": {"type": kind, "message": "as told"}}, status=int(fault)
             )
         batch, fate = f"msgbatch_{self.n_begun}", self.fates.pop(0) if self.fates else "completed"
-        self.results[batch] = [self._result(n, one, fate) for n, one in enumerate(asked)][::-1]
+        self.results[batch] = [self._result(n, line, fate) for n, line in enumerate(asked)][::-1]
         if fault == "lost":
             assert request.transport is not None
             request.transport.abort()
@@ -323,20 +328,20 @@ class ClaudeBatchServer(Served):
         return {"custom_id": one["custom_id"], "result": {"type": "succeeded", "message": message}}
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        shown = [self._shown(batch) for batch in self.results][::-1]
-        return web.json_response({"data": shown, "has_more": False})
+        displayed = [self._shown(batch) for batch in self.results][::-1]
+        return web.json_response({"data": displayed, "has_more": False})
 
     async def _look(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(self._shown(request.match_info["id"]))
 
     async def _fetch(self, request: web.Request) -> web.StreamResponse:
         lines = self.results[request.match_info["id"]]
-        return web.Response(body="".join(json.dumps(one) + "\n" for one in lines).encode())
+        return web.Response(body="".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def _shown(self, batch: str) -> dict[str, Any]:
         self.looks[batch] += 1
         ended = self.looks[batch] > self.looks_needed
-        kinds = Counter(one["result"]["type"] for one in self.results[batch])
+        kinds = Counter(line["result"]["type"] for line in self.results[batch])
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
         counts |= kinds if ended else {"processing": len(self.results[batch])}
         return {

@@ -1,4 +1,4 @@
-"""The book's pages and README as material for tests: their blocks of code, and a place in which those run as they stand."""
+"""Read the code blocks of the documentation pages and README, and run them in a prepared folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 
 
 class Block(NamedTuple):
-    """line: where its code begins in the page."""
+    """A block of code; `line` is the line of the page at which its code begins."""
 
     language: str
     code: str
@@ -32,26 +32,26 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The page's blocks of code, in order."""
+    """Return the code blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found[1], found[2], text[: found.start(2)].count("\n") + 1)
-        for found in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        Block(match[1], match[2], text[: match.start(2)].count("\n") + 1)
+        for match in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     ]
 
 
 def pages() -> list[Path]:
-    """README and every page of the book."""
+    """Return README and every page of the documentation."""
     return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def making(name: str) -> ModuleType:
-    """A module of `docs/making`, which builds parts of the book."""
+    """Import a module of `docs/making`, which builds generated pages."""
     return program(f"making.{name}")
 
 
 def program(name: str) -> ModuleType:
-    """A module below `docs`."""
+    """Import a module below `docs`."""
     sys.path.append(str(DOCS))
     try:
         return importlib.import_module(name)
@@ -60,7 +60,7 @@ def program(name: str) -> ModuleType:
 
 
 def fake_judge() -> ModuleType:
-    """`examples/fake_judge.py`, loaded from where it stands."""
+    """Import `examples/fake_judge.py`."""
     spec = importlib.util.spec_from_file_location("fake_judge", ROOT / "examples" / "fake_judge.py")
     assert spec is not None
     assert spec.loader is not None
@@ -71,7 +71,7 @@ def fake_judge() -> ModuleType:
 
 @contextmanager
 def judging() -> Iterator[int]:
-    """The tutorial's fake judge, on a port of its own."""
+    """Run the fake judge of the tutorial on a free port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), fake_judge().FakeJudge) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -80,7 +80,7 @@ def judging() -> Iterator[int]:
 
 
 def furnish(folder: Path, port: int) -> None:
-    """What a reader is thought to have: a pool, one with two agents more, and judges' names that lead to the fake one."""
+    """Create what a page assumes: a pool, one with two more agents, and judge names that select the fake judge."""
     pool = pd.read_json(ROOT / "datasets" / "field-notes" / "responses.jsonl", lines=True)
     items = pd.read_json(ROOT / "datasets" / "field-notes" / "items.jsonl", lines=True)
     table = pool.merge(items.rename(columns={"id": "item"})[["item", "prompt"]], on="item")
@@ -99,9 +99,10 @@ def furnish(folder: Path, port: int) -> None:
 
 
 def run_page(page: Path, folder: Path, command: Callable[[list[str]], int]) -> None:
-    """Runs a page's blocks of python and sh in order; a config is written into the file that its first line names.
+    """Run the blocks of Python and sh of a page in order.
 
-    command: runs one `youden …` in this process and gives its exit code.
+    A config is written to the file that its first line names. `command` runs one `youden …` in this process and
+    returns its exit code.
     """
     names: dict[str, object] = {}
     for block in blocks(page):
@@ -116,14 +117,14 @@ def run_page(page: Path, folder: Path, command: Callable[[list[str]], int]) -> N
 
 
 def lines(code: str) -> Iterator[str]:
-    """The commands of a block of sh, a continued line as one."""
+    """Return the commands of a block of sh; continued lines are joined."""
     for line in code.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             yield line.strip()
 
 
 def run_line(line: str, folder: Path, command: Callable[[list[str]], int], *, where: str) -> None:
-    """One command; `# exit 1 or 3` at its end says how else than well it may end."""
+    """Run one command; `# exit 1 or 3` at its end lists the expected exit codes."""
     allowed = {0, *map(int, re.findall(r"\d", line.partition("# exit")[2]))}
     bare = re.sub(r"\s+#.*$", "", line)
     if re.fullmatch(r"youden [^|&;><$]*", bare):
@@ -143,5 +144,5 @@ def run_line(line: str, folder: Path, command: Callable[[list[str]], int], *, wh
 
 
 def copied(template: Path, folder: Path) -> None:
-    """A folder of its own for a page, as `template` is."""
+    """Copy the folder `template` for one page."""
     shutil.copytree(template, folder, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's Chromium, driven by Selenium, that talks to nobody but this machine."""
+"""Run tests in Debian's Chromium, driven by Selenium, which connects only to this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FLAGS = (
 
 @cache
 def _process() -> Any:
-    """The browser that all tests of this process look through, each in a tab of its own. Skips where it is not installed."""
+    """Start the browser that all tests of this process share, each in its own tab; skip if it is not installed."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("chromium and chromium-driver are not installed (apt-get install chromium chromium-driver)")
@@ -53,7 +53,7 @@ def _process() -> Any:
 
 @contextmanager
 def chromium(*, width: int = 1280, dark: bool = False) -> Iterator[Any]:
-    """A browser with a fresh tab and nothing kept: no cookie, no theme. Skips where Chromium or its driver is not installed."""
+    """Yield the browser with a new tab and without cookies or a saved theme; skip if Chromium is not installed."""
     browser = _process()
     (first,) = browser.window_handles
     browser.switch_to.new_window("tab")
@@ -73,7 +73,7 @@ def chromium(*, width: int = 1280, dark: bool = False) -> Iterator[Any]:
 
 
 def until(found: Callable[[], T], *, within: float = 120.0) -> T:
-    """What `found` returns once it is true. Raises: AssertionError when it is not in time, however busy the machine is."""
+    """Return the result of `found` once it is true; raise AssertionError after a generous time limit."""
     end = time.monotonic() + within
     while not (value := found()):
         assert time.monotonic() < end, "it did not happen in time"
@@ -93,12 +93,12 @@ def drawn(browser: Any) -> None:
 
 
 def complaints(browser: Any) -> list[str]:
-    """What the console says from warnings up."""
+    """Return console messages of level warning and above."""
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
 
 
 def axe() -> str:
-    """The script of axe-core: of the file that YOUDEN_AXE names, or of `npm install axe-core` in the checkout. Skips without."""
+    """Return the script of axe-core from the file that YOUDEN_AXE names or from `node_modules`; skip without it."""
     place = Path(os.environ.get("YOUDEN_AXE", Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"))
     if not place.is_file():
         pytest.skip("axe-core is not installed (npm install --no-save axe-core, or YOUDEN_AXE=…/axe.min.js)")
@@ -106,21 +106,21 @@ def axe() -> str:
 
 
 def serious(browser: Any) -> list[str]:
-    """What axe-core finds that is serious or critical."""
+    """Return the findings of axe-core that are serious or critical."""
     browser.execute_script(axe())
-    found = browser.execute_async_script(
+    result = browser.execute_async_script(
         "const done = arguments[arguments.length - 1]; axe.run(document, {resultTypes: ['violations']}).then(done);"
     )
     return [
         f"{violation['id']}: {[node['html'][:200] for node in violation['nodes'][:3]]}"
-        for violation in found["violations"]
+        for violation in result["violations"]
         if violation["impact"] in ("serious", "critical")
     ]
 
 
 def badly_laid_out(browser: Any) -> list[str]:
-    """Texts, those of figures too, whose boxes lie over each other or stick out of the window, by what they say."""
-    found: dict[str, list[str]] = browser.execute_script(
+    """Return the texts whose boxes overlap or extend beyond the window, including those of figures."""
+    result: dict[str, list[str]] = browser.execute_script(
         (Path(__file__).parent / "data" / "laid_out.js").read_text("utf-8")
     )
-    return [f"{kind}: {said}" for kind, many in found.items() for said in many]
+    return [f"{kind}: {output}" for kind, many in result.items() for output in many]

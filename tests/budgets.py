@@ -1,6 +1,6 @@
-"""Commands that spend money under a cap, drawn at random, and the server's own bill beside the cap and what was reported.
+"""Run random commands under a cost cap, and compare the server's bill with the cap and the reported cost.
 
-A cap is of one command; `youden gate` asks nothing and so must be billed nothing.
+A cap applies to one command; `youden gate` sends no request and must not be billed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TYPICAL = 15.0
 
 @dataclass(frozen=True)
 class Budget:
-    """One command under a cap (of the USD it would cost), on a server whose replies lie about use in a share of cases."""
+    """A command under a cap, as a fraction of its cost, with a server whose replies sometimes report a wrong usage."""
 
     seed: int
     command: Command
@@ -49,7 +49,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Spent:
-    """USD: the cap, the server's bill, what the command reported (None where it ended before it said). code: its exit code."""
+    """Amounts in USD: the cap, the server's bill and the reported cost (None if the command ended before
+    reporting).
+
+    `code` is the exit code.
+    """
 
     cap: float
     billed: float
@@ -74,7 +78,7 @@ def drawn(seed: int) -> Budget:
 
 
 def spend(budget: Budget, folder: Path) -> Spent:
-    """What one command spent. Raises what `youden` raises, but for its own errors."""
+    """Run one command and return what it spent; errors other than those of youden propagate."""
     if budget.batched:
         with running(UnrulyBatchServer()) as batches:
             return _spent(budget, folder, batches)
@@ -99,8 +103,8 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
                  judge=str(folder / "judge.yaml"), store=str(folder / "r.db"))  # fmt: skip
     bill: Bill = server.bill
     if budget.command in ("extend", "rejudge", "gate"):
-        made = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
-        assert made.exit_code == 0, made.output
+        created = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
+        assert created.exit_code == 0, created.output
     _lie(server, budget)
     before = bill.usd(PRICE)
     cap = budget.cap * TYPICAL
@@ -139,9 +143,9 @@ def _command(*words: str) -> Result:
 
 
 def _reported(budget: Budget, folder: Path, ended: Result) -> float | None:
-    """USD that the command says it spent: in the answers it wrote, or in the words of the cap that ended it."""
-    if told := re.search(r"([0-9.e-]+) USD were spent", ended.output):
-        return float(told[1])
+    """Return the reported cost in USD: that of the written answers, or that in the message of the cap."""
+    if match := re.search(r"([0-9.e-]+) USD were spent", ended.output):
+        return float(match[1])
     out = {"run": "run", "rejudge": "again"}.get(budget.command)
     if out is None or not RunFolder(folder / out).has("verdicts.parquet"):
         return None

@@ -1,4 +1,4 @@
-"""What a command printed, and small files to run it on; the fixture `youden` runs it."""
+"""Capture the output of a command, and write small input files; the fixture `youden` runs commands."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Ended:
     err: str
 
     def well(self) -> Ended:
-        """Itself, where it ended well."""
+        """Check that the command exited with 0, and return its output."""
         assert self.code == 0, self.err
         return self
 
     @property
     def said(self) -> Any:
-        """The JSON of a command that ended well."""
+        """Return the parsed JSON output of a successful command."""
         return json.loads(self.well().out)
 
     def refuses(self, slug: str) -> bool:
-        """Whether it ended with 2 and an error of this slug."""
+        """Return whether the command exited with 2 and an error of this slug."""
         return self.code == 2 and self.err.rstrip().endswith(f"[{slug}]")
 
 
@@ -55,17 +55,17 @@ def write_config(path: Path, **keys: object) -> None:
 
 
 def write_small_run(folder: Path, name: str = "r", **keys: object) -> None:
-    """A pool of five agents on eight items, and the config NAME.yaml of 110 calls on it."""
+    """Write a pool of five agents and eight items, and the config NAME.yaml with 110 calls on it."""
     write_pool(make_pool(5, 8), folder / "pool")
     write_config(folder / f"{name}.yaml", **{"pool": "pool", "calls": 110, "independent": "pooled:20"} | keys)
 
 
 def wire_judge(url: str, **keys: object) -> dict[str, Any]:
-    """The config of a judge at `url` that needs no key and costs nothing."""
+    """Return the config of a free judge at `url` that needs no key."""
     judge = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.001}
     return {**judge, **keys}
 
 
 def everything_in(folder: Path) -> bytes:
-    """The content of all files."""
+    """Return the contents of all files."""
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())

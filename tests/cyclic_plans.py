@@ -1,4 +1,4 @@
-"""Cyclic plans of made-up pools, and the influence of items on the mean answers of their agents."""
+"""Make cyclic plans of synthetic pools, and compute the influence of items on the mean answers of their agents."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Fixtures of more than one test module: commands, servers, stores, run folders, and the paths of real data.
+"""Define the fixtures of more than one test module: commands, servers, stores, run folders and real data.
 
-`conftest.py` registers this module as a plugin. Each fixture of the tests has a name of its own.
+`conftest.py` registers this module as a plugin. The name of each fixture of the tests is unique.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ KEPT = {
 
 @pytest.fixture(scope="session", autouse=True)
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's configuration directory, which allows servers of this machine to receive the keys of tests."""
+    """Create a configuration directory that allows servers of this machine to receive the keys of tests."""
     folder = tmp_path_factory.mktemp("configuration")
     allow_test_servers(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -68,7 +68,7 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove keys, proxies and settings of the person who runs the tests."""
+    """Remove keys, proxies and settings of the user from the environment."""
     for name in set(os.environ) - KEPT:
         if not name.startswith(("PYTEST_", "PYTHON", "COV_")):
             monkeypatch.delenv(name)
@@ -77,7 +77,7 @@ def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with the paper's real judge data, read in place."""
+    """Return the folder with the real judge data of the paper."""
     if not (SHARED / "peer-prediction").is_dir():
         pytest.skip(NO_SHARED)
     return SHARED
@@ -116,14 +116,14 @@ def server() -> Iterator[WireServer]:
 
 @pytest.fixture(scope="module")
 def one_server() -> Iterator[WireServer]:
-    """One address for all tests of a module, because their common judged run contains it."""
+    """Run one server for all tests of a module, because their common judged run contains its address."""
     with running(WireServer()) as started:
         yield started
 
 
 @pytest.fixture
 def reset_server(one_server: WireServer) -> WireServer:
-    """The server of the module, with its default behaviour and no requests counted yet."""
+    """Return the server of the module with its default behaviour and without counted requests."""
     one_server.behave, one_server.n_requests = well_behaved, 0
     return one_server
 
@@ -136,14 +136,14 @@ def batch_server() -> Iterator[BatchServer]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
-    """One cluster for all tests of this process; each takes a `new()` database."""
+    """Run one cluster for all tests of this process; each test uses a `new()` database."""
     with cluster() as started:
         yield started
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The location of a new store, of either kind."""
+    """Return the location of a new store, of either kind."""
     with place_of(request.param, request, tmp_path) as location:
         yield location
 
@@ -162,19 +162,19 @@ def folder(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def judged_verdicts(folder: RunFolder) -> Verdicts:
-    """The verdicts of a judged run in `folder`."""
+    """Return the verdicts of a judged run in `folder`."""
     return write_judged(folder)
 
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test that needs a module's judged run stores it for the others."""
+    """Return the folder in which the first test that needs the judged run of a module stores it."""
     return tmp_path_factory.mktemp("begun") / "here"
 
 
 @pytest.fixture(scope="session")
 def mine_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with mine.csv, mine.yaml, their run, and the run `demo` of `youden demo`."""
+    """Create a folder with mine.csv, mine.yaml, their run, and the run `demo` of `youden demo`."""
     path = tmp_path_factory.mktemp("mine")
     write_pool_table(path / "mine.csv")
     write_config(path / "mine.yaml", pool="mine.csv")
@@ -187,6 +187,6 @@ def mine_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mine(youden: Youden, mine_once: Path, tmp_path: Path) -> Path:
-    """A copy of `mine_once`."""
+    """Copy the folder of `mine_once`."""
     shutil.copytree(mine_once, tmp_path, dirs_exist_ok=True)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Runs over replies that go wrong, each resumed on a server that is well again, and what must hold of both."""
+"""Run judges on faulty replies, resume each run on a repaired server, and check what must hold of both runs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.types import PAIRED, Verdicts
 
 ASKED_BY = (*CALLING, "batch")
-"""How replies are fuzzed: through every backend that makes calls, and through a batch."""
+"""Backends whose replies are fuzzed, including a batch."""
 POOL = make_pool(3, 2)
 PLAN = dense_plan(POOL)
 PRICE = 1000.0
-"""USD a million tokens, in and out."""
+"""USD per million input and output tokens."""
 MOST_THROTTLED = 8
-"""So often a request is told 'too many'; then it is answered, for a run would wait five minutes."""
+"""Maximum number of 429 replies per request; a run would tolerate them for five minutes."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """A run to be tried: reply number n goes wrong by `twists[n % len]`, None is well. cap: of the USD all of it costs."""
+    """A run in which reply number n has the fault `twists[n % len]` (None: no fault).
+
+    `cap` is a fraction of the cost of the complete run.
+    """
 
     backend: str
     twists: tuple[Twist | None, ...]
@@ -41,14 +44,14 @@ class Course:
 
 @dataclass(frozen=True)
 class Passed:
-    """What came of one pass: verdicts, or the error that ended it."""
+    """The result of one invocation: verdicts, or the error that ended it."""
 
     verdicts: Verdicts | None
     error: YoudenError | None
 
 
 async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, cap: float | None) -> Passed:
-    """One pass. Any exception but youden's own goes through."""
+    """Judge once; exceptions other than those of youden propagate."""
     batched = course.backend == "batch"
     config = judge_config(
         url,
@@ -68,7 +71,7 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
 
 
 def check_verdicts(result: Verdicts) -> None:
-    """Every trial is answered or missing for a reason; answers are finite and in [0, 1]."""
+    """Check that every trial is answered or missing for a reason, and that answers are finite and in [0, 1]."""
     answered = result.missing_reason == 0
     assert len(result) == len(PLAN)
     assert set(result.missing_reason.tolist()) <= set(range(6))
@@ -84,7 +87,7 @@ def check_verdicts(result: Verdicts) -> None:
 
 
 async def check_course(course: Course) -> int:
-    """Run, resume, resume asking again what failed; returns how many replies were sent. Raises: AssertionError."""
+    """Run, resume, and resume with failed requests again; return the number of sent replies."""
     straight = await undisturbed(course)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "v.db")
@@ -110,14 +113,14 @@ async def check_course(course: Course) -> int:
 
 
 def check_whole(result: Verdicts | None, undisturbed: Verdicts) -> None:
-    """The table of an undisturbed run, but for times, costs, names that nothing rests on, and keys, which name the port."""
+    """Return the table of an undisturbed run without times, costs, names and keys, which contain the port."""
     assert result is not None
     for column in ("answer", "hard_answer", "missing_reason"):
         np.testing.assert_array_equal(getattr(result, column), getattr(undisturbed, column), err_msg=column)
 
 
 async def undisturbed(course: Course) -> Verdicts:
-    """What comes of the same run where nothing goes wrong."""
+    """Return the result of the same run without faults."""
     kind = (course.backend, course.decision)
     if kind not in _UNDISTURBED:
         well = Course(course.backend, (None,), course.decision)
@@ -134,7 +137,7 @@ _UNDISTURBED: dict[tuple[str, str], Verdicts] = {}
 
 
 def bill_of(server: Any) -> float:
-    """USD; a batch is half as dear."""
+    """Return the bill in USD; a batch costs half as much."""
     return float(server.bill.usd(PRICE * (0.5 if isinstance(server, UnrulyBatchServer) else 1)))
 
 
@@ -155,7 +158,7 @@ def server_of(course: Course) -> Any:
 
 
 def batch_line(result: Mapping[str, Any], twist: Twist | None) -> Sent:
-    """A result's line whose reply went wrong; what only a connection can do wrong cuts the line."""
+    """Return a result line with a faulty reply; a fault of the connection truncates the line."""
     whole = sent(result)
     if twist is None:
         return whole
@@ -181,7 +184,7 @@ def heal(server: Any) -> None:
 
 
 def _check_harmless(course: Course, result: Verdicts, server: Any) -> None:
-    """Where nothing but harmless oddities happened, every trial is answered by its first reply."""
+    """Check that every trial is answered by its first reply if all faults were harmless."""
     if all(twist is None or twist.harmless for twist in course.twists) and course.backend != "batch":
         assert result.answered.all()
         assert server.n_requests == len(PLAN)

@@ -1,4 +1,4 @@
-"""Pools whose ids and texts would act in YAML, Markdown, HTML, a path or a spreadsheet if they were not treated as text."""
+"""Make pools with ids and texts that would be interpreted by YAML, Markdown, HTML, paths or spreadsheets if not escaped."""
 
 from __future__ import annotations
 

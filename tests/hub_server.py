@@ -1,4 +1,4 @@
-"""A stand-in for the Hugging Face Hub on 127.0.0.1: it takes repositories and files, keeps and gives them."""
+"""Provide a substitute for the Hugging Face Hub on 127.0.0.1 that stores and serves repositories and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMIT = "c" * 40
 
 
 class Hub:
-    """`repos`: what was asked for, by name; `files`: path → content, by repository; refuses every token but `TOKEN`."""
+    """Stored state: `repos` by name, `files` as path → content by repository; tokens other than `TOKEN` are refused."""
 
     def __init__(self) -> None:
         self.repos: dict[str, dict[str, Any]] = {}
@@ -42,13 +42,13 @@ class Hub:
             return 200, {"files": files}
         kept = self.files.setdefault(f"{kind}/{owner}/{repo}", {})
         for line in body.decode().splitlines():
-            said = json.loads(line)
-            if said["key"] == "file":
-                kept[said["value"]["path"]] = base64.b64decode(said["value"]["content"])
+            data = json.loads(line)
+            if data["key"] == "file":
+                kept[data["value"]["path"]] = base64.b64decode(data["value"]["content"])
         return 200, {"commitUrl": f"{self.url}/{kind}/{owner}/{repo}/commit/0", "commitOid": "0" * 40, "success": True}
 
     def get(self, path: str) -> tuple[int, bytes, dict[str, str]]:
-        """What it says of a dataset that it keeps, and its files, all at the one commit `COMMIT`."""
+        """Return the metadata of a stored dataset and its files, all at the commit `COMMIT`."""
         api = path.startswith("/api/")
         owner, repo, verb, _revision, *rest = [*path.removeprefix("/api").split("/")[2:], "", ""]
         files, file = self.files.get(f"datasets/{owner}/{repo}"), "/".join(rest).rstrip("/")
@@ -73,7 +73,7 @@ def _etag(content: bytes) -> str:
 
 @contextmanager
 def hub() -> Iterator[Hub]:
-    """A running stand-in."""
+    """Run the substitute."""
     standing = Hub()
 
     class Handler(BaseHTTPRequestHandler):
@@ -91,8 +91,8 @@ def hub() -> Iterator[Hub]:
         def do_HEAD(self) -> None:
             self.do_GET()
 
-        def _send(self, status: int, said: object) -> None:
-            self._send_bytes(status, json.dumps(said).encode(), {})
+        def _send(self, status: int, output: object) -> None:
+            self._send_bytes(status, json.dumps(output).encode(), {})
 
         def _send_bytes(self, status: int, body: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)

@@ -1,4 +1,4 @@
-"""What the tests of imports share."""
+"""Share helpers of the import tests."""
 
 from __future__ import annotations
 

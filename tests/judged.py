@@ -1,4 +1,4 @@
-"""Plans and judges for tests of the engine, built by hand."""
+"""Build plans and judges for tests of the engine."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from youden.types.pool import Floats
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
 NOWHERE = "http://127.0.0.1:9/v1"
-"""Nobody listens there."""
+"""Address without a server."""
 
 
 def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
-    """trials: (item, first, second, other item), the other item −1 in the paired trials."""
-    item, first, second, other = np.array([*trials], dtype=np.int32).reshape(-1, 4).T.copy()
+    """Build a plan from trials (item, first, second, other item); the other item of a paired trial is −1."""
+    item, first, second, other_item = np.array([*trials], dtype=np.int32).reshape(-1, 4).T.copy()
     return Plan(
         trials=Trials(
             item=item,
             first=first,
             second=second,
-            trial_type=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
-            other_item=other,
+            trial_type=np.where(other_item < 0, PAIRED, INDEPENDENT).astype(np.int8),
+            other_item=other_item,
             replicate=np.zeros_like(item),
             block=np.full_like(item, -1),
         ),
@@ -54,29 +54,29 @@ def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
 
 
 def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
-    """Every ordered pair on every item, paired and independent, the whole `repeat` times under the same replicate."""
+    """Plan every ordered pair on every item, paired and independent, `repeat` times under the same replicate."""
     J, pairs = pool.n_items, list(permutations(range(pool.n_agents), 2))
-    return plan_of(pool, [(j, i, k, other) for j in range(J) for i, k in pairs for other in (-1, (j + 1) % J)] * repeat)
+    return plan_of(pool, [(j, i, k, case) for j in range(J) for i, k in pairs for case in (-1, (j + 1) % J)] * repeat)
 
 
 CALLING = tuple(
     name for name, one in BACKENDS.items() if one.makes_calls and (one.package is None or find_spec(one.package))
 )
-"""Every backend that makes calls and whose library is there."""
+"""Every backend with calls whose library is installed."""
 
 
 def each_backend(core: str) -> list[Any]:
-    """`CALLING` for `parametrize`: `core` in the core tests, the others in the slow ones."""
+    """Return `CALLING` for `parametrize`: `core` in the core tests, the others in the slow ones."""
     return [core, *(pytest.param(name, marks=pytest.mark.slow) for name in CALLING if name != core)]
 
 
 def model_at(backend: str) -> str:
-    """A model as this backend calls it: litellm names the host before it."""
+    """Return the model name for this backend; litellm requires the host before it."""
     return "openai/m" if backend == "litellm" else "m"
 
 
 class ClosableJudge(Judge, Protocol):
-    """A judge with a connection, as those that make calls are."""
+    """Judge with a connection, like those that make calls."""
 
     async def aclose(self) -> None: ...
 
@@ -88,7 +88,7 @@ def make_closable_judge(backend: str, connection: Connection) -> ClosableJudge:
 
 
 def judge_config(url: str | list[str], **changes: Any) -> JudgeConfig:
-    """A `wire` judge at `url` that does not wait long before it tries again. (`openai` takes three times the time a call.)"""
+    """Return the config of a `wire` judge at `url` with short backoff (`openai` takes three times as long per call)."""
     backend = changes.get("backend", "wire")
     usual = {"backend": backend, "model": model_at(backend), "base_url": url, "concurrency": 8, "backoff": 0.001}
     return load_judge_config({**usual, "timeout": 60, **changes})
@@ -104,7 +104,7 @@ async def ask(
     environment: Mapping[str, str] = ENVIRONMENT,
     **changes: Any,
 ) -> Verdicts:
-    """What a judge says of the plan. judge: `judge_config` with `changes` where it is an address or what answers itself."""
+    """Judge the plan by `judge_config` with `changes` if `judge` is an address, or by `judge` itself."""
     url = judge if isinstance(judge, str | list) else NOWHERE
     config = judge if isinstance(judge, JudgeConfig) else judge_config(url, **changes)
     with nullcontext(store) if isinstance(store, Store) else open_store(store) as opened:
@@ -119,12 +119,12 @@ async def ask(
 
 
 def truth(plan: Plan) -> Floats:
-    """What a judge says that is never wrong: 1 where both texts are of one item."""
+    """Return the answers of a judge that is never wrong: 1 if both texts are of one item."""
     return np.where(plan.trial_type == PAIRED, 1.0, 0.0)
 
 
 def missing(verdicts: Verdicts) -> dict[str, int]:
-    """How many trials are answered, and how many are missing for each reason."""
+    """Return the number of answered trials, and of missing ones by reason."""
     return {
         MISSING_REASONS[code]: int((verdicts.missing_reason == code).sum())
         for code in set(verdicts.missing_reason.tolist())

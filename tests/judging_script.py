@@ -1,4 +1,4 @@
-"""Judges the plan of `make_pool(n_agents, n_items)` in a process of its own: `URL STORE N_AGENTS N_ITEMS CONCURRENCY
+"""Judge the plan of `make_pool(n_agents, n_items)` in a separate process: `URL STORE N_AGENTS N_ITEMS CONCURRENCY
 [LARGEST_FILE]`.
 
 Prints how many trials were answered, or the error's slug.

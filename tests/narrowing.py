@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def not_none(value: T | None) -> T:
-    """Return a value of which the test expects that it is not None."""
+    """Return a value that the test expects not to be None."""
     assert value is not None
     return value
 

@@ -1,4 +1,4 @@
-"""Result files as the public peer-prediction data has them."""
+"""Write result files in the format of the public peer-prediction data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_results(folder: Path, examples: Mapping[str, object]) -> Path:
-    """Write one file per example: text as it is, anything else as JSON."""
+    """Write one file per example: text unchanged, anything else as JSON."""
     inner = folder / "tvd_mi_individual_examples"
     inner.mkdir(parents=True, exist_ok=True)
     for name, content in examples.items():

@@ -1,6 +1,6 @@
-"""A PostgreSQL cluster of the tests' own, in a temporary folder, on a port and a socket of its own.
+"""Run a temporary PostgreSQL cluster with its own port and socket.
 
-PostgreSQL refuses to run as root; there it runs as `postgres`, the user that comes with its package, or as `nobody`.
+PostgreSQL refuses to run as root; in this case it runs as `postgres`, the user of its package, or as `nobody`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ABSENT = "PostgreSQL (initdb and postgres, as in Debian's package postgresql) is
 
 
 def binaries() -> Path | None:
-    """The folder with initdb and postgres; None where they are not installed."""
-    found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    """Return the folder of initdb and postgres, or None if they are not installed."""
+    result = shutil.which("initdb")
+    folders = [Path(result).parent] if result else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "postgres").exists()), None)
 
 
@@ -59,14 +59,14 @@ class Cluster:
             connection.execute(f"CREATE ROLE youden LOGIN PASSWORD '{self.PASSWORD}'".encode())
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the cluster, and wait until it answers."""
         options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": self._folder}
-        options |= {"fsync": "off", "max_connections": 60}  # a process that is killed loses nothing that the kernel has
+        options |= {"fsync": "off", "max_connections": 60}  # a kill loses nothing that was passed to the kernel
         words = [str(self._programs / "postgres"), "-D", str(self._folder / "data")]
         words += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         for _ in range(2400):
             if self._server is None or self._server.poll() is not None:
-                # also again: processes that a killed one left may hold its memory for a while, or somebody else its port
+                # repeated: children of a killed process may hold its memory, and another process its port
                 with (self._folder / "log").open("ab") as log:
                     self._server = subprocess.Popen(words, user=self._as, cwd=self._folder, stdout=log, stderr=log)
             try:
@@ -78,7 +78,7 @@ class Cluster:
         raise AssertionError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """The postmaster dies at once, and with it every connection."""
+        """Kill the postmaster and thereby every connection."""
         assert self._server is not None
         self._server.send_signal(signal.SIGKILL)
         self._server.wait()
@@ -92,7 +92,7 @@ class Cluster:
         return f"postgresql://{role}:{self.PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def new(self) -> str:
-        """The URL of a database without a store."""
+        """Return the URL of a database without a store."""
         if self._emptied:
             return self._emptied.pop()
         self._n += 1
@@ -102,7 +102,7 @@ class Cluster:
         return self.url(name)
 
     def take_back(self, url: str) -> None:
-        """Empty a database for the next test: that takes a tenth of the time of a new one."""
+        """Empty a database for the next test, which takes a tenth of the time of a new one."""
         with self.admin(url.rpartition("/")[2]) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
@@ -130,13 +130,15 @@ class Cluster:
 
         if os.geteuid():
             return None
-        names = {one.pw_name for one in pwd.getpwall()}
+        names = {connection.pw_name for connection in pwd.getpwall()}
         return "postgres" if "postgres" in names else "nobody"
 
 
 class Hole:
-    """`with Hole(url) as hole`: the same database at `hole.url`, until `hole.shut` is set: from then on nothing comes through,
-    and no connection breaks. `hole.entered` is set once somebody has come to it."""
+    """Proxy of a database at `url` until `hole.shut` is set: then no data pass, and no connection breaks.
+
+    `hole.entered` is set once a client has connected.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -154,13 +156,13 @@ class Hole:
 
     def __exit__(self, *_: object) -> None:
         self.shut.clear()
-        for one in self._open:
+        for connection in self._open:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
-        for one in self._open:
-            one.close()
+        for connection in self._open:
+            connection.close()
 
     def _go(self, work: Callable[..., None], *between: socket.socket) -> None:
         self._threads.append(threading.Thread(target=work, args=between, daemon=True))
@@ -178,17 +180,17 @@ class Hole:
 
     def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
-            while said := one.recv(65536):
+            while output := one.recv(65536):
                 while self.shut.is_set():
                     time.sleep(0.05)
-                other.sendall(said)
+                other.sendall(output)
         with suppress(OSError):
             other.shutdown(socket.SHUT_WR)
 
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """A cluster that is gone afterwards; where PostgreSQL is not installed the test is skipped, saying so."""
+    """Yield a temporary cluster; skip if PostgreSQL is not installed."""
     programs = binaries()
     if programs is None:
         pytest.skip(ABSENT)
@@ -203,7 +205,7 @@ def cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def place_of(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new store's place, `sqlite` or `postgresql`."""
+    """Return the location of a new store, `sqlite` or `postgresql`."""
     if kind == "sqlite":
         yield str(tmp_path / "v.db")
         return

@@ -1,4 +1,4 @@
-"""Small judged runs whose answers are chosen by the test, for tests of reports and viewers."""
+"""Make small judged runs with given answers, for tests of reports and viewers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answers = Callable[[Plan], Floats]
 
 
 def by_ability(plan: Plan) -> Floats:
-    """Agent 0 is best: paired answers fall with the sum of the agents' numbers; independent ones are 0."""
+    """Answer such that agent 0 is best: paired answers fall with the sum of agent numbers; independent ones are 0."""
     paired = 1 - (plan.first + plan.second) / (2.0 * plan.n_agents)
     return np.where(plan.trial_type == PAIRED, np.clip(paired, 0, 1), 0.0)
 
@@ -36,7 +36,7 @@ def judged(
     missing: Callable[[Plan], Bools] | None = None,
     **keys: object,
 ) -> RunFolder:
-    """A fitted run in `folder` on a pool beside it, answered by `answers` instead of a judge."""
+    """Create a fitted run in `folder` with a pool next to it; `answers` replaces the judge."""
     place = folder.parent / f"{folder.name}-pool"
     write_pool(pool or make_pool(5, 8), place)
     config = folder.parent / f"{folder.name}.yaml"

@@ -1,4 +1,4 @@
-"""Ids that break careless files, equality of nouns, and a small judged run, for tests of a run's folder."""
+"""Provide problematic ids, equality of records and a small judged run for tests of run folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ids = st.lists(
 
 
 def equal(one: object, other: object) -> bool:
-    """Equality of nouns, field by field: arrays by value and type, NaN equal to NaN."""
+    """Compare records field by field: arrays by value and type, NaN equal to NaN."""
     if hasattr(one, "__dataclass_fields__"):
         return type(one) is type(other) and all(
             equal(getattr(one, name), getattr(other, name)) for name in one.__dataclass_fields__
@@ -37,12 +37,12 @@ def equal(one: object, other: object) -> bool:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What each file in a folder holds, by its path there."""
+    """Return the contents of the files of a folder by relative path."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def alike(one: object, other: object, at: str = "") -> None:
-    """Asserts that two trees of dataclasses, dicts and sequences are equal, numbers to 1e-12."""
+    """Check that two trees of dataclasses, dicts and sequences are equal, numbers to 1e-12."""
     if hasattr(one, "__dict__"):
         assert type(one) is type(other), at
         alike(vars(one), vars(other), at)
@@ -63,7 +63,7 @@ def alike(one: object, other: object, at: str = "") -> None:
 
 
 def write_judged(folder: RunFolder) -> Verdicts:
-    """Plan, verdicts and rates of a cyclic run, a fifth of its calls refused."""
+    """Write plan, verdicts and rates of a cyclic run, a fifth of whose calls are refused."""
     plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=1)
     rng = np.random.default_rng(0)
     result = answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.2)

@@ -1,4 +1,4 @@
-"""The schemas of a run's files, built as the book builds them, and the files as the values that the schemas describe."""
+"""Provide the schemas of a run's files as built for the documentation, and the files as values to validate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def content(path: Path) -> Any:
-    """A file of a run as the value that its schema describes."""
+    """Return a file of a run as the value that its schema describes."""
     if path.suffix == ".json":
         return json.loads(path.read_bytes())
     if path.suffix == ".yaml":

@@ -1,4 +1,4 @@
-"""A judge that answers as a function says, a progress that counts, a set clock, and a loop on which waiting takes no time."""
+"""Provide a judge that answers by a function, a counting progress display, a simulated clock, and a loop without waiting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """Clock that the test advances."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -25,7 +25,7 @@ class Clock:
 
 
 class Jumps(selectors.DefaultSelector):
-    """Instead of waiting it sets the clock to what comes next."""
+    """Selector that sets the clock to the next event instead of waiting."""
 
     now = 0.0
 
@@ -35,7 +35,7 @@ class Jumps(selectors.DefaultSelector):
 
 
 def in_no_time(work: Coroutine[Any, Any, T]) -> T:
-    """What `work`, which waits for nothing but its loop's clock, comes to."""
+    """Return the result of `work`, run on a loop with a simulated clock."""
     selector = Jumps()
     loop = asyncio.SelectorEventLoop(selector)
     loop.time = lambda: selector.now  # type: ignore[method-assign]
@@ -47,7 +47,7 @@ def in_no_time(work: Coroutine[Any, Any, T]) -> T:
 
 @dataclass
 class Counted:
-    """A progress that only counts, and notes what is said with how many calls were made until then."""
+    """Progress display that counts, and records messages with the number of calls made before them."""
 
     total: int = 0
     done: int = 0
@@ -75,7 +75,7 @@ class Counted:
 
 
 class Scripted:
-    """Answers every request with `script(request)`: a text, or a whole completion. Counts its calls in `n_calls`."""
+    """Judge that answers every request by `script(request)`, a text or a completion, and counts calls in `n_calls`."""
 
     def __init__(self, script: Callable[[Request], str | Completion], *, name: str = "scripted") -> None:
         self.name = name
@@ -84,9 +84,9 @@ class Scripted:
 
     async def answer(self, request: Request) -> Completion:
         self.n_calls += 1
-        said = self._script(request)
-        if isinstance(said, Completion):
-            return said
+        output = self._script(request)
+        if isinstance(output, Completion):
+            return output
         return Completion(
-            said, "stop", request.model, tokens_in=count_characters(request) // 4, tokens_out=len(said) // 4 + 1
+            output, "stop", request.model, tokens_in=count_characters(request) // 4, tokens_out=len(output) // 4 + 1
         )

@@ -1,4 +1,4 @@
-"""Reasons for skipping a test that hold even if everything installable is installed."""
+"""Define reasons for skipping a test even if every package is installed."""
 
 from __future__ import annotations
 

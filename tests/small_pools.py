@@ -1,4 +1,4 @@
-"""Small pools and made-up verdicts for tests."""
+"""Make small pools and synthetic verdicts."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def part_of(pool: Pool, agents: slice = slice(None), items: slice = slice(None))
 
 
 def starts_with(trials: Trials, other: Trials) -> bool:
-    """Whether what `other` asks is how these begin."""
-    one, two = trials.columns(), other.columns()
-    names = [name for name in COMPARISON_COLUMNS if name in one]
-    same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
+    """Return whether these trials begin with those of `other`."""
+    first, second = trials.columns(), other.columns()
+    names = [name for name in COMPARISON_COLUMNS if name in first]
+    same = all(name in second and np.array_equal(first[name][: len(other)], second[name]) for name in names)
     return len(other) <= len(trials) and same
 
 
 def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> Verdicts:
-    """Verdicts of a judge that gives these answers, some of them refused."""
+    """Return the verdicts of a judge with these answers, some of them refused."""
     lost = np.zeros(len(plan), dtype=np.bool_) if missing is None else missing
     return Verdicts(
         plan=plan,
@@ -68,16 +68,16 @@ class HeldBlock(VerdictChunk):
         return self
 
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
-        found: list[bytes] = self["request_hash"][rows].tolist()
-        return found
+        result: list[bytes] = self["request_hash"][rows].tolist()
+        return result
 
 
 def source_of(result: Verdicts) -> TrialSource:
-    """What a report reads of these answers, without a folder."""
+    """Return the input of a report for these answers, without a folder."""
     block = HeldBlock(result)
     return TrialSource(result.plan, [block], result.judge, frozenset(block))
 
 
 def nothing_predicted(plan: Plan) -> Predictions:
-    """A fit that knows of no agent and no item."""
+    """Return predictions without agents and items."""
     return Predictions(np.full(plan.n_agents, np.nan), np.full(plan.n_items, np.nan))

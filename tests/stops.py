@@ -1,7 +1,7 @@
-"""Runs of `youden` in a process of their own that are stopped, put to sleep or left without a server, and what was lost by it.
+"""Run `youden` in separate processes that are stopped, suspended or left without a server, and count the losses.
 
-`lost`: requests the server made a completion for, whose answers the store does not hold. `paid_twice`: completions made for a
-request that one was made for before.
+`lost`: requests that the server completed and whose answers are not stored. `paid_twice`: completions of a request
+that had already been completed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from youden.data.pools.pool_reader import write_pool
 HERE = Path(__file__).parent
 IN_FLIGHT = 64
 PATIENT = 60
-"""Seconds: however busy the machine is, the server's second is over by then."""
+"""Seconds after which the server's delay of a second is over on a busy machine."""
 AT_RISK = IN_FLIGHT + 64
 """Requests whose answers may be lost when a process is killed: those in flight, and a batch not yet written."""
 TABLES = ("ranking.csv", "scores.csv", "items.csv")
@@ -42,7 +42,7 @@ async def until(done: Callable[[], bool]) -> None:
 
 @dataclass(frozen=True)
 class Size:
-    """A run of so many calls, each answered within `slowest` seconds."""
+    """A run of a number of calls, each answered within `slowest` seconds."""
 
     n_agents: int = 8
     n_items: int = 24
@@ -52,7 +52,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that ended: its code and what it said."""
+    """A process that ended: its exit code and its output."""
 
     code: int
     said: str
@@ -60,14 +60,14 @@ class Ended:
 
 @dataclass
 class Bench:
-    """One run's folder and its server. Make it by `bench`."""
+    """The folder and the server of one run; create it by `bench`."""
 
     folder: Path
     server: UnrulyServer
     size: Size
 
     async def start(self, *words: str) -> asyncio.subprocess.Process:
-        """`youden run` of it, or `youden` with other `words`. Kills of our own reach the process alone."""
+        """Start `youden run`, or `youden` with other `words`; signals reach only this process."""
         path = os.pathsep.join([str(HERE.parent / "src")])
         return await asyncio.create_subprocess_exec(
             *(sys.executable, *(words if words[:1] == ("-c",) else ("-m", "youden", *(words or ("run", "r.yaml"))))),
@@ -79,7 +79,7 @@ class Bench:
         )
 
     async def until(self, n_requests: int, process: asyncio.subprocess.Process) -> bool:
-        """Wait for so many requests; whether the process still runs."""
+        """Wait for this number of requests; return whether the process still runs."""
         asked, ended = asyncio.create_task(self.server.requests(n_requests)), asyncio.create_task(process.wait())
         await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
@@ -87,20 +87,20 @@ class Bench:
         return process.returncode is None
 
     async def end(self, process: asyncio.subprocess.Process, *, within: float) -> Ended:
-        """Wait for the process, and then for replies that are still being made."""
+        """Wait for the process, then for replies in progress."""
         try:
-            said, _ = await asyncio.wait_for(process.communicate(), within)
+            output, _ = await asyncio.wait_for(process.communicate(), within)
         except TimeoutError:
-            process.send_signal(signal.SIGABRT)  # it says where it stands
-            said, _ = await process.communicate()
-            raise AssertionError(f"the process did not end within {within:g} s: {said.decode()[-9000:]}") from None
+            process.send_signal(signal.SIGABRT)  # the log states its progress
+            output, _ = await process.communicate()
+            raise AssertionError(f"the process did not end within {within:g} s: {output.decode()[-9000:]}") from None
         await self.server.quiet()
         assert process.returncode is not None
-        return Ended(process.returncode, said.decode(errors="replace"))
+        return Ended(process.returncode, output.decode(errors="replace"))
 
     @property
     def kept(self) -> int:
-        """Answers in the stores of all commands, each under its key."""
+        """Return the answers in the stores of all commands by key."""
         n = 0
         for store in self.folder.rglob("*.db"):
             with closing(sqlite3.connect(store)) as connection:
@@ -119,17 +119,17 @@ class Bench:
         return {name: (self.folder / "runs/r" / name).read_bytes() for name in TABLES}
 
     async def finish(self, *, within: float = 300) -> Ended:
-        """The same command once more, nothing in its way."""
+        """Repeat the command without disturbance."""
         return await self.end(await self.start(), within=within)
 
     def forget(self) -> None:
-        """As if nothing had been asked."""
+        """Reset the recorded requests."""
         for name in ("runs", ".youden"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
 async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **judge: object) -> Bench:
-    """A pool, a config and a judge at `server`, which answers within a second, some a little wrong."""
+    """Create a pool, a config and a judge at `server`, which answers within a second and sometimes wrongly."""
     write_pool(make_pool(size.n_agents, size.n_items), folder / "pool")
     pace = {"concurrency": IN_FLIGHT, "start_concurrency": IN_FLIGHT, "backoff": 0.05, "timeout": PATIENT}
     config = wire_judge(server.url, price=1000, **pace) | judge
@@ -142,8 +142,8 @@ async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **ju
         wrong = int(key[:4], 16) % 7 == 0
         reply = reply_to(body)
         if wrong:
-            said = reply["choices"][0]["message"]["content"]
-            reply = reply_to(body, said={"YES": "NO", "NO": "YES"}[said])
+            content = reply["choices"][0]["message"]["content"]
+            reply = reply_to(body, said={"YES": "NO", "NO": "YES"}[content])
         return replace(sent(reply), delay=dice.uniform(0, size.slowest))
 
     server.script = script
@@ -153,7 +153,7 @@ async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **ju
 async def stopped(
     run: Bench, how: signal.Signals, *, at: int, within: float = 300, words: tuple[str, ...] = ()
 ) -> Ended | None:
-    """A run, or the command of `words`, that gets the signal at request number `at`; None where it had ended before."""
+    """Start a run or another command, and send the signal at request number `at`; return None if it had ended before."""
     process = await run.start(*words)
     if not await run.until(at, process):
         await run.end(process, within=within)
@@ -165,7 +165,7 @@ async def stopped(
 async def disturbed(
     run: Bench, disturb: Callable[[asyncio.subprocess.Process], Awaitable[None]], *, at: int, within: float
 ) -> Ended:
-    """A run that goes on after `disturb`, which begins at request number `at`."""
+    """Run a command and call `disturb` at request number `at`."""
     process = await run.start()
     assert await run.until(at, process)
     await disturb(process)
@@ -173,7 +173,7 @@ async def disturbed(
 
 
 def outage(run: Bench, seconds: float) -> Callable[[asyncio.subprocess.Process], Awaitable[None]]:
-    """Nobody listens for so long."""
+    """Stop the server for this time."""
 
     async def away(_process: asyncio.subprocess.Process) -> None:
         await run.server.away(seconds)
@@ -182,7 +182,7 @@ def outage(run: Bench, seconds: float) -> Callable[[asyncio.subprocess.Process],
 
 
 def sleep(seconds: float) -> Callable[[asyncio.subprocess.Process], Awaitable[None]]:
-    """The process stands still for so long."""
+    """Suspend the process for this time."""
 
     async def stand_still(process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGSTOP)

@@ -1,6 +1,6 @@
-"""Toy engines: each reads what `youden plan --export` wrote and answers in the form of a real one.
+"""Provide toy engines that read the output of `youden plan --export` and answer in the formats of real ones.
 
-They know the formats; they refuse to know youden. `python toy_engine.py run-batch -i IN -o OUT …` stands in for `vllm`.
+They do not import youden. `python toy_engine.py run-batch -i IN -o OUT …` replaces `vllm`.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ USED = {"prompt_tokens": 100, "completion_tokens": 1}
 
 
 def decide(_n: int, body: Mapping[str, Any]) -> Reply:
-    """Recognize common items the less often, the higher the numbers of two agents of `make_pool`, and always for agents 0 and 1.
+    """Recognize common items less often for agents of `make_pool` with higher numbers, and always for agents 0
+    and 1.
 
-    Those two are linked. Equal requests get equal replies.
+    These two are flagged. Equal requests get equal replies.
     """
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)
     luck = int(hashlib.sha256(content.encode()).hexdigest()[:8], 16) / 2**32
-    known = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
-    return Reply("YES" if luck < (known if items[0] == items[1] else 0.15) else "NO", usage=USED)
+    expected = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
+    return Reply("YES" if luck < (expected if items[0] == items[1] else 0.15) else "NO", usage=USED)
 
 
 def lines_of(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """The lines of exported files."""
+    """Return the lines of exported files."""
     for path in paths:
         for line in path.read_text(encoding="utf-8").splitlines():
             yield json.loads(line)
 
 
 def result_line(key: str, body: Mapping[str, Any], reply: Reply) -> str:
-    """As a Batch API and `vllm run-batch` write it."""
-    said = completion(reply, model=body["model"]) if reply.status < 400 else None
-    error = None if said is not None else {"error": {"message": "as told", "code": reply.status}}
-    response = {"status_code": reply.status, "request_id": "r", "body": said}
+    """Return a result line in the format of a Batch API and of `vllm run-batch`."""
+    output = completion(reply, model=body["model"]) if reply.status < 400 else None
+    error = None if output is not None else {"error": {"message": "as told", "code": reply.status}}
+    response = {"status_code": reply.status, "request_id": "r", "body": output}
     return json.dumps({"id": f"vllm-{key[:8]}", "custom_id": key, "response": response, "error": error}) + "\n"
 
 
 def run_batch(requests: Path, results: Path, *, decide: Any = decide) -> None:
-    """What `vllm run-batch -i requests -o results` does."""
+    """Do what `vllm run-batch -i requests -o results` does."""
     with results.open("w", encoding="utf-8") as file:
         for n, line in enumerate(lines_of([requests])):
             assert line.keys() == {"custom_id", "method", "url", "body"}
@@ -58,13 +59,13 @@ def run_batch(requests: Path, results: Path, *, decide: Any = decide) -> None:
 
 
 def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of an export in Parquet."""
+    """Return the rows of an export in Parquet."""
     yield from pq.read_table(path).to_pylist()
 
 
 def answer_parquet(requests: Path, results: Path, **changes: Any) -> None:
-    """Answers with the columns that `youden judge --import` takes."""
-    said = json.loads(pq.read_schema(requests).metadata[b"youden"])
+    """Write answers with the columns that `youden judge --import` reads."""
+    data = json.loads(pq.read_schema(requests).metadata[b"youden"])
     rows = []
     for row in parquet_rows(requests):
         reply = decide(0, row)
@@ -73,7 +74,7 @@ def answer_parquet(requests: Path, results: Path, **changes: Any) -> None:
                 "request_hash": row["request_hash"],
                 "text": reply.text,
                 "finish_reason": "stop",
-                "model": said["model"],
+                "model": data["model"],
                 "tokens_in": 100,
                 "tokens_out": 1,
                 **changes,

@@ -1,4 +1,4 @@
-"""Ways in which a well-formed reply goes wrong: a hypothesis strategy that draws them, and one function that applies them."""
+"""Define faults of a reply: a hypothesis strategy that draws them, and a function that applies them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Twist:
-    """One way: `value` means what `kind` makes of it."""
+    """A fault; the meaning of `value` depends on `kind`."""
 
     kind: Kind
     path: Path = ()
@@ -30,12 +30,12 @@ class Twist:
 
     @property
     def harmless(self) -> bool:
-        """Whether the answer stands as it was."""
+        """Return whether the answer is unchanged."""
         return self.kind == "harmless"
 
     @property
     def throttles(self) -> bool:
-        """Whether the server says 'too many', which a run puts up with for minutes."""
+        """Return whether the server reports "too many requests", which a run tolerates for minutes."""
         if self.kind == "error inside":
             return self.value in (429, "rate_limit_exceeded")
         return self.kind in ("status", "error body") and self.value[0] == 429
@@ -81,7 +81,7 @@ ERROR_BODIES: dict[str, bytes] = {
     "bytes": bytes(range(256)),
     "nothing": b"",
 }
-"""What stands where a server says what went wrong."""
+"""Values of the error field of a reply."""
 CODES: tuple[Any, ...] = (
     *("insufficient_quota", "rate_limit_exceeded", "server_error", "odd"),
     *(429, 502, "503", None, ["x"]),
@@ -97,7 +97,7 @@ HARMLESS = (
 
 
 def another_answer(path: Path, value: Any) -> bool:
-    """Whether a reply with this in its place is a good one that says something else: nobody can tell that it is wrong."""
+    """Return whether a reply with this value is a valid one with another answer, which is undetectable."""
     match path[-1]:
         case "token":
             return isinstance(value, str) and path[-2] == 0 and path[-3] == "top_logprobs"
@@ -108,7 +108,7 @@ def another_answer(path: Path, value: Any) -> bool:
 
 
 def twists() -> st.SearchStrategy[Twist]:
-    """All kinds, what stands in a field most often."""
+    """Generate all kinds of faults, most often those of a field."""
     fields = st.builds(Twist, st.just("field"), st.sampled_from(FIELDS), st.sampled_from(ODD)).filter(
         lambda twist: not another_answer(twist.path, twist.value)
     )
@@ -135,7 +135,7 @@ def twists() -> st.SearchStrategy[Twist]:
 
 
 def twisted(reply: dict[str, Any], twist: Twist, *, trap: str = "") -> Sent:
-    """`reply` gone wrong this way. trap: where a redirect leads."""
+    """Apply the fault to `reply`; `trap` is the target of a redirect."""
     whole = sent(reply)
     match twist.kind:
         case "field" | "no field" | "twice":
@@ -168,7 +168,7 @@ def _with_status(reply: dict[str, Any], status: int, after: str, *, trap: str) -
 
 
 def text_of(reply: dict[str, Any], twist: Twist) -> str:
-    """The JSON of `reply` with one field another one, not there, or there twice (the right one last, which counts)."""
+    """Return the JSON of `reply` with one field changed, removed or duplicated (the correct one last, which counts)."""
     mark = "\x01field\x01"
     changed = deepcopy(reply)
     inner: Any = changed

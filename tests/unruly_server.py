@@ -1,7 +1,7 @@
-"""Real servers on 127.0.0.1 that send anything: bytes as told, an outage on command, and a bill of their own.
+"""Provide real servers on 127.0.0.1 that send arbitrary bytes, have outages on command, and keep their own bill.
 
-The bill is what an honest provider charges: a quarter of the request's characters and the answer, never more than its bytes and
-max_tokens. What a reply says it used does not change it.
+The bill is that of an honest provider: a quarter of the request's characters plus the answer, at most its bytes and
+max_tokens. The usage reported by a reply does not change it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ODDS = (-0.1, -2.4)
 
 @dataclass(frozen=True)
 class Sent:
-    """What goes back, to the byte.
+    """The bytes of a reply.
 
-    cut: bytes after which the connection is closed. billed: whether the provider charges for it. dropped: the connection is
-    closed before a byte is sent.
+    `cut`: bytes after which the connection is closed. `billed`: whether the provider charges for it. `dropped`:
+    the connection is closed before any byte is sent.
     """
 
     body: bytes
@@ -41,25 +41,25 @@ class Sent:
 
 
 Script = Callable[[int, str, Body], Sent]
-"""(number of the request, its key, its body) → what goes back."""
+"""(number of the request, its key, its body) → reply."""
 
 
 def key_of(body: Body) -> str:
-    """The same for the same request."""
+    """Return a key that is equal for equal requests."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def tokens_of(body: Body) -> tuple[int, int]:
-    """Tokens in and out that an honest provider charges."""
+    """Return the input and output tokens that an honest provider bills."""
     n_bytes = sum(len(message["content"].encode()) for message in body["messages"])
     return n_bytes // 4 + 3, 1
 
 
 def reply_to(body: Body, *, said: str | None = None) -> dict[str, Any]:
-    """A well-formed reply that tells the truth about `small_pools.make_pool`, with odds that agree, and honest usage."""
+    """Return a valid reply that is correct for `small_pools.make_pool`, with consistent log-probabilities and usage."""
     said = said or same_item(body)
-    other = {"YES": "NO", "NO": "YES"}.get(said, "NO")
-    top = [{"token": token, "logprob": odds} for token, odds in zip((said, other), ODDS, strict=True)]
+    opposite = {"YES": "NO", "NO": "YES"}.get(said, "NO")
+    top = [{"token": token, "logprob": odds} for token, odds in zip((said, opposite), ODDS, strict=True)]
     tokens_in, tokens_out = tokens_of(body)
     choice = {
         "index": 0,
@@ -73,7 +73,7 @@ def reply_to(body: Body, *, said: str | None = None) -> dict[str, Any]:
 
 
 def sent(reply: object, **options: Any) -> Sent:
-    """`reply` as JSON, NaN and Infinity as Python writes them."""
+    """Return `reply` as JSON, with NaN and Infinity as Python writes them."""
     return replace(Sent(json.dumps(reply).encode()), **options)
 
 
@@ -83,7 +83,7 @@ def healthy(_n: int, _key: str, body: Body) -> Sent:
 
 @dataclass
 class Bill:
-    """What was asked and what it cost, by key."""
+    """The requests and their costs, by key."""
 
     asked: Counter[str] = field(default_factory=Counter)
     paid: Counter[str] = field(default_factory=Counter)
@@ -91,13 +91,13 @@ class Bill:
     tokens_out: int = 0
 
     def add(self, body: Body) -> None:
-        """One completion that was made for `body`, whether or not it arrived."""
+        """Add a completion made for `body`, whether or not it arrived."""
         n_in, n_out = tokens_of(body)
         self.paid[key_of(body)] += 1
         self.tokens_in, self.tokens_out = self.tokens_in + n_in, self.tokens_out + n_out
 
     def usd(self, price: float) -> float:
-        """At `price` USD a million tokens, in and out."""
+        """Return the bill in USD at `price` per million input and output tokens."""
         return (self.tokens_in + self.tokens_out) * price / 1e6
 
     @property
@@ -106,10 +106,12 @@ class Bill:
 
 
 class UnrulyServer(Served):
-    """`async with UnrulyServer(script) as server`: `server.url`, `server.bill`; `script` may be changed at any time.
+    """Server that answers by `script`, which may be changed at any time: `async with UnrulyServer(script) as
+    server`.
 
-    `await server.away(seconds)`: nobody listens for so long, and every connection breaks. `goes_on`: while it is cleared, no
-    reply is sent. `trapped`: requests that followed a redirect to /trap, their bodies.
+    `server.url` is its address and `server.bill` its bill. `await server.away(seconds)` closes the port and all
+    connections for this time. No reply is sent while `goes_on` is cleared. `trapped` lists the bodies of requests
+    that followed a redirect to /trap.
     """
 
     def __init__(self, script: Script = healthy) -> None:
@@ -136,12 +138,12 @@ class UnrulyServer(Served):
         await self._listen()
 
     async def requests(self, n: int) -> None:
-        """Wait until so many came."""
+        """Wait for this number of requests."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.n_requests >= n)
 
     async def quiet(self) -> None:
-        """Wait until every reply under way is made."""
+        """Wait until all replies in progress are sent."""
         async with self._moved:
             await self._moved.wait_for(lambda: not self._n_open)
 
@@ -190,7 +192,9 @@ class UnrulyServer(Served):
 
 @dataclass
 class UnrulyBatchServer(BatchServer):
-    """A `BatchServer` whose result lines are changed by `twist`(number of the line, its result): the line, and whether billed."""
+    """A `BatchServer` whose result lines are changed by `twist` (number of the line, its result), which returns
+    line and billing.
+    """
 
     twist: Callable[[int, dict[str, Any]], Sent] = lambda _n, result: sent(result)
     bill: Bill = field(default_factory=Bill)
@@ -217,6 +221,6 @@ class UnrulyBatchServer(BatchServer):
         return name
 
     def heal(self) -> None:
-        """From now on every line is as it should be, also in the files that are there."""
+        """Send correct lines from now on, also in existing files."""
         self.twist = lambda _n, result: sent(result)
         self.files |= self.whole

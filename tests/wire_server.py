@@ -1,8 +1,7 @@
-"""A real HTTP server on 127.0.0.1 that speaks the OpenAI chat format and misbehaves on command.
+"""Provide an HTTP server on 127.0.0.1 that implements the OpenAI chat format and misbehaves on command.
 
-It speaks Anthropic's messages, Bedrock's converse and Vertex's generateContent as well, and gives Google's libraries their token.
-
-It knows the wire; it refuses to know youden. `behave(n, body)` decides what happens to request number n.
+It also implements Anthropic's messages, Bedrock's converse and Vertex AI's generateContent, and issues tokens to
+Google's libraries. It does not import youden. `behave(n, body)` determines the reply to request number n.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Fault = Literal["none", "reset", "stall", "truncated", "malformed", "no_choices"
 
 @dataclass(frozen=True)
 class Reply:
-    """What comes back: a completion (`text`, …), an HTTP error (`status` from 400 on), or a `fault` of the wire."""
+    """A reply: a completion (`text`, …), an HTTP error (`status` of at least 400), or a `fault` of the connection."""
 
     text: str | None = "YES"
     status: int = 200
@@ -43,13 +42,13 @@ class Reply:
 
 
 def same_item(body: Mapping[str, Any]) -> str:
-    """YES where both texts of `small_pools.make_pool` speak of the same item."""
+    """Return YES if both texts of `small_pools.make_pool` are of the same item."""
     items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
     return "YES" if items[0] == items[1] else "NO"
 
 
 def draw(body: Mapping[str, Any], n: int) -> int:
-    """A number below n that depends on the request only, whatever the order in which concurrent requests arrive."""
+    """Return a number below n that depends only on the request, not on the order of concurrent requests."""
     return zlib.crc32(repr(body["messages"]).encode()) % n
 
 
@@ -58,7 +57,7 @@ def well_behaved(_n: int, body: Mapping[str, Any]) -> Reply:
 
 
 class Served:
-    """`async with server`: its `routes()` over real HTTP on 127.0.0.1, at `url`. port: 0 for a free one."""
+    """HTTP server of `routes()` on 127.0.0.1 at `url`; port 0 selects a free one."""
 
     port = 0
 
@@ -84,9 +83,9 @@ class Served:
 
 
 class WireServer(Served):
-    """`async with WireServer(behave) as server`: `server.url`, `server.bodies`, `server.headers` of all requests so far.
+    """Server of chat completions with `url`, and `bodies` and `headers` of all requests so far.
 
-    keep: whether bodies and headers are kept; a long benchmark only counts.
+    `keep` is whether bodies and headers are kept; a long benchmark only counts.
     """
 
     def __init__(
@@ -154,7 +153,7 @@ class WireServer(Served):
 
 
 def completion(reply: Reply, *, model: str) -> dict[str, Any]:
-    """The JSON of a chat completion."""
+    """Return the JSON of a chat completion."""
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
     whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
@@ -164,7 +163,7 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
 
 
 def claude_message(reply: Reply, *, model: str) -> dict[str, Any]:
-    """The JSON of a message of Anthropic's."""
+    """Return the JSON of a message of Anthropic's API."""
     ended = {"stop": "end_turn", "length": "max_tokens"}.get(reply.finish_reason, reply.finish_reason)
     usage = reply.usage or {}
     return {
@@ -179,7 +178,7 @@ def claude_message(reply: Reply, *, model: str) -> dict[str, Any]:
 
 
 def bedrock_message(reply: Reply, *, model: str) -> dict[str, Any]:
-    """The JSON of Bedrock's converse, which does not say its model."""
+    """Return the JSON of Bedrock's converse, which does not name its model."""
     usage = reply.usage or {}
     n_in, n_out = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
     return {
@@ -191,12 +190,12 @@ def bedrock_message(reply: Reply, *, model: str) -> dict[str, Any]:
 
 
 def vertex_message(reply: Reply, *, model: str) -> dict[str, Any]:
-    """The JSON of Vertex' generateContent."""
+    """Return the JSON of Vertex AI's generateContent."""
     usage = reply.usage or {}
     n_in, n_out = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-    said = {"role": "model", "parts": [{"text": reply.text}]}
+    output = {"role": "model", "parts": [{"text": reply.text}]}
     return {
-        "candidates": [{"content": said, "finishReason": "SAFETY" if reply.refusal else "STOP", "index": 0}],
+        "candidates": [{"content": output, "finishReason": "SAFETY" if reply.refusal else "STOP", "index": 0}],
         "usageMetadata": {
             "promptTokenCount": n_in,
             "candidatesTokenCount": n_out,
@@ -207,19 +206,19 @@ def vertex_message(reply: Reply, *, model: str) -> dict[str, Any]:
 
 
 FORMS = {"/messages": claude_message, "/converse": bedrock_message, ":generateContent": vertex_message}
-"""How the path that is asked says the form of the reply; else it is a chat completion."""
+"""Formats of replies by the end of the requested path; the default is a chat completion."""
 
 
 @contextmanager
 def in_a_thread(behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved) -> Iterator[WireServer]:
-    """A `WireServer` in a thread of its own, for code that starts an event loop itself."""
+    """Run a `WireServer` in a thread, for code that starts an event loop itself."""
     with running(WireServer(behave)) as server:
         yield server
 
 
 @contextmanager
 def running(server: AbstractAsyncContextManager[S]) -> Iterator[S]:
-    """Any server in a thread of its own."""
+    """Run any server in a thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

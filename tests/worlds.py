@@ -1,4 +1,4 @@
-"""Judged worlds with known abilities, as rates and as a run's folder, for tests of studies."""
+"""Make judged runs with known abilities, as rates and as run folders, for tests of studies."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from youden.types.pool import Floats
 
 
 def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: Unpack[PlanOptions]) -> Verdicts:
-    """A judge that says yes with probability .5 + (a_i + a_k)/2 − b_j (paired) or .05, answers graded by `noise`."""
+    """Return verdicts with yes probabilities .5 + (a_i + a_k)/2 − b_j (paired) or .05; answers are graded by `noise`."""
     options: PlanOptions = {"design": "dense", "holdout": 0.0, **plan}
-    made = make_plan(pool, seed=seed, **options)
+    created = make_plan(pool, seed=seed, **options)
     rng = np.random.default_rng(seed)
     ability = np.linspace(0.4, -0.4, pool.n_agents)
     difficulty = np.linspace(-0.1, 0.1, pool.n_items)
-    mean = 0.5 + (ability[made.first] + ability[made.second]) / 2 - difficulty[made.item]
-    mean = np.where(made.trial_type == PAIRED, mean, 0.05)
-    return answer_with(made, np.clip(mean + noise * rng.standard_normal(len(made)), 0, 1))
+    mean = 0.5 + (ability[created.first] + ability[created.second]) / 2 - difficulty[created.item]
+    mean = np.where(created.trial_type == PAIRED, mean, 0.05)
+    return answer_with(created, np.clip(mean + noise * rng.standard_normal(len(created)), 0, 1))
 
 
 def published_scores(peer_prediction: Path, folder: str) -> Floats:
-    """float[K, J] of the paper: an item's file has every agent's mean over partners; failed calls stay 0 as they came."""
+    """Return the scores of the paper, float (K, J): means over partners; failed calls are 0 as published."""
     place = peer_prediction / "eval_results" / folder / "tvd_mi_individual_examples"
     files = sorted(place.glob("tvd_mi_example_*.json"))
     return np.array([json.loads(file.read_bytes())["tvd_mi_scores"] for file in files]).T
@@ -48,7 +48,7 @@ def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> Recor
 
 
 def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
-    """All tables of a run with these answers, from a folder that is gone again."""
+    """Return all tables of a run with these answers, from a temporary folder."""
     plan = result.plan
     with TemporaryDirectory() as place:
         folder = RunFolder(Path(place))
@@ -64,11 +64,11 @@ def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
 
 
 FITTED: dict[tuple[tuple[str, bytes], ...], dict[str, bytes]] = {}
-"""What a fit made of the files that it found, for the next test that begins with the same."""
+"""Results of fits by their input files, reused by tests with the same input."""
 
 
 def fit_once(folder: RunFolder) -> None:
-    """Fit a run, or write what the fit of an equal one wrote."""
+    """Fit a run, or copy the files of an equal one."""
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     place = str(folder.path.parent).encode()
     same = tuple((name, content.replace(place, b"")) for name, content in sorted(before.items()))
@@ -82,7 +82,7 @@ def fit_once(folder: RunFolder) -> None:
 
 
 def write_answers(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
-    """The folder of a run that was judged and not fitted yet."""
+    """Write the folder of a judged run without a fit."""
     folder = RunFolder(path)
     folder.write_pool(PoolSummary.from_pool(pool, source="made up"))
     folder.write_plan(result.plan)
@@ -93,7 +93,7 @@ def write_answers(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
 def write_run(
     path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: Unpack[PlanOptions]
 ) -> RunFolder:
-    """A judged and fitted run's folder, dense unless `plan` says otherwise."""
+    """Write the folder of a judged and fitted run, dense unless `plan` is given."""
     pool = make_pool(n_agents, n_items)
     folder = write_answers(path, pool, verdicts(pool, seed=seed, **plan))
     fit_once(folder)

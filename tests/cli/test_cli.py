@@ -1,4 +1,4 @@
-"""The commands as a user meets them: exit codes, what goes to which stream, and the files that are left."""
+"""Test commands from end to end: exit codes, output streams and written files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write_scores(folder: Path, value: np.ndarray) -> None:
     RunFolder(folder).write_signature(Signature({"youden": "test"}))
 
 
-def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: Youden, tmp_path: Path) -> None:
+def test_demo_ranks_the_bundled_pool_and_states_what_its_judge_cannot_detect(youden: Youden, tmp_path: Path) -> None:
     ended = youden("demo")
     assert ended.code == 0
     for expected in (
@@ -71,7 +71,7 @@ def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: 
     assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
 
 
-def test_demo_is_the_bundled_pool_and_the_same_every_time_whatever_stands_around(youden: Youden, mine: Path) -> None:
+def test_demo_ranks_the_bundled_pool_alike_despite_a_pool_in_the_working_directory(youden: Youden, mine: Path) -> None:
     (mine / "configs/runs").mkdir(parents=True)
     (mine / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
     (mine / "datasets/field-notes").mkdir(parents=True)
@@ -81,20 +81,20 @@ def test_demo_is_the_bundled_pool_and_the_same_every_time_whatever_stands_around
         assert (mine / "demo" / file).read_bytes() == (mine / "two" / file).read_bytes()
 
 
-def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None:
+def test_run_of_a_csv_file_writes_a_report(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--json")
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert said["ranking"][0]["agent"] == "a4"
+    data = json.loads(ended.out)
+    assert data["ranking"][0]["agent"] == "a4"
     assert "plan: cyclic" in ended.err
     folder = tmp_path / "runs" / "mine"
     assert {path.name for path in folder.iterdir()} == RUN_FILES
     rows = list(csv.reader((folder / "ranking.csv").read_text(encoding="utf-8").splitlines()))
     assert rows[0] == [column.name for column in ranking_columns(["robust"])]
-    assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in said["ranking"]]
-    assert said["signature"] in (folder / "report.html").read_text(encoding="utf-8")
+    assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in data["ranking"]]
+    assert data["signature"] in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def beside_the_table(ended: Ended) -> list[str]:
@@ -118,8 +118,8 @@ def test_run_prints_its_table_and_six_lines_ending_with_next_step_and_report(you
     assert lines[-1].startswith("next: ") == ended.out.startswith("Candidates: ")
     assert f"report: {Path('runs/mine/report.html')} (youden:" in lines[-1]
     assert len(lines) < len(beside_the_table(youden("run", "mine.yaml", "--calls", "200", "--seed", "4", "--verbose")))
-    other = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
-    assert "seed was 4 and is 5" in other.err
+    other_run = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
+    assert "seed was 4 and is 5" in other_run.err
     quiet = youden("run", "mine.yaml", "--seed", "4", "--calls", "200", "--quiet")
     assert (quiet.err, beside_the_table(quiet)) == ("", [])
     assert youden("run", "mine.yaml", "--quiet", "--verbose").code == 2
@@ -147,14 +147,14 @@ def test_run_prints_recommendation_table_warnings_and_one_next_step_in_this_orde
 KINDS_OF_LINES = ("plan: ", "Candidates: ", "Recommended: ", "warning: ", "next: ")
 
 
-def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_path: Path) -> None:
+def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     for holdout in (None, 0, 0.2):
         write_config(
             tmp_path / "mine.yaml", pool="mine.csv", design="dense", **({} if holdout is None else {"holdout": holdout})
         )
-        said = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
-        assert ("design 'dense' holds out 20% of the cells by default" in said) == (holdout is None)
+        stderr = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
+        assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -165,13 +165,13 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="20/agent")
     ended = youden("run", "mine.yaml")
-    found = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
-    assert found, ended.err
-    grown = youden(*shlex.split(found[2]))
+    match = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
+    assert match, ended.err
+    grown = youden(*shlex.split(match[2]))
     assert grown.code == 0, grown.err
 
 
-def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path) -> None:
+def test_single_step_commands_write_the_same_files_as_run(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml", "--out", "whole").code == 0
@@ -198,7 +198,7 @@ def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "steps" / file).read_bytes()
 
 
-def test_a_runs_own_config_runs_again(youden: Youden, mine: Path) -> None:
+def test_run_accepts_the_config_that_a_run_saved(youden: Youden, mine: Path) -> None:
     before = (mine / "runs/mine/ranking.csv").read_bytes()
     again = youden("run", "runs/mine/config.yaml", "--json")
     assert again.code == 0, again.err
@@ -206,9 +206,7 @@ def test_a_runs_own_config_runs_again(youden: Youden, mine: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("run", "--seed", "1"), ("plan", "--judge", "gpt-4o-mini")])
-def test_another_plan_and_another_judge_are_not_written_over_answers(
-    youden: Youden, mine: Path, words: tuple[str, ...]
-) -> None:
+def test_another_plan_or_judge_does_not_overwrite_answers(youden: Youden, mine: Path, words: tuple[str, ...]) -> None:
     before = (mine / "runs/mine/config.yaml").read_bytes()
     ended = youden(words[0], "mine.yaml", *words[1:])
     assert ended.code == 2
@@ -216,7 +214,7 @@ def test_another_plan_and_another_judge_are_not_written_over_answers(
     assert (mine / "runs/mine/config.yaml").read_bytes() == before
 
 
-def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden: Youden, tmp_path: Path) -> None:
+def test_a_judge_that_may_cost_money_requires_a_cap_before_any_request(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini")
@@ -228,7 +226,7 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     assert ended.err.rstrip().endswith("[judge-no-key]")
 
 
-def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youden: Youden, tmp_path: Path) -> None:
+def test_run_of_a_tiny_pool_sends_no_request_twice_and_at_most_the_dense_calls(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "tiny.csv", n_agents=3, n_items=8)
     write_config(tmp_path / "tiny.yaml", pool="tiny.csv")
     ended = youden("run", "tiny.yaml", "--json")
@@ -239,7 +237,7 @@ def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youd
     assert RunFolder(tmp_path / "runs/tiny").read_plan().replicate.max() == 0
 
 
-def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youden, mine: Path) -> None:
+def test_plan_redraws_a_deleted_plan_and_fit_requires_it(youden: Youden, mine: Path) -> None:
     before = (mine / "runs/mine/ranking.csv").read_bytes()
     (mine / "runs/mine/plan.parquet").unlink()
     ended = youden("fit", "runs/mine")
@@ -249,7 +247,7 @@ def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youde
     assert (mine / "runs/mine/ranking.csv").read_bytes() == before
 
 
-def test_a_holdout_that_is_gone_leaves_no_file_behind(youden: Youden, tmp_path: Path) -> None:
+def test_a_removed_holdout_deletes_its_file(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0.2)
     assert youden("run", "mine.yaml").code == 0
@@ -261,8 +259,8 @@ def test_a_holdout_that_is_gone_leaves_no_file_behind(youden: Youden, tmp_path: 
     assert not (tmp_path / "runs/mine/holdout.csv").exists()
 
 
-def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Path) -> None:
-    """One agent that answers only easy items and one that answers only hard ones, both as good as the rest."""
+def test_abilities_are_unbiased_if_agents_answer_different_items(youden: Youden, tmp_path: Path) -> None:
+    """One agent answers only easy items, another only hard ones; both are as good as the rest."""
     rng = np.random.default_rng(1)
     with (tmp_path / "gaps.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -275,13 +273,13 @@ def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Pa
                 words = rng.choice(60 if hard else 16, size=10, replace=False)
                 writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
     write_config(tmp_path / "gaps.yaml", pool="gaps.csv", calls="60%")
-    said = json.loads(youden("run", "gaps.yaml", "--json").out)
-    assert said["fit"]["ranking"] == "additive fit of trials"
-    ability = {row["agent"]: row["ability"] for row in said["ranking"]}
+    data = json.loads(youden("run", "gaps.yaml", "--json").out)
+    assert data["fit"]["ranking"] == "additive fit of trials"
+    ability = {row["agent"]: row["ability"] for row in data["ranking"]}
     assert abs(ability["lucky"] - ability["brave"]) < 0.15
 
 
-def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path: Path) -> None:
+def test_agents_of_unlinked_components_have_wide_rank_intervals(youden: Youden, tmp_path: Path) -> None:
     with (tmp_path / "apart.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["agent", "item", "text"])
@@ -291,9 +289,9 @@ def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path
                     writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in range(4 + 3 * i + j % 3))])
     write_config(tmp_path / "apart.yaml", pool="apart.csv", design="dense", holdout=0)
     ended = youden("run", "apart.yaml", "--json")
-    said = json.loads(ended.out)
+    data = json.loads(ended.out)
     assert "Compare agents only within a component" in ended.err
-    assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in said["ranking"])
+    assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in data["ranking"])
 
 
 def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(youden: Youden, tmp_path: Path) -> None:
@@ -303,9 +301,9 @@ def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(y
     def said(*command: str) -> dict[str, Any]:
         ended = youden(*command, "--json")
         assert ended.code == 0, ended.err
-        found: dict[str, Any] = json.loads(ended.out)
-        assert all(row["high"] > row["low"] and row["std_error"] > 0 for row in found["ranking"])
-        return found
+        data: dict[str, Any] = json.loads(ended.out)
+        assert all(row["high"] > row["low"] and row["std_error"] > 0 for row in data["ranking"])
+        return data
 
     kind = said("run", "mine.yaml")
     these = said("fit", "runs/mine", "--target", "these-items")
@@ -331,7 +329,7 @@ def test_imports_write_over_neither_a_judged_run_nor_another_pool(
 
 
 @pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", pytest.param("/proc/nowhere", marks=pytest.mark.posix)])
-def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: Path, out: str) -> None:
+def test_an_unwritable_output_path_is_a_clear_error(youden: Youden, tmp_path: Path, out: str) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--out", out)
@@ -349,7 +347,7 @@ def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: P
         ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-csv"),
     ],
 )
-def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
+def test_a_broken_csv_error_names_file_and_line_without_a_traceback(
     youden: Youden, tmp_path: Path, text: str, line: int | None, slug: str
 ) -> None:
     (tmp_path / "broken.csv").write_text(text, encoding="utf-8")
@@ -377,7 +375,7 @@ NAN = np.nan
         pytest.param(np.full((3, 4), NAN), "all cells are missing", id="only missing cells"),
     ],
 )
-def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
+def test_links_of_a_run_without_a_rectangle_are_a_clear_error(
     youden: Youden, tmp_path: Path, value: np.ndarray, reason: str
 ) -> None:
     write_scores(tmp_path / "odd", value)
@@ -389,10 +387,10 @@ def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
         assert "Traceback" not in ended.err
 
 
-def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Youden, tmp_path: Path) -> None:
+def test_links_of_equal_scores_have_zero_curl_and_no_scaled_curl(youden: Youden, tmp_path: Path) -> None:
     write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
-    said = json.loads(youden("study", "links", "equal", "--json", "--n-resamples", "20").out)
-    for row in said["links"].values():
+    data = json.loads(youden("study", "links", "equal", "--json", "--n-resamples", "20").out)
+    for row in data["links"].values():
         assert row["median"] == row["p95"] == row["sd"] == 0
         assert row["median_scaled"] is None
         assert row["r2"] is None
@@ -400,7 +398,7 @@ def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Yo
 
 
 @pytest.mark.slow
-def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
+def test_a_run_with_few_cells_gets_no_link_comparison(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=8, n_items=20)
     write_config(tmp_path / "thin.yaml", pool="mine.csv", calls="20%")
     write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
@@ -413,30 +411,30 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
         assert ("explains" in words) != thin
 
 
-def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
+def test_curl_ignores_two_agents_without_a_common_item(youden: Youden, tmp_path: Path) -> None:
     value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
     write_scores(tmp_path / "gaps", value)
-    said = json.loads(youden("study", "links", "gaps", "--json", "--n-resamples", "20").out)
-    assert said["links"]["identity"]["n_rectangles"] == 2
-    assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
+    data = json.loads(youden("study", "links", "gaps", "--json", "--n-resamples", "20").out)
+    assert data["links"]["identity"]["n_rectangles"] == 2
+    assert data["links"]["identity"]["p95"] == pytest.approx(0.3)
 
 
 @pytest.mark.slow
-def test_the_papers_first_table_from_the_real_data(youden: Youden, peer_prediction: Path) -> None:
+def test_study_reproduces_the_first_table_of_the_paper(youden: Youden, peer_prediction: Path) -> None:
     figures = [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]
     source = str(peer_prediction / "eval_results" / "peer_review_results_100")
     assert youden("import", "peer-prediction", source, "--out", "X").code == 0
-    said = json.loads(youden("study", "links", "X", "--json", "--n-resamples", "0").out)
-    assert said["scores"] == "row"
+    data = json.loads(youden("study", "links", "X", "--json", "--n-resamples", "0").out)
+    assert data["scores"] == "row"
     for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
-        row = said["links"][link]
+        row = data["links"][link]
         assert row["median"] == pytest.approx(median, abs=0.002)
         assert row["p95"] == pytest.approx(p95, abs=0.002)
         assert row["median_scaled"] == pytest.approx(scaled, abs=0.01)
         assert 0.6 < row["r2"] < 0.75
 
 
-def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_rate(
+def test_an_imported_run_has_rates_and_both_scores_but_no_false_positive_rate(
     youden: Youden, peer_prediction: Path, tmp_path: Path
 ) -> None:
     source = peer_prediction / "eval_results" / "opus_translation_results"
@@ -451,22 +449,20 @@ def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_ra
 
 
 @pytest.mark.slow
-def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
-    youden: Youden, peer_prediction: Path, tmp_path: Path
-) -> None:
+def test_samsum_is_judged_lexically_and_ranked(youden: Youden, peer_prediction: Path, tmp_path: Path) -> None:
     source = peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json"
     assert youden("import", "peer-prediction", str(source), "--out", "samsum").code == 0
     write_config(tmp_path / "run.yaml", pool="samsum", judge="lexical", design="cyclic", calls="2%")
     ended = youden("run", "run.yaml", "--json")
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert len(said["ranking"]) == 30
-    assert said["fit"]["calls"]["n_paired"] == 30 * (6960 // 30)
-    assert all(agent["length_place"] is not None for agent in said["ranking"])
+    data = json.loads(ended.out)
+    assert len(data["ranking"]) == 30
+    assert data["fit"]["calls"]["n_paired"] == 30 * (6960 // 30)
+    assert all(agent["length_place"] is not None for agent in data["ranking"])
 
 
 @pytest.mark.parametrize("command", list(cli.COMMANDS))
-def test_every_command_explains_itself_and_stands_in_readme_or_the_book(youden: Youden, command: str) -> None:
+def test_every_command_has_help_and_is_documented(youden: Youden, command: str) -> None:
     ended = youden(command, "--help")
     assert ended.code == 0
     assert len(ended.out.split("\n\n")) >= 3
@@ -476,14 +472,16 @@ def test_every_command_explains_itself_and_stands_in_readme_or_the_book(youden: 
 @pytest.mark.parametrize(
     "words", [[], ["frobnicate"], ["run"], ["run", "nowhere.yaml"], ["fit", "nowhere"], ["report", "nowhere"]]
 )
-def test_bad_input_ends_with_2_and_a_message(youden: Youden, words: list[str]) -> None:
+def test_bad_input_exits_with_2_and_a_message(youden: Youden, words: list[str]) -> None:
     ended = youden(*words)
     assert ended.code == 2
     assert ended.err or ended.out
     assert "Traceback" not in ended.err
 
 
-def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_exits_with_130_and_names_the_command_that_resumes(
+    youden: Youden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -493,9 +491,7 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkey
     assert "To resume, run: youden demo" in ended.err
 
 
-def test_hostile_names_reach_neither_the_terminal_nor_the_page_as_anything_but_text(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_hostile_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youden, tmp_path: Path) -> None:
     hostile = "<script>1</script>\u202e{{7*7}}"
     rows = [[f"{hostile}{i}", f"i{j}", " ".join(f"w{j}x{k}" for k in range(3 + i))] for i in range(4) for j in range(9)]
     with (tmp_path / "p.csv").open("w", encoding="utf-8", newline="") as file:
@@ -507,12 +503,12 @@ def test_hostile_names_reach_neither_the_terminal_nor_the_page_as_anything_but_t
     assert "<script>1" not in page
     assert "&lt;script&gt;1" in page
     assert "{{7*7}}" in page
-    for shown in (ended.out, ended.err, page):
-        assert "\u202e" not in shown
+    for case in (ended.out, ended.err, page):
+        assert "\u202e" not in case
     assert "[bold]" in ended.out
 
 
-def test_agents_whose_texts_are_one_count_once_in_the_robust_ranking(youden: Youden, tmp_path: Path) -> None:
+def test_agents_with_identical_texts_count_once_in_the_robust_ranking(youden: Youden, tmp_path: Path) -> None:
     field_notes = Path(__file__).parents[2] / "datasets" / "field-notes"
     rows = [json.loads(line) for line in (field_notes / "responses.jsonl").read_text(encoding="utf-8").splitlines()]
     agent = rows[0]["agent"]
@@ -532,9 +528,9 @@ def test_agents_whose_texts_are_one_count_once_in_the_robust_ranking(youden: You
 
 
 @pytest.mark.parametrize("words", [[], ["run"], ["fit"]])
-def test_help_says_what_ability_is_and_what_it_is_not(youden: Youden, words: list[str]) -> None:
-    said = " ".join(youden(*words, "--help").out.split())
-    assert "Ability measures how reliably the judge recognizes" in said
-    assert "depends on pool, judge and items" in said
-    assert "obscure or bureaucratic styles rank high, terse references low" in said
-    assert "does not prove correctness" in said
+def test_help_states_what_ability_measures(youden: Youden, words: list[str]) -> None:
+    output = " ".join(youden(*words, "--help").out.split())
+    assert "Ability measures how reliably the judge recognizes" in output
+    assert "depends on pool, judge and items" in output
+    assert "obscure or bureaucratic styles rank high, terse references low" in output
+    assert "does not prove correctness" in output

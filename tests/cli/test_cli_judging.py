@@ -1,4 +1,4 @@
-"""Judges that make calls, from the command line against a real server: capped, resumed, replayed."""
+"""Test judges with calls from the command line against a real server: caps, resumption and replay."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_a_run_resumes_without_a_call_and_replays_without_a_server(
 
 
 @pytest.mark.parametrize("judge", ["free", "lexical"])
-def test_a_run_whose_folder_is_removed_meanwhile_fails(
+def test_a_run_fails_if_its_folder_is_removed_meanwhile(
     youden: Youden, free_run_folder: Path, server: WireServer, judge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a reply of the judge, or as the ranking is made."""
+    """The folder is removed by a reply of the judge, or while the ranking is made."""
 
     def behave(n: int, body: Any) -> Reply:
         if n == 50:
@@ -75,7 +75,7 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     assert not (free_run_folder / "runs").exists()
 
 
-def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there(
+def test_a_plan_is_judged_by_a_batch_at_its_price_and_the_run_uses_the_answers(
     youden: Youden, free_run_folder: Path, batch_server: BatchServer
 ) -> None:
     judge = wire_judge(batch_server.url, backend="openai", price=100, max_tokens=1, batch_discount=0.5)
@@ -91,7 +91,7 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
     assert len(batch_server.bodies) == 110
 
 
-def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_config(
+def test_max_missing_and_retry_failed_are_read_from_options_and_config(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, body: Reply("perhaps" if draw(body, 5) == 0 else same_item(body))
@@ -113,7 +113,7 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 
 @pytest.mark.parametrize("command", ["judge", "run"])
 @pytest.mark.parametrize("every", [1, 12])
-def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_limit(
+def test_a_small_run_above_max_missing_fails_at_its_end_and_a_higher_limit_ranks_it(
     youden: Youden, free_run_folder: Path, server: WireServer, command: str, every: int
 ) -> None:
     server.behave = lambda _n, body: Reply("Sorry." if draw(body, every) == 0 else same_item(body))
@@ -129,7 +129,7 @@ def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_at_a_higher_li
     assert server.n_requests == 110
 
 
-def test_a_search_whose_first_round_got_no_answer_fails_as_missing(
+def test_a_search_without_answers_in_its_first_round_fails_as_missing(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("Sorry.")
@@ -175,17 +175,17 @@ def test_a_jury_judges_a_run(youden: Youden, free_run_folder: Path, server: Wire
     assert youden("run", "jury.yaml").code == 0
     assert server.n_requests == 3 * 110
     write_small_run(free_run_folder, "jury", judge=jury | {"vote": "mean"})
-    other = youden("run", "jury.yaml")
-    assert other.code == 2
-    assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other.err
-    assert other.err.rstrip().endswith("[run-mismatch]")
+    other_run = youden("run", "jury.yaml")
+    assert other_run.code == 2
+    assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other_run.err
+    assert other_run.err.rstrip().endswith("[run-mismatch]")
 
 
 def test_agents_that_no_number_of_items_separates_are_reported_as_possibly_equal(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
-    said = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
-    server.behave = lambda _n, body: Reply(next(said, same_item(body)) if same_item(body) == "YES" else "NO")
+    output = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
+    server.behave = lambda _n, body: Reply(next(output, same_item(body)) if same_item(body) == "YES" else "NO")
     ended = youden("run", "free.yaml")
     assert ended.code == 0, ended.err
     last = ended.err.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Mistakes of a first use, each answered by the command that helps."""
+"""Test that common first mistakes are answered by the command that helps."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ def test_init_states_what_a_call_is_and_the_unit_of_each_number(youden: Youden, 
     write_table(tmp_path / "table.csv", make_texts(4, 10))
     lines = (tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()
     (tmp_path / "table.csv").write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
-    made = youden("init", "table.csv").well().out
-    assert "1 record left out: a repetition of an earlier response (first: table.csv, line 50)" in made
+    stdout = youden("init", "table.csv").well().out
+    assert "1 record left out: a repetition of an earlier response (first: table.csv, line 50)" in stdout
     assert (
         "wrote pools/table and table.yaml: 4 agents × 12 items; 720 calls to lexical, each of which compares two responses, "
-        "about $0.00" in made
+        "about $0.00" in stdout
     )
 
 

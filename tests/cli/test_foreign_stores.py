@@ -1,4 +1,4 @@
-"""Who reads a folder from somebody else opens no server that the folder's config names, unless told to."""
+"""Test that commands on a folder from another user open no server that its config names without permission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from youden.view.shown import LiveRun
 
 @dataclass
 class Listener:
-    """Accepts connections as a PostgreSQL server would, counts them, and hangs up."""
+    """Server that accepts connections like PostgreSQL, counts them and closes them."""
 
     socket: socket.socket
     connections: list[object] = field(default_factory=list)
@@ -85,7 +85,7 @@ def test_a_command_that_reads_a_run_opens_no_server(
 
 
 @pytest.mark.parametrize("config", ["r.yaml", "runs/r/config.yaml"])
-def test_a_plan_opens_no_server_and_says_so(config: str, received: Path, listener: Listener, youden: Youden) -> None:
+def test_plan_opens_no_server_and_states_that(config: str, received: Path, listener: Listener, youden: Youden) -> None:
     for command in ("plan", "check"):
         ended = youden(command, config).well()
         assert ("[store-not-opened]" in ended.err) == (command == "plan")
@@ -103,7 +103,7 @@ def test_the_viewer_opens_no_server(received: Path, listener: Listener) -> None:
         LiveRun(RunFolder(received))
 
 
-def test_with_the_option_a_server_is_opened(received: Path, listener: Listener, youden: Youden) -> None:
+def test_a_server_is_opened_if_the_option_is_set(received: Path, listener: Listener, youden: Youden) -> None:
     youden("report", "runs/r", "--open-store").well()
     n = len(listener.connections)
     assert n > 0

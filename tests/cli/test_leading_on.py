@@ -1,4 +1,4 @@
-"""Commands lead on: help in groups, names that are mistyped, completion, and a first config."""
+"""Test the guidance of commands: grouped help, suggestions for typos, completion and a first config."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def commands(group: click.Command = cli.youden, path: str = "") -> Iterator[tupl
 
 
 @pytest.mark.parametrize("words", [[], ["study"], ["cassette"]], ids=" ".join)
-def test_every_first_line_fits_80_columns(youden: Youden, words: list[str]) -> None:
+def test_the_first_help_line_of_every_command_fits_80_columns(youden: Youden, words: list[str]) -> None:
     ended = youden(*words, "--help")
     assert max(map(len, ended.out.splitlines())) <= 80
     assert "..." not in ended.out.replace("[ARGS]...", "")
 
 
-def test_help_groups_the_commands_and_leaves_none_out(youden: Youden) -> None:
+def test_help_lists_every_command_in_a_group(youden: Youden) -> None:
     listed = youden("--help").out
     at = [listed.index(f"\n{heading}:\n") for heading in cli.HEADINGS]
     assert at == sorted(at)
@@ -67,11 +67,11 @@ def test_a_mistyped_command_gets_a_suggestion(youden: Youden, words: list[str], 
     assert f"Did you mean {meant}" in ended.err
 
 
-def test_a_command_that_is_like_no_other_gets_the_list(youden: Youden) -> None:
+def test_an_unknown_command_without_a_similar_one_gets_the_list(youden: Youden) -> None:
     assert f"Available commands: {', '.join(STUDIES)}." in " ".join(youden("study", "zzzz").err.split())
 
 
-def test_every_fraction_is_called_so() -> None:
+def test_every_fraction_option_has_the_metavar_fraction() -> None:
     for name, command in commands():
         for option in command.params:
             if isinstance(option.type, click.FloatRange) and option.type.max == 1 and option.name != "half_width":
@@ -79,11 +79,11 @@ def test_every_fraction_is_called_so() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_a_script_for_the_shell(youden: Youden, shell: str) -> None:
+def test_completion_prints_a_script_for_the_shell(youden: Youden, shell: str) -> None:
     assert "_YOUDEN_COMPLETE" in youden("completion", shell).out
 
 
-def test_what_the_script_asks_is_answered() -> None:
+def test_completion_script_queries_are_answered() -> None:
     asked = {"_YOUDEN_COMPLETE": "bash_complete", "COMP_WORDS": "youden ca", "COMP_CWORD": "1"}
     script = "import sys\nsys.argv = ['youden']\nfrom youden import cli\ncli.main()"
     ended = subprocess.run(
@@ -92,7 +92,7 @@ def test_what_the_script_asks_is_answered() -> None:
     assert ended.stdout.split() == ["plain,calibrate", "plain,cassette"]
 
 
-def test_chart_lists_every_figure_that_there_is(youden: Youden, tmp_path: Path) -> None:
+def test_chart_lists_every_figure(youden: Youden, tmp_path: Path) -> None:
     drawn = {figure.slug for figure in draw_figures(ReportData(judged(tmp_path / "run", holdout=0.2)))}
     code = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "report" / "charts").glob("*.py"))
     assert drawn <= set(CHARTS)
@@ -101,7 +101,7 @@ def test_chart_lists_every_figure_that_there_is(youden: Youden, tmp_path: Path) 
     assert "'ranking'" in youden("report", "run", "--chart", "rankng").err
 
 
-def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden, tmp_path: Path) -> None:
+def test_init_writes_a_valid_config_and_prints_the_next_step(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     ended = youden("init")
     assert ended.code == 0
@@ -120,7 +120,7 @@ def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden,
         assert "[init-exists]" in refused.err
 
 
-def test_whatever_inits_comments_offer_may_be_said(youden: Youden, tmp_path: Path) -> None:
+def test_settings_that_comments_of_init_suggest_are_valid(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     youden("init", "mine.csv")
     lines = (tmp_path / "mine.yaml").read_text(encoding="utf-8").splitlines()
@@ -128,26 +128,26 @@ def test_whatever_inits_comments_offer_may_be_said(youden: Youden, tmp_path: Pat
     assert len(offered) == 4
     for line in offered:
         key = line[2:].split(":")[0]
-        kept = [one for one in lines if not one.startswith(f"{key}:")]
+        kept = [entry for entry in lines if not entry.startswith(f"{key}:")]
         (tmp_path / "one.yaml").write_text("\n".join([*kept, line[2:]]), encoding="utf-8")
         assert getattr(load_run_config(tmp_path / "one.yaml"), key) is not None
 
 
 @pytest.mark.parametrize("key", ["", "sk-test"])
-def test_init_takes_the_judge_whose_key_is_there_and_caps_it(
+def test_init_selects_the_judge_with_an_available_key_and_sets_a_cap(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     write_pool_table(tmp_path / "mine.csv")
-    said = json.loads(youden("init", "mine.csv", "--out", "sub/c.yaml", "--json").out)
+    data = json.loads(youden("init", "mine.csv", "--out", "sub/c.yaml", "--json").out)
     config = load_run_config(tmp_path / "sub" / "c.yaml")
-    assert config.judge == said["judge"] == ("gpt-4o-mini" if key else "lexical")
+    assert config.judge == data["judge"] == ("gpt-4o-mini" if key else "lexical")
     assert (config.max_cost is not None) == bool(key)
     assert Path(config.pool).samefile(tmp_path / "mine.csv")
     assert youden("plan", "sub/c.yaml").code == 0
 
 
-def test_init_says_what_to_do_where_it_finds_no_agents(youden: Youden, tmp_path: Path) -> None:
+def test_init_without_agents_states_what_to_do(youden: Youden, tmp_path: Path) -> None:
     rows = [f"q{item},{text}" for item, text in enumerate(["a b", "c d", "e f"])]
     (tmp_path / "raw.csv").write_text("\n".join(["question_id,response", *rows]), encoding="utf-8")
     ended = youden("init", "raw.csv")
@@ -158,22 +158,22 @@ def test_init_says_what_to_do_where_it_finds_no_agents(youden: Youden, tmp_path:
     assert not (tmp_path / "pools").exists()
 
 
-def test_a_table_whose_empty_answers_were_given_says_so_in_a_column(youden: Youden, tmp_path: Path) -> None:
+def test_a_table_with_empty_responses_states_them_in_a_column(youden: Youden, tmp_path: Path) -> None:
     rows = [
         f"m{agent},q{item},{'' if agent == item else 'said'},{'yes' if agent == 1 else ''}"
         for agent in range(4)
         for item in range(3)
     ]
     (tmp_path / "raw.csv").write_text("\n".join(["model,question_id,response,empty", *rows]), encoding="utf-8")
-    said = json.loads(youden("init", "raw.csv", "--json").out)
-    assert said["left_out"] == {"an empty cell in place of a text": 2}
-    assert (said["pool"], said["missing"]) == ("pools/raw", 2)
+    data = json.loads(youden("init", "raw.csv", "--json").out)
+    assert data["left_out"] == {"an empty cell in place of a text": 2}
+    assert (data["pool"], data["missing"]) == ("pools/raw", 2)
     assert (tmp_path / ".youden" / "config.schema.json").is_file()
     first = (tmp_path / "raw.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert first == "# yaml-language-server: $schema=.youden/config.schema.json"
 
 
-def test_init_asks_which_pool_is_meant(youden: Youden, tmp_path: Path) -> None:
+def test_init_without_arguments_lists_the_candidate_pools(youden: Youden, tmp_path: Path) -> None:
     assert "[init-none]" in youden("init").err
     for name in ("one", "other"):
         write_pool_table(tmp_path / f"{name}.csv")
@@ -181,7 +181,7 @@ def test_init_asks_which_pool_is_meant(youden: Youden, tmp_path: Path) -> None:
     assert "2 pools here: one.csv, other.csv." in youden("init").err
 
 
-def test_doctor_alone_lists_every_extra_and_which_command_needs_what_is_missing(
+def test_doctor_lists_every_extra_and_the_commands_that_need_missing_ones(
     youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
@@ -193,11 +193,11 @@ def test_doctor_alone_lists_every_extra_and_which_command_needs_what_is_missing(
     assert format_install("duckdb") in ended.out
     assert "gpt-4o-mini: OPENAI_API_KEY is set" in ended.out
     assert "sk-secret" not in ended.out
-    said = json.loads(youden("doctor", "--json").out)
-    assert [name for name, extra in said["extras"].items() if extra["missing"]] == ["duckdb"]
+    data = json.loads(youden("doctor", "--json").out)
+    assert [name for name, extra in data["extras"].items() if extra["missing"]] == ["duckdb"]
 
 
-def test_the_table_of_extras_is_pyprojects() -> None:
+def test_the_table_of_extras_equals_pyproject() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {name: needs for name, needs in project["optional-dependencies"].items() if name not in DEVELOPERS}
     assert set(EXTRAS) == set(declared)

@@ -1,4 +1,4 @@
-"""A judge that cannot discriminate leads to no recommendation, no pass of a gate and no further search, from end to end."""
+"""Test from end to end that a judge without signal gives no recommendation, no passed gate and no further search."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ N_ITEMS = 30
 
 
 def texts() -> dict[tuple[str, str], str]:
-    """Each agent but `garbage`, whose texts are the same everywhere, says some words of an item, at any length."""
-    rng, said = np.random.default_rng(0), {}
+    """Return texts with some words of their item, except for `garbage`, which repeats the same text everywhere."""
+    rng, output = np.random.default_rng(0), {}
     for item in range(N_ITEMS):
         words = [f"fact{item}x{k}" for k in range(10)]
         for n, agent in enumerate(AGENTS[:-1]):
             own = [words[k] for k in rng.choice(10, size=9 - n, replace=False)]
-            said[agent, f"i{item}"] = " ".join(own + ["filler"] * int(rng.integers(0, 12)))
-        said["garbage", f"i{item}"] = "lorem ipsum dolor sit amet"
-    return said
+            output[agent, f"i{item}"] = " ".join(own + ["filler"] * int(rng.integers(0, 12)))
+        output["garbage", f"i{item}"] = "lorem ipsum dolor sit amet"
+    return output
 
 
 def two_texts(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Both texts of a question, which name facts or are garbage."""
-    found = re.findall(r"(?:fact\d+x\d+|lorem)[\w ]*", body["messages"][-1]["content"])
-    return found[0], found[-1]
+    """Return both texts of a question, which name facts or are garbage."""
+    matches = re.findall(r"(?:fact\d+x\d+|lorem)[\w ]*", body["messages"][-1]["content"])
+    return matches[0], matches[-1]
 
 
 def by_facts(_n: int, body: Mapping[str, Any]) -> Reply:
-    one, other = ({word for word in text.split() if word.startswith("fact")} for text in two_texts(body))
-    return Reply("YES" if len(one & other) >= 5 else "NO")
+    warning, b = ({word for word in text.split() if word.startswith("fact")} for text in two_texts(body))
+    return Reply("YES" if len(warning & b) >= 5 else "NO")
 
 
 def by_length(_n: int, body: Mapping[str, Any]) -> Reply:
-    one, other = map(len, two_texts(body))
-    return Reply("YES" if abs(np.log(one / other)) < 0.3 else "NO")
+    warning, b = map(len, two_texts(body))
+    return Reply("YES" if abs(np.log(warning / b)) < 0.3 else "NO")
 
 
 def coin(_n: int, body: Mapping[str, Any]) -> Reply:
@@ -71,7 +71,7 @@ GATE = ("gate", "runs/r", "--agent", "garbage", "--baseline", "prod")
 
 
 @pytest.mark.parametrize("judge", list(USELESS))
-def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
+def test_a_judge_without_signal_gives_no_recommendation_and_an_inconclusive_gate(
     youden: Youden, facts_folder: Path, server: WireServer, judge: str
 ) -> None:
     server.behave = USELESS[judge]
@@ -90,10 +90,10 @@ def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
         r"^undecided: garbage against prod: this judge does not separate these agents", gate.err, re.MULTILINE
     )
     assert "Recommended" not in gate.err
-    said = json.loads(youden(*GATE, "--json").out)
-    assert (said["outcome"], said["agents"][0]["low"], said["agents"][0]["analysis"]) == ("undecided", None, 1)
-    assert said["agents"][0]["reason"].startswith("this judge does not separate these agents")
-    assert said["recommendation"]["form"] == "none"
+    data = json.loads(youden(*GATE, "--json").out)
+    assert (data["outcome"], data["agents"][0]["low"], data["agents"][0]["analysis"]) == ("undecided", None, 1)
+    assert data["agents"][0]["reason"].startswith("this judge does not separate these agents")
+    assert data["recommendation"]["form"] == "none"
     written = youden(*GATE, "--markdown", "-", "--junit", "gate.xml")
     assert (written.code, "this judge does not separate" in written.out.replace("\\", "")) == (3, True)
     assert 'errors="1"' in (facts_folder / "gate.xml").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
     assert "**No recommendation: " in youden("report", "runs/r", "--format", "md").out
 
 
-def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, facts_folder: Path) -> None:
+def test_a_judge_with_signal_decides_the_gate_against_random_text(youden: Youden, facts_folder: Path) -> None:
     ended = youden("run", "r.yaml", "--json").said
     assert ended["recommendation"]["form"] in ("recommended", "candidates")
     assert ended["recommendation"]["text"].split(": ")[1].startswith("prod")
@@ -114,9 +114,7 @@ def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, fa
     assert (gate.code, "worse: the judge recognizes the responses of garbage in" in gate.err) == (1, True)
 
 
-def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(
-    youden: Youden, facts_folder: Path
-) -> None:
+def test_candidates_and_required_items_do_not_contradict_each_other(youden: Youden, facts_folder: Path) -> None:
     write_config(facts_folder / "few.yaml", pool="pool.csv", judge="lexical", calls=150, independent="pooled:40")
     ended = youden("run", "few.yaml").well()
     first = ended.out.splitlines()[0]
@@ -127,9 +125,7 @@ def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(
     assert "winner" not in ended.err
 
 
-def test_a_jury_without_signal_leads_to_no_recommendation(
-    youden: Youden, facts_folder: Path, server: WireServer
-) -> None:
+def test_a_jury_without_signal_gives_no_recommendation(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = coin
     judges = [wire_judge(server.url, model=model) for model in ("a", "b")]
     jury = {"backend": "jury", "name": "two", "judges": judges, "vote": "mean"}
@@ -137,7 +133,9 @@ def test_a_jury_without_signal_leads_to_no_recommendation(
     assert youden("run", "jury.yaml").well().out.startswith("No recommendation: this judge does not separate")
 
 
-def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, facts_folder: Path, server: WireServer) -> None:
+def test_a_search_ends_after_its_pilot_and_states_the_reason(
+    youden: Youden, facts_folder: Path, server: WireServer
+) -> None:
     server.behave = USELESS["no"]
     write_config(facts_folder / "search.yaml", pool="pool.csv", judge=wire_judge(server.url), calls=500, top=1)
     ended = youden("run", "search.yaml", "--verbose").well()
@@ -151,7 +149,7 @@ def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, facts_folder
     assert server.n_requests == asked
 
 
-def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
+def test_an_extended_run_is_not_searched_by_a_judge_without_signal(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
     server.behave = USELESS["yes"]
@@ -170,14 +168,14 @@ def test_compare_states_what_each_run_recommends(youden: Youden, facts_folder: P
     server.behave = USELESS["no"]
     write_config(facts_folder / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
     assert youden("run", "s.yaml").code == 0
-    said = youden("compare", "runs/r", "runs/s").well().out
-    assert said.startswith("No common recommendation: s recommends no agent.\nBy r: ")
-    assert re.search(r"^By r: (Recommended|Candidates): prod", said, re.MULTILINE), said
-    assert re.search(r"^By s: No recommendation: this judge does not separate", said, re.MULTILINE)
-    assert "The runs agree" not in said
+    stdout = youden("compare", "runs/r", "runs/s").well().out
+    assert stdout.startswith("No common recommendation: s recommends no agent.\nBy r: ")
+    assert re.search(r"^By r: (Recommended|Candidates): prod", stdout, re.MULTILINE), stdout
+    assert re.search(r"^By s: No recommendation: this judge does not separate", stdout, re.MULTILINE)
+    assert "The runs agree" not in stdout
 
 
-def test_a_judge_that_compares_lengths_is_named(youden: Youden, facts_folder: Path, server: WireServer) -> None:
+def test_a_judge_that_compares_lengths_is_reported(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = by_length
     ended = youden("run", "r.yaml").well()
     assert re.search(
@@ -186,7 +184,7 @@ def test_a_judge_that_compares_lengths_is_named(youden: Youden, facts_folder: Pa
     page = (facts_folder / "runs/r/report.html").read_text(encoding="utf-8")
     assert "it seems to compare lengths, not contents" in page
     assert "length" in [
-        one["slug"] for one in json.loads((facts_folder / "runs/r/fit.json").read_text("utf-8"))["warnings"]
+        warning["slug"] for warning in json.loads((facts_folder / "runs/r/fit.json").read_text("utf-8"))["warnings"]
     ]
     server.behave = by_facts
     write_config(facts_folder / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
@@ -208,8 +206,8 @@ def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
     assert (gate.code, len(line.findall(gate.err))) == (3, 1)
     assert "calibrate: NO-GO on " in (facts_folder / "runs/elsewhere/report.html").read_text(encoding="utf-8")
     assert "calibrate: NO-GO on" in youden("report", "runs/elsewhere", "--format", "md").out.replace("\\", "")
-    other = youden("fit", "runs/r").well()
-    assert "calibrate: " not in other.err, "another judge"
+    other_run = youden("fit", "runs/r").well()
+    assert "calibrate: " not in other_run.err, "another judge"
 
 
 def test_a_later_calibration_replaces_the_earlier_one_of_the_same_judge_and_pool(

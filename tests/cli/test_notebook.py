@@ -1,4 +1,4 @@
-"""What somebody meets who calls the package from a notebook."""
+"""Test the package as it is used in a notebook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from youden.judging.store.answers import open_store
 
 
 class RecordedProgress:
-    """A progress display that records what it gets, and the context and thread it gets it in."""
+    """Progress display that records its calls with their context and thread."""
 
     def __init__(self) -> None:
         self.n_done, self.threads, self.contexts = 0, set[str](), set[str]()
@@ -92,7 +92,7 @@ asyncio.run(cell())
 
 @pytest.mark.posix
 @pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_a_signal_stops_judge_inside_a_running_event_loop_and_keeps_the_answers(
+def test_a_signal_stops_judge_in_a_running_event_loop_and_answers_are_stored(
     stop: signal.Signals, tmp_path: Path
 ) -> None:
     def answer(n: int, body: Mapping[str, Any]) -> Reply:
@@ -121,13 +121,13 @@ async def test_rank_logs_works_inside_a_running_event_loop() -> None:
         rank_logs("nowhere")
 
 
-def test_a_pool_and_a_plan_are_shown_in_a_line() -> None:
+def test_pool_and_plan_have_a_one_line_repr() -> None:
     pool = make_pool(3, 10)
     assert repr(pool) == f"Pool({pool.name!r}: 3 agents × 10 items, 0 missing)"
     assert repr(youden.make_plan(pool, design="dense", holdout=0, seed=7)).startswith("Plan(dense: ")
 
 
-def test_a_data_frame_is_a_pool() -> None:
+def test_a_data_frame_is_accepted_as_a_pool() -> None:
     rows = [(f"a{i}", j, f"text {i} {j}") for i in range(3) for j in range(4)]
     frame = pd.DataFrame(rows, columns=["agent", "item", "text"])
     frame.loc[5, "text"] = None
@@ -142,7 +142,7 @@ def test_a_data_frame_is_a_pool() -> None:
         untyped(youden.read_pool)(frame.to_numpy())
 
 
-def test_a_data_frame_with_a_column_per_agent_is_the_same_pool() -> None:
+def test_a_data_frame_with_one_column_per_agent_is_the_same_pool() -> None:
     rows = [(f"a{i}", f"q{j}", f"text {i} {j}", f"question {j}") for i in range(3) for j in range(4)]
     frame = pd.DataFrame(rows, columns=["agent", "item", "text", "prompt"])
     frame.loc[5, "text"] = None
@@ -163,7 +163,7 @@ def same_words(one: str, other: str) -> float:
     return len(words[0] & words[1]) / max(1, len(words[0] | words[1]))
 
 
-def test_a_function_is_a_judge() -> None:
+def test_a_function_is_accepted_as_a_judge() -> None:
     pool = make_pool(4, 10)
     plan = youden.make_plan(pool, calls=200, independent="pooled:40")
     result = youden.judge(plan, judge=same_words)
@@ -172,24 +172,24 @@ def test_a_function_is_a_judge() -> None:
     assert repr(result).startswith(f"Verdicts({len(plan)} of {len(plan)} answered by same_words, ")
     assert len(youden.rank(result)) == 4
     with pytest.raises(TooManyMissingError, match=rf"None of the {len(plan)} trials was answered"):
-        youden.judge(plan, judge=lambda one, other: None, max_missing=1.0)
+        youden.judge(plan, judge=lambda a, b: None, max_missing=1.0)
 
 
 @pytest.mark.parametrize(
     ("judge", "said"),
     [
         (
-            lambda one, other: "yes",
+            lambda a, b: "yes",
             r"must return True, False, a number from 0 to 1, or None: got 'yes' for trial 0\. Return True",
         ),
         (
-            lambda one, other: 1 / 0,
+            lambda a, b: 1 / 0,
             r"failed on trial 0: ZeroDivisionError: division by zero \(.*test_notebook\.py, line \d+\)",
         ),
-        (lambda one: True, r"failed on trial 0: TypeError"),
+        (lambda a: True, r"failed on trial 0: TypeError"),
     ],
 )
-def test_a_function_that_is_no_judge_is_an_error_that_says_so(judge: object, said: str) -> None:
+def test_a_function_with_a_wrong_signature_is_a_clear_error(judge: object, said: str) -> None:
     pool = make_pool(3, 10)
     with pytest.raises(JudgeError, match=said):
         untyped(youden.judge)(dense_plan(pool), judge=judge)

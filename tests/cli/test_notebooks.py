@@ -1,4 +1,4 @@
-"""The notebooks in `examples/` run from the first cell to the last, and hold no output that could grow old."""
+"""Test that the notebooks in `examples/` run completely and contain no stored output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ nbclient.NotebookClient(nbformat.read(sys.argv[1], as_version=4), timeout=300, k
 """
 
 
-def test_there_are_two_and_they_are_committed_without_outputs() -> None:
+def test_two_notebooks_are_committed_without_outputs() -> None:
     assert len(NOTEBOOKS) == 2
     for notebook in NOTEBOOKS:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]

@@ -1,6 +1,6 @@
-"""What Windows and macOS do otherwise, simulated: consoles, signals, modules that are not there, names of files, files held open.
+"""Simulate differences of Windows and macOS: consoles, signals, missing modules, file names and open files.
 
-That all of it holds on the systems themselves is what `.github/workflows/test.yml` asks of them.
+`.github/workflows/test.yml` runs the tests on these systems.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty"):
 for name in ("SIGHUP", "SIGKILL", "SIGALRM", "SIGCHLD", "SIGQUIT", "SIGSTOP", "SIGCONT"):
     delattr(signal, name)
 """
-"""The start of a program on a Python that lacks what Windows' lacks."""
+"""First lines of a program that simulate a Python without modules missing on Windows."""
 
 
 def without(*words: str, here: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -45,7 +45,7 @@ def without(*words: str, here: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
+def test_a_pool_is_ranked_without_posix_modules_on_a_cp1252_console(
     tmp_path: Path,
 ) -> None:
     write_pool_table(tmp_path / "pool.csv")
@@ -54,22 +54,22 @@ def test_a_pool_is_ranked_without_posix_modules_on_a_console_in_cp1252(
         (tmp_path / "pool.csv.yaml").write_text("pool: pool.csv\nname: mine\n")
         ended = without(*words, here=tmp_path, **console)
         assert ended.returncode in (0, 1), ended.stderr
-        for said in (ended.stdout, ended.stderr):
-            text = said.decode("cp1252")
+        for case in (ended.stdout, ended.stderr):
+            text = case.decode("cp1252")
             assert "\\u" not in text
             assert "Traceback" not in text
 
 
-def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
+def test_atomic_write_replaces_an_open_file_once_its_reader_closes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace, held = os.replace, [True, True, True]
+    replace, failures = os.replace, [True, True, True]
 
-    def held_open(one: Path, other: Path) -> None:
-        if held:
-            held.pop()
-            raise PermissionError(13, "The process cannot access the file", str(other))
-        replace(one, other)
+    def held_open(source: Path, target: Path) -> None:
+        if failures:
+            failures.pop()
+            raise PermissionError(13, "The process cannot access the file", str(target))
+        replace(source, target)
 
     monkeypatch.setattr(atomic, "LOCKS_OPEN_FILES", True)
     monkeypatch.setattr(atomic, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
@@ -78,15 +78,15 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
     path.write_text("old")
     with atomic_write(path) as fresh:
         fresh.write_text("new")
-    assert (path.read_text(), held) == ("new", [])
-    held += [True] * 9
+    assert (path.read_text(), failures) == ("new", [])
+    failures += [True] * 9
     with pytest.raises(PermissionError, match=r"fit\.json"), atomic_write(path) as fresh:
         fresh.write_text("newer")
-    assert [one.name for one in tmp_path.iterdir()] == ["fit.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["fit.json"]
     assert path.read_text() == "new"
 
 
-def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_process_is_signalled_on_a_system_without_signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
     windows = SimpleNamespace(name="nt", kill=lambda *_: calls.append(1), getpid=os.getpid)
     owner = f"{leases._machine_id()} {os.getpid()} x"
@@ -98,7 +98,7 @@ def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ["CON", "aux", "Nul.v2", "com1", "LPT9.txt", "v2.", "v2 "])
-def test_a_run_is_not_called_what_no_folder_of_windows_can_be(name: str, tmp_path: Path) -> None:
+def test_a_run_name_that_windows_forbids_is_refused(name: str, tmp_path: Path) -> None:
     assert is_device(name)
     config = tmp_path / "r.yaml"
     config.write_text(f"pool: p.csv\nname: {json.dumps(name)}\n")
@@ -106,10 +106,10 @@ def test_a_run_is_not_called_what_no_folder_of_windows_can_be(name: str, tmp_pat
         load_run_config(config)
 
 
-def test_ids_with_colons_or_reserved_names_become_files_that_every_system_can_have() -> None:
+def test_ids_with_colons_or_reserved_names_become_portable_file_names() -> None:
     ids = ["CON", "nul.txt", "a:b", "a/b", "a\\b", 'a"b', "a?b", "x" * 300, "ends.", "..", "läuft", "a|b", "us.meta:0"]
-    parts = [to_file_name(one) for one in ids]
-    assert len({one.casefold() for one in parts}) == len(ids)
+    parts = [to_file_name(entry) for entry in ids]
+    assert len({entry.casefold() for entry in parts}) == len(ids)
     for part in parts:
         assert not set(part) & set('<>:"/\\|?*')
         assert not is_device(part)
@@ -117,7 +117,7 @@ def test_ids_with_colons_or_reserved_names_become_files_that_every_system_can_ha
 
 
 @pytest.mark.slow
-def test_agents_whose_ids_differ_by_case_alone_stay_two_files(youden: Youden, tmp_path: Path) -> None:
+def test_agents_with_ids_that_differ_only_by_case_have_two_files(youden: Youden, tmp_path: Path) -> None:
     rows = [
         (agent, f"i{j}", f"{agent} tells of {j} {'rain' * (1 + j % 3)}")
         for agent in ("Lead", "lead", "CON")
@@ -132,7 +132,7 @@ def test_agents_whose_ids_differ_by_case_alone_stay_two_files(youden: Youden, tm
     assert not any(is_device(part) for file in files for part in file.split("/"))
 
 
-def test_a_command_is_shown_as_the_systems_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_quoted_for_the_shell_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["youden", "run", "my pool.yaml"]
     assert format_command(words) == "youden run 'my pool.yaml'"
     monkeypatch.setattr(printable, "os", SimpleNamespace(name="nt"))

@@ -1,4 +1,4 @@
-"""A provider reports token counts that are not credible: the line that ends the command says what was booked instead."""
+"""Test the report of a command whose provider returns implausible token counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOOKED = r"answers of 'm' reported no credible token usage"
 
 
 def times_500(n: int, body: Mapping[str, Any]) -> Reply:
-    """Every third reply reports 500 times the tokens it can have used."""
+    """Report 500 times the possible usage in every third reply."""
     usage = {"prompt_tokens": 100, "completion_tokens": 1}
     return Reply(same_item(body), usage={k: 500 * v for k, v in usage.items()} if n % 3 == 0 else usage)
 
@@ -41,7 +41,7 @@ def test_a_run_at_its_cap_reports_how_many_answers_were_booked_at_their_maximum(
     assert "booked at the most that they can have cost" in message
 
 
-def test_a_run_that_stops_for_another_reason_says_so_too(
+def test_a_run_that_stops_for_another_reason_reports_them_too(
     youden: Youden, overbilled_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: times_500(n, body) if n < 50 else Reply("", status=401)
@@ -57,7 +57,7 @@ def test_a_run_that_stops_for_another_reason_says_so_too(
         ["judge", "r.yaml"],
     ],
 )
-def test_the_last_line_of_a_run_that_ends_well_says_so(
+def test_the_last_line_of_a_completed_run_reports_them(
     youden: Youden, overbilled_folder: Path, words: list[str]
 ) -> None:
     ended = youden(*words, "--max-cost", "1000").well()
@@ -66,7 +66,9 @@ def test_the_last_line_of_a_run_that_ends_well_says_so(
     assert "booked at their maximum cost, $" in last
 
 
-def test_an_extension_and_a_second_judge_say_so(youden: Youden, overbilled_folder: Path, server: WireServer) -> None:
+def test_an_extension_and_a_second_judge_report_them(
+    youden: Youden, overbilled_folder: Path, server: WireServer
+) -> None:
     server.behave = lambda _n, body: Reply(same_item(body))
     assert BOOKED not in youden("run", "r.yaml", "--max-cost", "1000").well().err
     server.behave = times_500
@@ -80,12 +82,12 @@ def test_an_extension_and_a_second_judge_say_so(youden: Youden, overbilled_folde
 
 
 @pytest.mark.parametrize("cap", ["0.5", "1000"])
-def test_a_generated_pool_says_so(youden: Youden, overbilled_folder: Path, server: WireServer, cap: str) -> None:
+def test_pool_generation_reports_them(youden: Youden, overbilled_folder: Path, server: WireServer, cap: str) -> None:
     model = wire_judge(server.url, name="m", price_in=100, price_out=100)
     del model["price"]
     (overbilled_folder / "agents.yaml").write_text(
         json.dumps(
-            {"models": {"m": model}, "agents": [{"id": one, "model": "m", "instruction": "i.md"} for one in "ab"]}
+            {"models": {"m": model}, "agents": [{"id": name, "model": "m", "instruction": "i.md"} for name in "ab"]}
         )
     )
     (overbilled_folder / "i.md").write_text("Rewrite {{text}}")
@@ -97,7 +99,7 @@ def test_a_generated_pool_says_so(youden: Youden, overbilled_folder: Path, serve
     assert (ended.code, BOOKED in ended.err) == (1 if cap == "0.5" else 0, True), ended.err
 
 
-def test_free_calls_are_booked_at_nothing_and_nothing_is_said(
+def test_free_calls_are_booked_at_zero_and_not_reported(
     youden: Youden, overbilled_folder: Path, server: WireServer
 ) -> None:
     write_small_run(overbilled_folder, judge=wire_judge(server.url, name="m"))

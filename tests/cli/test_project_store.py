@@ -1,4 +1,4 @@
-"""One store per project: no request is paid for twice, whatever folder, command or process it comes from."""
+"""Test that a project has one store, so that no folder, command or process pays for a request twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALLS = 110
 
 
 def any_text(_n: int, body: Mapping[str, Any]) -> Reply:
-    """An answer to texts that are not of `make_pool`, too."""
+    """Answer texts of any pool, not only of `make_pool`."""
     return Reply("YES" if crc32(json.dumps(body).encode()) % 2 else "NO")
 
 
@@ -67,7 +67,7 @@ def test_runs_of_a_project_share_a_store_that_git_ignores_and_the_plan_line_name
     assert not (project_folder.parent / ".youden").exists()
 
 
-def test_the_project_directory_is_where_git_or_pyproject_are_until_it_has_a_store(
+def test_the_project_directory_contains_git_or_pyproject_unless_a_store_exists(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     (project_folder / "pyproject.toml").touch()
@@ -79,7 +79,7 @@ def test_the_project_directory_is_where_git_or_pyproject_are_until_it_has_a_stor
 
 
 @pytest.mark.posix
-def test_a_link_in_the_project_directory_makes_no_file_elsewhere(youden: Youden, project_folder: Path) -> None:
+def test_a_symlink_in_the_project_directory_creates_no_file_elsewhere(youden: Youden, project_folder: Path) -> None:
     (project_folder / "elsewhere").mkdir()
     (project_folder / ".youden").mkdir()
     (project_folder / ".youden/.gitignore").symlink_to(project_folder / "elsewhere/new")
@@ -93,7 +93,7 @@ def test_the_documented_workflow_leaves_the_project_directory_to_youden() -> Non
     assert {step["with"]["path"] for step in steps if "path" in step.get("with", {})} == {"youden-action"}
 
 
-def test_the_cost_of_a_further_call_is_not_that_of_answers_that_another_run_paid_for(
+def test_the_forecast_cost_omits_answers_that_another_run_paid_for(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     write_small_run(project_folder, judge=wire_judge(server.url, price=1000))
@@ -106,14 +106,14 @@ def test_the_cost_of_a_further_call_is_not_that_of_answers_that_another_run_paid
     assert read_usd_per_call(RunFolder(project_folder / "runs/other")) == pytest.approx(each, rel=0.1)
 
 
-def test_a_judge_without_calls_makes_no_store(youden: Youden, project_folder: Path) -> None:
+def test_a_judge_without_calls_creates_no_store(youden: Youden, project_folder: Path) -> None:
     write_small_run(project_folder, judge="lexical")
     assert ".youden" not in youden("run", "r.yaml").well().err
     assert not (project_folder / ".youden").exists()
     assert "store" not in yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())
 
 
-def test_calibration_second_judge_and_stress_pay_into_the_project_store(
+def test_calibration_rejudging_and_stress_use_the_project_store(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     server.behave = any_text
@@ -234,7 +234,7 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
     assert server.n_requests == CALLS + n
 
 
-def test_a_jury_whose_store_is_gone_is_not_asked_again(
+def test_a_jury_with_a_deleted_store_sends_no_request_again(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     for name in "abc":
@@ -246,7 +246,7 @@ def test_a_jury_whose_store_is_gone_is_not_asked_again(
     assert server.n_requests == 3 * CALLS
 
 
-def test_a_run_whose_store_is_damaged_goes_on_in_another_one(
+def test_a_run_with_a_damaged_store_resumes_with_another_store(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0
@@ -264,7 +264,7 @@ def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, project_folder
     assert server.n_requests == CALLS
 
 
-def test_a_folder_is_locked_for_other_processes_whatever_store_they_name(
+def test_a_run_folder_is_locked_for_other_processes_with_any_store(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
     assert youden("plan", "r.yaml", "--store", "mine.db").code == 0
@@ -277,7 +277,7 @@ def test_a_folder_is_locked_for_other_processes_whatever_store_they_name(
     assert youden("run", "r.yaml").code == 0
 
 
-def test_two_hard_links_are_one_store_also_after_a_kill(tmp_path: Path) -> None:
+def test_two_hard_links_are_one_store_even_after_a_kill(tmp_path: Path) -> None:
     first, second = tmp_path / "a.db", tmp_path / "deeper/b.db"
     second.parent.mkdir()
     answer = Completion("YES", "stop", "m", 1, 1)
@@ -285,10 +285,10 @@ def test_two_hard_links_are_one_store_also_after_a_kill(tmp_path: Path) -> None:
         store.add("a" * 64, answer)
         store.flush()
         os.link(first, second)
-        with open_store(second) as other, open_store(second, read_only=True) as read:
+        with open_store(second) as alternative, open_store(second, read_only=True) as read:
             assert set(read.answers(["a" * 64])) == {"a" * 64}
-            other.add("b" * 64, answer)
-            other.flush()
+            alternative.add("b" * 64, answer)
+            alternative.flush()
             assert set(store.answers(["b" * 64])) == {"b" * 64}
     assert not list(second.parent.glob("b.db-*"))
     first.unlink()
@@ -298,7 +298,7 @@ def test_two_hard_links_are_one_store_also_after_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("together", ["one folder, two stores", "two folders, two hard links"])
-async def test_two_processes_at_once_pay_for_nothing_twice(tmp_path: Path, together: str) -> None:
+async def test_two_simultaneous_processes_pay_for_no_request_twice(tmp_path: Path, together: str) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.3))
         with open_store(tmp_path / "a.db"):
@@ -309,12 +309,12 @@ async def test_two_processes_at_once_pay_for_nothing_twice(tmp_path: Path, toget
         else:
             os.link(tmp_path / "a.db", tmp_path / "b.db")
             words = [("run", "r.yaml", "--store", name, "--out", f"runs/{name}") for name in ("a.db", "b.db")]
-        both = await asyncio.gather(*(run.start(*one) for one in words))
+        both = await asyncio.gather(*(run.start(*word) for word in words))
         ended = await asyncio.gather(*(run.end(process, within=300) for process in both))
         assert server.bill.n_paid_twice == 0
-        assert 0 in [one.code for one in ended], [one.said for one in ended]
+        assert 0 in [word.code for word in ended], [word.said for word in ended]
         if together == "one folder, two stores":
-            assert sorted(one.code for one in ended) == [0, 2]
-            assert any("[run-busy]" in one.said or "[run-store]" in one.said for one in ended)
+            assert sorted(word.code for word in ended) == [0, 2]
+            assert any("[run-busy]" in word.said or "[run-store]" in word.said for word in ended)
         else:
-            assert [one.code for one in ended] == [0, 0]
+            assert [word.code for word in ended] == [0, 0]

@@ -1,4 +1,4 @@
-"""Runs that end early and are finished later: their keys, their cost caps, and the ranking of the answers so far."""
+"""Test runs that end early and are completed later: API keys, cost caps and partial rankings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_keyed_run(folder: Path, judge: dict[str, Any], **keys: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", ["wire", "openai"])
-def test_a_finished_run_needs_no_key(
+def test_a_completed_run_needs_no_api_key(
     youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     write_keyed_run(tmp_path, wire_judge(server.url, backend=backend))
@@ -57,7 +57,7 @@ def test_a_finished_run_needs_no_key(
     assert server.n_requests == n_requests
 
 
-def test_a_run_that_decided_by_the_text_names_the_key_that_continues_it(
+def test_a_run_decided_by_text_names_the_setting_that_continues_it(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     write_small_run(tmp_path, "small", judge=wire_judge(server.url))
@@ -68,7 +68,7 @@ def test_a_run_that_decided_by_the_text_names_the_key_that_continues_it(
     assert "Set `decision: text` in the judge's config to continue this run" in ended.err
 
 
-def test_a_finished_batch_needs_no_key(
+def test_a_completed_batch_needs_no_api_key(
     youden: Youden, tmp_path: Path, batch_server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_keyed_run(tmp_path, wire_judge(batch_server.url, backend="openai"))
@@ -81,7 +81,7 @@ def test_a_finished_batch_needs_no_key(
     assert len(batch_server.bodies) == 110
 
 
-def test_a_finished_jury_needs_no_key_and_no_permission_to_send_it(
+def test_a_completed_jury_needs_no_api_key_and_no_permission_to_send_it(
     youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, trusted: Path
 ) -> None:
     judges = [wire_judge(server.url, model=model, api_key_env="OPENAI_API_KEY") for model in ("a", "b", "c")]
@@ -108,7 +108,7 @@ def read_run_plan(path: Path) -> Plan:
 
 
 def same_item_or_chance(_n: int, body: Mapping[str, Any]) -> Reply:
-    """YES for the same item, except for agents that are wrong at a rate of their own, by the text of the request."""
+    """Answer YES for the same item, except for agents with an error rate, determined by the text of the request."""
     words = re.findall(r"agent (\d+) says something of item (\d+)", body["messages"][-1]["content"])
     (first, item), (second, other_item) = words
     draw = int(hashlib.sha256(repr(words).encode()).hexdigest(), 16) % 100
@@ -120,7 +120,7 @@ def same_item_or_chance(_n: int, body: Mapping[str, Any]) -> Reply:
 
 @pytest.fixture
 def capped(tmp_path: Path, server: WireServer) -> Path:
-    """The config of a run whose cap of 5 USD pays for a third of its calls."""
+    """Write the config of a run whose cap of 5 USD pays for a third of its calls."""
     server.behave = same_item_or_chance
     judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
     write_pool(make_pool(5, 30), tmp_path / "pool")
@@ -128,7 +128,7 @@ def capped(tmp_path: Path, server: WireServer) -> Path:
     return tmp_path
 
 
-def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Path, server: WireServer) -> None:
+def test_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Path, server: WireServer) -> None:
     planned = youden("plan", "capped.yaml", "--json").said
     n_affordable = planned["calls_within_max_cost"]
     assert planned["max_cost"] == 5
@@ -143,7 +143,7 @@ def test_a_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: P
     assert "the cap" not in enough.err
 
 
-def test_a_run_that_ends_at_its_cap_is_ranked_as_partial_and_then_finished(
+def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     ended = youden("run", "capped.yaml")
@@ -157,26 +157,26 @@ def test_a_run_that_ends_at_its_cap_is_ranked_as_partial_and_then_finished(
     fitted = youden("fit", "runs/capped").well()
     assert fitted.out.startswith(mark)
     assert "next: finish the run: youden run runs/capped/config.yaml" in fitted.err
-    said = youden("fit", "runs/capped", "--json").said
-    assert said["partial"] == said["fit"]["partial"] == {"n_done": n_done, "n_calls": 596}
-    assert said["fit"]["warnings"][0]["slug"] == "partial"
-    usd = said["fit"]["calls"]["usd"]
+    output = youden("fit", "runs/capped", "--json").said
+    assert output["partial"] == output["fit"]["partial"] == {"n_done": n_done, "n_calls": 596}
+    assert output["fit"]["warnings"][0]["slug"] == "partial"
+    usd = output["fit"]["calls"]["usd"]
     assert 4.5 < usd <= 5
-    assert said["fit"]["calls"]["n_pending"] == 596 - n_done
-    assert said["fit"]["calls"]["missing_paired"] == {}
+    assert output["fit"]["calls"]["n_pending"] == 596 - n_done
+    assert output["fit"]["calls"]["missing_paired"] == {}
     run = read_run("runs/capped")
-    assert asdict(run.ranking.attrs["partial"]) == said["partial"]
-    assert asdict(rank(run.verdicts).attrs["partial"]) == said["partial"]
-    assert json.loads((capped / "runs/capped/ranking.json").read_text())["partial"] == said["partial"]
+    assert asdict(run.ranking.attrs["partial"]) == output["partial"]
+    assert asdict(rank(run.verdicts).attrs["partial"]) == output["partial"]
+    assert json.loads((capped / "runs/capped/ranking.json").read_text())["partial"] == output["partial"]
     assert mark in run.report().read_text(encoding="utf-8")
     assert "<h1>capped (partial)" in run.path.joinpath("report.html").read_text(encoding="utf-8").replace("\n", "")
     assert mark in run.report(format="md").read_text(encoding="utf-8").replace("\\", "")
-    assert f"|done:{n_done}|" in said["signature"]
+    assert f"|done:{n_done}|" in output["signature"]
     assert server.n_requests == n_done
 
     # the ranking has the judge's false-positive rate, because both trial types are sent in proportion
-    assert said["fit"]["signal"]["j"] is not None
-    assert [agent["agent"] for agent in said["ranking"]] == sorted(agent["agent"] for agent in said["ranking"])
+    assert output["fit"]["signal"]["j"] is not None
+    assert [agent["agent"] for agent in output["ranking"]] == sorted(agent["agent"] for agent in output["ranking"])
 
     youden("run", "capped.yaml", "--max-cost", "100").well()
     assert server.n_requests == 596
@@ -249,7 +249,7 @@ def test_every_recommendation_of_an_unfinished_run_is_marked(
     assert youden(*words, "--json").said["recommendation"]["text"].startswith(mark)
 
 
-def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
+def test_an_unfinished_run_can_be_replanned_after_a_partial_fit(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     assert youden("run", "capped.yaml").code == 1
@@ -262,7 +262,7 @@ def test_an_unfinished_run_can_be_planned_anew_after_a_partial_fit(
     assert server.n_requests < n_done + 150
 
 
-def test_the_ranking_of_an_earlier_plan_is_not_shown_as_the_ranking_of_the_run(
+def test_the_ranking_of_an_earlier_plan_is_not_shown_for_the_current_one(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     assert youden("run", "capped.yaml").code == 1
@@ -327,7 +327,7 @@ def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, cap
     assert refused.err.rstrip().endswith("[too-many-missing]")
 
 
-def test_a_search_that_ends_at_its_cap_is_ranked_round_by_round(
+def test_a_search_stopped_at_its_cap_is_ranked_after_each_round(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
     judge = yaml.safe_load((capped / "capped.yaml").read_text())["judge"]
@@ -335,8 +335,8 @@ def test_a_search_that_ends_at_its_cap_is_ranked_round_by_round(
         write_config(capped / f"{name}.yaml", pool="pool", judge=judge, design="adaptive", calls=500)
     assert youden("run", "search.yaml", "--max-cost", "5").code == 1
     n_done = server.n_requests
-    said = youden("fit", "runs/search", "--json").said
-    assert said["partial"]["n_done"] == n_done
+    output = youden("fit", "runs/search", "--json").said
+    assert output["partial"]["n_done"] == n_done
     finished = youden("run", "search.yaml", "--max-cost", "100", "--json").said
     assert finished["partial"] is None
 
@@ -368,8 +368,8 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     n_calls = len(read_run_plan(capped / "runs/jury"))
     n_done = server.n_requests - 2 * n_calls
     assert n_done > 50
-    said = youden("fit", "runs/jury", "--json").said
-    assert said["partial"] == {"n_done": n_done, "n_calls": n_calls}
+    output = youden("fit", "runs/jury", "--json").said
+    assert output["partial"] == {"n_done": n_done, "n_calls": n_calls}
     youden("run", "jury.yaml", "--max-cost", "100").well()
     assert server.n_requests == 3 * n_calls
 
@@ -398,7 +398,7 @@ def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youde
 
 
 @pytest.mark.parametrize("kind", ["jury", "failures"])
-def test_a_partial_fit_does_not_replace_outcomes_by_fewer_of_another_store(
+def test_a_partial_fit_does_not_replace_outcomes_by_fewer_from_another_store(
     youden: Youden, capped: Path, server: WireServer, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     if kind == "failures":

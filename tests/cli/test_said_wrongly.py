@@ -1,4 +1,4 @@
-"""Options and keys that are said wrongly: what arrived, and what to say instead."""
+"""Test the messages for invalid options, config keys and ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from commands import Youden, write_pool_table
         ("families: {nobody: x}", "agents of this run: a0"),
     ],
 )
-def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_path: Path, key: str, remedy: str) -> None:
+def test_an_invalid_config_value_is_an_error_with_the_allowed_values(
+    youden: Youden, tmp_path: Path, key: str, remedy: str
+) -> None:
     write_pool_table(tmp_path / "p.csv", n_agents=4, n_items=6)
     (tmp_path / "c.yaml").write_text(f"pool: p.csv\n{key}\n", encoding="utf-8")
     ended = youden("plan", "c.yaml")
@@ -38,7 +40,7 @@ def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_pat
     assert ended.err.rstrip().endswith("]")
 
 
-def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> None:
+def test_an_empty_config_is_reported_as_empty(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("# nothing yet\n", encoding="utf-8")
     assert "c.yaml is empty. Write one `key: value` per line" in youden("plan", "c.yaml").err
 
@@ -94,9 +96,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
     ],
     ids=lambda said: " ".join(said) if isinstance(said, list) else "",
 )
-def test_an_option_that_does_not_fit_is_an_error_that_says_so(
-    youden: Youden, tmp_path: Path, words: list[str], said: str
-) -> None:
+def test_an_invalid_option_value_is_a_clear_error(youden: Youden, tmp_path: Path, words: list[str], said: str) -> None:
     write_pool_table(tmp_path / "p.csv", n_agents=4, n_items=6)
     (tmp_path / "c.yaml").write_text("pool: p.csv\n", encoding="utf-8")
     (tmp_path / "list.yaml").write_text("- a\n", encoding="utf-8")
@@ -108,29 +108,27 @@ def test_an_option_that_does_not_fit_is_an_error_that_says_so(
     assert not (tmp_path / "runs").exists()
 
 
-def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youden: Youden, tmp_path: Path) -> None:
+def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "all.csv", n_agents=5, n_items=20)
     whole = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "mine.csv").write_text("".join(one for one in whole if not one.startswith("a3")), encoding="utf-8")
+    (tmp_path / "mine.csv").write_text("".join(line for line in whole if not line.startswith("a3")), encoding="utf-8")
     (tmp_path / "mine.yaml").write_text("pool: mine.csv\ncalls: 30/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
     refused = youden("run", "mine.yaml")
     assert refused.code == 2
-    found = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
-    assert found, refused.err
+    match = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
+    assert match, refused.err
     assert "[run-mismatch]" in refused.err
-    assert found[1].startswith("extend ")
-    grown = youden(*found[1].split())
+    assert match[1].startswith("extend ")
+    grown = youden(*match[1].split())
     assert grown.code == 0, grown.err
     assert "a3" in grown.out
     assert youden("fit", "runs/mine").code == 0
     assert youden("run", "runs/mine/config.yaml", "--quiet").code == 0
 
 
-def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_best(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_an_extended_run_whose_config_then_searches_states_the_next_step(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "first.csv", n_agents=7, n_items=20)
     write_pool_table(tmp_path / "all.csv", n_agents=8, n_items=20)
     (tmp_path / "mine.yaml").write_text("pool: first.csv\ncalls: 8/agent\n", encoding="utf-8")
@@ -147,7 +145,7 @@ def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_be
     ), refused.err
 
 
-def test_a_long_error_is_cut_and_keeps_its_name(youden: Youden, tmp_path: Path) -> None:
+def test_a_long_error_is_truncated_and_keeps_its_slug(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_text(",".join(f"column of a long name {n}" for n in range(300)), encoding="utf-8")
     ended = youden("import", "table", "wide.csv", "--out", "p")
     assert ended.code == 2
@@ -155,7 +153,7 @@ def test_a_long_error_is_cut_and_keeps_its_name(youden: Youden, tmp_path: Path) 
     assert ended.err.rstrip().endswith("]")
 
 
-def test_ids_that_act_are_one_line_and_items_that_are_lost_are_named(youden: Youden, tmp_path: Path) -> None:
+def test_ids_with_control_characters_are_one_line_and_lost_items_are_named(youden: Youden, tmp_path: Path) -> None:
     rows = [{"agent": f"a{i}", "item": f"q{j}" + "\n" * (j == 3), "text": "t"} for i in range(3) for j in range(4)]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     ended = youden("import", "table", "x.jsonl", "--out", "p", "--allow-dropped")
@@ -166,7 +164,7 @@ def test_ids_that_act_are_one_line_and_items_that_are_lost_are_named(youden: You
     assert any("1 item lost, because no response to it could be used: q3" in line for line in lines)
 
 
-def test_check_says_what_is_true_of_several_agents_once_and_names_stand_ins(youden: Youden, tmp_path: Path) -> None:
+def test_check_reports_a_finding_of_several_agents_once_and_placeholder_texts(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=4)
     text = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines()
     text[3] = "a0,i2,#REF!,prompt 2,g"

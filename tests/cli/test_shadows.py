@@ -1,4 +1,4 @@
-"""A local file in the place of a shipped judge, prompt or dataset is named first, and is an error in CI unless it is a path."""
+"""Test that a local file with the name of a shipped judge, prompt or data set is reported, and refused in CI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "sk-0123456789abcdef"
 
 @pytest.fixture
 def shadowing_clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone in which a file has the name of a shipped judge, and a run that names the judge."""
+    """Create a checkout with a file named like a shipped judge, and a run that names this judge."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (tmp_path / "judges").mkdir()
     write_config(tmp_path / "judges" / "gpt-4o-mini.yaml", **wire_judge(server.url))
@@ -30,7 +30,7 @@ NAMED = "judge 'gpt-4o-mini': the local file judges/gpt-4o-mini.yaml is used ins
 
 
 @pytest.mark.parametrize("command", ["plan", "run", "judge", "check", "calibrate"])
-def test_a_shadowing_judge_is_named_in_the_first_line_of_each_command(
+def test_the_first_line_of_each_command_names_a_shadowing_judge(
     command: str, shadowing_clone: Path, youden: Youden
 ) -> None:
     ended = youden(command, "r.yaml", *(["--dry-run"] if command == "calibrate" else []))
@@ -39,7 +39,7 @@ def test_a_shadowing_judge_is_named_in_the_first_line_of_each_command(
     assert ended.err.count("is used instead") == 1
 
 
-def test_it_is_named_with_ones_own_config_elsewhere_and_on_the_command_line(
+def test_a_shadowing_judge_is_named_for_any_config_path_or_option(
     shadowing_clone: Path, youden: Youden, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     own = tmp_path_factory.mktemp("own")
@@ -50,7 +50,7 @@ def test_it_is_named_with_ones_own_config_elsewhere_and_on_the_command_line(
     assert youden("doctor", "gpt-4o-mini").err.splitlines()[0] == NAMED
 
 
-def test_in_ci_it_is_an_error_unless_its_path_is_given(
+def test_a_shadowing_judge_is_an_error_in_ci_unless_given_by_path(
     shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -67,7 +67,7 @@ def test_in_ci_it_is_an_error_unless_its_path_is_given(
 
 
 @pytest.mark.parametrize("name", ["lexical", "gpt-4o", "openai/gpt-4o"])
-def test_a_file_with_the_name_of_a_backend_or_a_model_is_named_too(
+def test_a_file_named_like_a_backend_or_a_model_is_reported(
     name: str, shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (shadowing_clone / "judges" / "openai").mkdir()
@@ -78,7 +78,7 @@ def test_a_file_with_the_name_of_a_backend_or_a_model_is_named_too(
     assert youden("plan", "r.yaml").refuses("shadowed")
 
 
-def test_a_judge_with_a_name_of_its_own_and_a_copy_of_a_shipped_one_are_no_shadows(
+def test_a_judge_with_a_new_name_or_an_equal_copy_is_no_shadow(
     shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "1")
@@ -92,7 +92,7 @@ def test_a_judge_with_a_name_of_its_own_and_a_copy_of_a_shipped_one_are_no_shado
         assert "is used instead" not in youden("plan", "r.yaml").well().err
 
 
-def test_a_shadowing_prompt_is_named_and_an_error_in_ci(
+def test_a_shadowing_prompt_is_named_and_is_an_error_in_ci(
     shadowing_clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (shadowing_clone / "prompts").mkdir()
@@ -108,7 +108,7 @@ def test_a_shadowing_prompt_is_named_and_an_error_in_ci(
     youden("plan", "r.yaml", "--out", "again").well()
 
 
-def test_a_shadowing_dataset_is_named_and_an_error_in_ci(
+def test_a_shadowing_data_set_is_named_and_is_an_error_in_ci(
     shadowing_clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(shadowing_clone / "pool", shadowing_clone / "datasets" / "field-notes")
@@ -130,7 +130,7 @@ def test_a_shadowing_dataset_is_named_and_an_error_in_ci(
     youden("plan", "r.yaml").well()
 
 
-def test_a_file_that_makes_a_shipped_judge_free_does_not_take_the_cap_away_unseen(
+def test_a_file_that_makes_a_shipped_judge_free_does_not_silently_remove_the_cap(
     shadowing_clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(shadowing_clone / "user"))
@@ -141,7 +141,7 @@ def test_a_file_that_makes_a_shipped_judge_free_does_not_take_the_cap_away_unsee
 
 
 @pytest.mark.parametrize("out", ["mine.yaml", "deep/mine.yaml"])
-def test_a_first_config_does_not_name_the_shipped_judge_where_a_file_shadows_it(
+def test_init_does_not_name_a_shipped_judge_that_a_file_shadows(
     out: str, shadowing_clone: Path, youden: Youden
 ) -> None:
     (shadowing_clone / "deep" / "judges").mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_a_first_config_does_not_name_the_shipped_judge_where_a_file_shadows_it(
 
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])
-def test_a_judge_file_in_a_pull_request_does_not_get_the_key_of_the_workflow(
+def test_a_judge_file_of_a_pull_request_does_not_get_the_key_of_the_workflow(
     folder: str, shadowing_clone: Path, server: WireServer, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflow = yaml.safe_load((ROOT / "docs" / "github-actions" / "live.yml").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What is not loaded until it is needed, and judges that other packages bring."""
+"""Test lazy imports of commands and judges of other packages."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def loaded_by(code: str, *, of: tuple[str, ...] = HEAVY) -> set[str]:
 HELP = "import sys\nsys.argv = ['youden', '--help']\nfrom youden import cli\ntry:\n    cli.main()\nexcept SystemExit:\n    pass"
 
 
-def test_help_of_every_command_loads_nothing_heavy() -> None:
+def test_help_of_every_command_imports_nothing_heavy() -> None:
     helps = [HELP, *(HELP.replace("'--help'", f"'{name}', '--help'") for name in COMMANDS)]
     assert loaded_by("\n".join(helps), of=(*HEAVY, "numpy", "pydantic", "rich")) == set()
 
 
-def test_a_key_that_does_not_fit_is_said_without_numpy(tmp_path: Path) -> None:
+def test_an_invalid_key_is_reported_without_importing_numpy(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("pool: x\ncalls: many\n", encoding="utf-8")
     command = HELP.replace("'--help'", f"'run', {str(tmp_path / 'wrong.yaml')!r}")
     assert (
@@ -61,14 +61,14 @@ def test_every_key_is_declared_once_and_described() -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "judge", "run"])
-def test_the_options_of_a_command_are_those_that_keys_declare(command: str) -> None:
+def test_the_options_of_a_command_are_those_that_its_keys_declare(command: str) -> None:
     module, name = COMMANDS[command].split(":")
     options = {option.name for option in getattr(import_module(module), name).params}
     for key, declared in declared_keys().items():
         assert (key in options) == (command in declared.key.commands.split()), key
 
 
-def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_refuse() -> None:
+def test_no_class_subscripts_a_click_class_that_older_versions_do_not_subscript() -> None:
     for path in (Path(__file__).parents[2] / "src" / "youden").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)) if "click." in text else ():
@@ -77,7 +77,7 @@ def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_ref
 
 
 @pytest.mark.parametrize(("already", "said"), [({}, "4"), ({"OPENBLAS_THREAD_TIMEOUT": "26"}, "26")])
-def test_a_command_lets_idle_threads_sleep_unless_somebody_said_otherwise(already: dict[str, str], said: str) -> None:
+def test_a_command_sets_passive_thread_waiting_unless_the_user_set_it(already: dict[str, str], said: str) -> None:
     script = HELP.replace("from youden import cli", "from youden import cli\nassert 'numpy' not in sys.modules")
     script += "\nimport os\nsys.stderr.write(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
     ended = subprocess.run(
@@ -95,7 +95,7 @@ WRONG = {
 
 
 def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(tmp_path: Path) -> None:
-    """One process reads them all, and says of each what it has loaded by then."""
+    """One process reads all configs, and reports after each which libraries are loaded."""
     commands = []
     for name, config in WRONG.items():
         (tmp_path / f"{name}.yaml").write_text(config, encoding="utf-8")
@@ -107,14 +107,14 @@ def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(t
     assert ended.stdout.split("\n") == ["[]"] * len(WRONG) + [""]
 
 
-def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
+def test_makes_calls_is_determined_without_importing_the_library_of_the_judge() -> None:
     code = "from youden.judging.config.judge_files import load_judge_config\n" + "\n".join(
         f"load_judge_config({name!r})" for name in ("gpt-4o-mini", "llama3-70b", "local", "lexical", "replay")
     )
     assert loaded_by(code) & {"openai", "litellm", "pandas"} == set()
 
 
-def test_what_asks_a_judge_loads_none_of_the_libraries_that_a_fit_alone_needs() -> None:
+def test_judging_imports_no_library_that_only_a_fit_needs() -> None:
     heavy = ("pandas", "scipy.stats", "scipy.optimize", "openai", "litellm")
     assert loaded_by("import youden.runs.run_object, youden.pipeline.rounds, youden.cli.run", of=heavy) == set()
 
@@ -134,7 +134,7 @@ LOADED_BY_COMMAND: dict[str, set[str]] = {
     "report demo --format svg": FIT | {"jinja2", "altair", "vl_convert"},
     "export demo out.duckdb": {"pandas", "duckdb"},
 }
-"""Commands, and the libraries that they may load of those which not every command needs."""
+"""Commands, and the optional libraries that each may import."""
 OPTIONAL = {*FIT, "jinja2", "openpyxl", "openai", "aiohttp", *(name for one in EXTRAS.values() for name in one.modules)}
 FORKED = """
 import os, sys
@@ -152,23 +152,23 @@ for command in sys.argv[1].split(";"):
         os._exit(0)
     os.wait()
 """
-"""Run each command in a process that has loaded nothing, without starting Python for each."""
+"""Run each command in a forked process without imported libraries."""
 
 
 @pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.usefixtures("mine")
-def test_a_command_loads_no_library_that_only_others_need(tmp_path: Path) -> None:
+def test_a_command_imports_no_library_that_only_others_need(tmp_path: Path) -> None:
     words = [sys.executable, "-c", FORKED, ";".join(LOADED_BY_COMMAND)]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    found = [line.split(";") for line in ended.stdout.splitlines()]
-    assert [(command, code) for command, code, _ in found if code != "0"] == []
-    assert {command: OPTIONAL & set(loaded.split()) for command, _, loaded in found} == LOADED_BY_COMMAND
+    result = [line.split(";") for line in ended.stdout.splitlines()]
+    assert [(command, code) for command, code, _ in result if code != "0"] == []
+    assert {command: OPTIONAL & set(loaded.split()) for command, _, loaded in result} == LOADED_BY_COMMAND
 
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with a judge of its own, installed as pip would: a module and its dist-info."""
+    """Create an installed package with a judge: a module and its dist-info."""
     (tmp_path / "parrots.py").write_text(
         "from youden.types import Completion\n"
         "class Parrot:\n"
@@ -186,7 +186,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("outside")
-async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_path: Path) -> None:
+async def test_a_judge_of_another_package_can_be_named_in_a_config(tmp_path: Path) -> None:
     pool = make_pool(3, 3)
     plan = dense_plan(pool)
     assert "parrot" in set(JUDGES)
@@ -206,7 +206,7 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
     ],
     ids=["on loading", "at work"],
 )
-def test_a_bug_of_another_package_is_one_line_with_its_place(
+def test_an_exception_in_another_package_is_one_line_with_its_location(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
 ) -> None:
     (tmp_path / "lazy.py").write_text(
@@ -231,8 +231,8 @@ def test_a_bug_of_another_package_is_one_line_with_its_place(
 
 
 @pytest.mark.slow
-def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
-    """Charts, languages, synonyms, DuckDB and litellm are extras: what is not installed is left out and said."""
+def test_demo_runs_without_any_extra(tmp_path: Path) -> None:
+    """Charts, languages, synonyms, DuckDB and litellm are extras: missing ones are omitted with a note."""
     absent = (
         "altair",
         "vl_convert",
@@ -251,7 +251,7 @@ def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
     assert (tmp_path / "d" / "report.html").stat().st_size > 10_000
 
 
-def test_the_package_runs_as_a_module_too() -> None:
+def test_the_package_runs_as_a_module() -> None:
     ended = subprocess.run([sys.executable, "-m", "youden", "--version"], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == __version__
 

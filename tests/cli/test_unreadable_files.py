@@ -1,4 +1,4 @@
-"""Files that no command can read: deep nesting, named pipes, sockets, devices, numbers that are none; and the words of a stop."""
+"""Test files that no command can read (deep nesting, pipes, sockets, devices, non-finite numbers) and stop messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def deep_json(depth: int) -> str:
 
 @pytest.fixture
 def run_folder(youden: Youden, tmp_path: Path) -> Path:
-    """A finished run, and files for judges."""
+    """Create a completed run and files of judges."""
     (tmp_path / "ok.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "j.yaml").write_text(JUDGE, encoding="utf-8")
     youden("run", "ok.yaml").well()
@@ -35,7 +35,7 @@ def run_folder(youden: Youden, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_deep_nesting_in_any_file_of_a_run_is_an_error_that_names_it(
+def test_deep_nesting_in_any_file_of_a_run_is_an_error_with_its_name(
     youden: Youden, run_folder: Path, depth: int
 ) -> None:
     for name in ("pool.json", "fit.json", "variance_components.json", "signature.json"):
@@ -52,7 +52,7 @@ def test_deep_nesting_in_any_file_of_a_run_is_an_error_that_names_it(
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_deep_nesting_in_a_file_that_a_command_is_given_is_an_error_that_names_it(
+def test_deep_nesting_in_an_argument_file_is_an_error_with_its_name(
     youden: Youden, run_folder: Path, tmp_path: Path, depth: int
 ) -> None:
     deep, flow = deep_json(depth), "{a: " * depth + "1" + "}" * depth
@@ -86,10 +86,10 @@ def pipe(path: Path) -> None:
 
 
 def bound(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
+    with socket.socket(socket.AF_UNIX) as bound_socket:
         before = Path.cwd()
         os.chdir(path.parent)  # the address of a socket is short
-        one.bind(path.name)
+        bound_socket.bind(path.name)
         os.chdir(before)
 
 
@@ -120,7 +120,7 @@ COMMANDS = {
 
 @pytest.mark.posix
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_what_is_no_regular_file_is_an_error_instead_of_a_wait(
+def test_a_path_that_is_no_regular_file_is_an_error_without_waiting(
     youden: Youden, run_folder: Path, tmp_path: Path, kind: str
 ) -> None:
     (tmp_path / "by.yaml").write_text(f"{JUDGE}prompt: prompt.md\n", encoding="utf-8")
@@ -134,7 +134,7 @@ def test_what_is_no_regular_file_is_an_error_instead_of_a_wait(
 
 
 @pytest.mark.posix
-def test_a_link_to_a_regular_file_is_read(youden: Youden, tmp_path: Path) -> None:
+def test_a_symlink_to_a_regular_file_is_read(youden: Youden, tmp_path: Path) -> None:
     rows = [{"agent": agent, "item": str(n), "text": f"{agent} {n}"} for agent in "abc" for n in range(3)]
     write(tmp_path / "real.jsonl", *rows)
     (tmp_path / "link.jsonl").symlink_to("real.jsonl")
@@ -159,7 +159,7 @@ NUMBERS = {".inf": "inf", "-.inf": "-inf", ".nan": "nan"}
         ("calls", "calls: {0}"),
     ],
 )
-def test_a_number_that_is_not_finite_is_named_by_its_key(
+def test_a_number_that_is_not_finite_is_an_error_with_its_key(
     youden: Youden, tmp_path: Path, number: str, key: str, text: str
 ) -> None:
     config = f"pool: datasets/field-notes\n{text.format(number)}\nout: run\n"
@@ -173,7 +173,9 @@ def test_a_number_that_is_not_finite_is_named_by_its_key(
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("key", ["price_in", "price_out", "timeout", "temperature", "max_outage", "batch_discount"])
-def test_a_judge_file_names_a_number_that_is_not_finite(youden: Youden, tmp_path: Path, number: str, key: str) -> None:
+def test_a_number_that_is_not_finite_in_a_judge_file_is_an_error(
+    youden: Youden, tmp_path: Path, number: str, key: str
+) -> None:
     (tmp_path / "ok.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "j.yaml").write_text(f"backend: openai\nmodel: m\n{key}: {number}\n", encoding="utf-8")
     ended = youden("plan", "ok.yaml", "--judge", "j.yaml")
@@ -181,13 +183,13 @@ def test_a_judge_file_names_a_number_that_is_not_finite(youden: Youden, tmp_path
     assert f"'{key}' is {NUMBERS[number]}: Input should be a finite number" in ended.err
 
 
-def test_a_judge_that_is_neither_a_name_nor_keys_is_named(youden: Youden, tmp_path: Path) -> None:
+def test_a_judge_that_is_neither_a_name_nor_a_mapping_is_an_error(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("pool: datasets/field-notes\njudge: 3\n", encoding="utf-8")
     assert "'judge' is 3:" in youden("plan", "c.yaml").err
 
 
 @pytest.mark.parametrize("command", [*cli.COMMANDS, "study aa", "no-such-command", ""])
-def test_only_commands_that_ask_a_judge_are_said_to_resume(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_only_commands_that_send_requests_state_that_they_resume(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setattr(sys, "argv", ["youden", *command.split(), "some.yaml"])
     words = cli._format_stop_message(signal.SIGTERM)
     assert words.startswith("Stopped (SIGTERM).")
@@ -197,7 +199,7 @@ def test_only_commands_that_ask_a_judge_are_said_to_resume(monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.posix
-def test_a_viewer_that_is_stopped_promises_nothing(run_folder: Path) -> None:
+def test_a_stopped_viewer_does_not_state_that_it_resumes(run_folder: Path) -> None:
     command = [sys.executable, "-m", "youden", "view", "run", "--no-open"]
     with subprocess.Popen(
         command, cwd=run_folder.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -205,7 +207,7 @@ def test_a_viewer_that_is_stopped_promises_nothing(run_folder: Path) -> None:
         assert process.stdout is not None
         assert "http" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
+        output = process.communicate(timeout=60)[1]
     assert process.returncode == 143
-    assert "Stopped (SIGTERM)." in said.splitlines()  # asyncio may add a line if its loop was not complete yet
-    assert "same command" not in said
+    assert "Stopped (SIGTERM)." in output.splitlines()  # asyncio may add a line if its loop was not complete yet
+    assert "same command" not in output

@@ -1,4 +1,4 @@
-"""Writes small files in the layouts of other tools: the content, which is synthetic, and the file formats."""
+"""Write small synthetic files in the layouts of other tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer(model: str, n: int) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """What was written.
+    """A written layout and its expected content.
 
     Attributes
     ----------

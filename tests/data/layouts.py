@@ -1,6 +1,6 @@
-"""Layouts of other tools' files, each as a function that writes small files of synthetic content and says what they hold.
+"""Write layouts of other tools as small synthetic files, and state their expected content.
 
-Field names and folder structure are those of the tools' current writers; three agents answer the same questions in all.
+Field names and folder structure are those that the tools write; three agents respond to the same questions in all.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from layouts_of_services import (
 
 
 def answers_beside_configuration(at: Path) -> Layout:
-    """One folder per agent, with its configuration, its scores and a description beside the answers."""
+    """One folder per agent, with its configuration, its scores and a description next to the responses."""
     for model, rows in per_model(lambda _m, n, question, text: {"id": n, "question": question, "output": text}).items():
         folder = at / "runs" / file_name(model)
         write_json(folder / "config.json", {"model": model, "temperature": 0.7, "system_prompt": "Be brief and kind."})
@@ -91,7 +91,7 @@ def answers_beside_configuration(at: Path) -> Layout:
 
 
 def records_under_a_key(at: Path) -> Layout:
-    """One file per agent, which names its model beside the list of answers."""
+    """One file per agent, which names its model next to the list of responses."""
     for number, (model, rows) in enumerate(
         per_model(lambda _m, n, question, text: {"qid": n, "prompt": question, "completion": text}).items()
     ):

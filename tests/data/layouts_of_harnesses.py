@@ -1,4 +1,4 @@
-"""Small files in the layouts that evaluation harnesses and chat benchmarks write today."""
+"""Write small files in the current layouts of evaluation harnesses and chat benchmarks."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def _inspect_log(model: str, *, ids: bool) -> tuple[Row, list[Row]]:
     samples = []
     for n, question in enumerate(QUESTIONS):
         asked = message("user", question, "input", f"q{n}")
-        said = {**message("assistant", answer(model, n), "generate", f"a{n}"), "model": model}
+        output = {**message("assistant", answer(model, n), "generate", f"a{n}"), "model": model}
         samples.append(
             {
-                **{"id": f"s{n}", "epoch": 1, "input": [asked], "target": "page", "messages": [asked, said]},
+                **{"id": f"s{n}", "epoch": 1, "input": [asked], "target": "page", "messages": [asked, output]},
                 "output": {
                     "model": model,
-                    "choices": [{"message": said, "stop_reason": "stop"}],
-                    "completion": said["content"],
+                    "choices": [{"message": output, "stop_reason": "stop"}],
+                    "completion": output["content"],
                 },
-                "scores": {"includes": {"value": "C", "answer": said["content"], "explanation": "found"}},
+                "scores": {"includes": {"value": "C", "answer": output["content"], "explanation": "found"}},
                 **{
                     "metadata": {},
                     "store": {},

@@ -1,4 +1,4 @@
-"""Small files in the layouts that observability tools, testing tools and providers' batches write today."""
+"""Write small files in the current layouts of observability tools, testing tools and batches of providers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _langfuse(model: str, n: int, question: str, text: str) -> Row:
 
 
 def _langfuse_span(model: str, n: int, question: str, text: str) -> Row:
-    """The span around a generation, as Langfuse exports it beside the generation: without a model."""
+    """The span around a generation, as Langfuse exports it in addition: without a model."""
     none = dict.fromkeys(("modelId", "providedModelName", "modelParameters", "parentObservationId"))
     row = _langfuse(model, n, question, text)
     return {
@@ -180,7 +180,7 @@ def _phoenix(model: str, n: int, question: str, text: str) -> Row:
 
 
 def phoenix_csv(at: Path) -> Layout:
-    """As `DataFrame.to_csv` writes spans: lists by their `repr`."""
+    """Write spans like `DataFrame.to_csv`, which writes lists by their `repr`."""
     rows = [{k: repr(v) if isinstance(v, list) else v for k, v in _phoenix(*call).items()} for call in calls()]
     write_csv(at / "spans.csv", rows)
     return Layout("spans.csv")
@@ -395,7 +395,7 @@ def bedrock_batch(at: Path) -> Layout:
 
 
 def vertex_batch(at: Path) -> Layout:
-    """Predictions of Vertex AI, which come without a key; the request is beside each."""
+    """Predictions of Vertex AI, which come without a key; the request is included."""
     write_lines(
         at / "predictions.jsonl",
         [

@@ -1,6 +1,7 @@
-"""Tables as support teams keep them, in six languages, with the pool that each one holds.
+"""Tables as support teams keep them, in six languages, with the expected pool of each.
 
-All texts are generated from templates with fixed seeds. `TABLES` maps a name to a `Table`; `write_table` writes its file.
+All texts are generated from templates with fixed seeds. `TABLES` maps a name to a `Table`; `write_table` writes its
+file.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _filled(language: str, kind: str, item: int, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """What a file holds, and what its columns are called.
+    """The expected content and column names of a table.
 
     Attributes
     ----------
@@ -240,11 +241,11 @@ def rows_of(table: Table) -> list[Row]:
     def before_and_after(item: int, agent: int, texts: Row) -> Row:
         left, _, right = " / ".join(table.beside).partition("|")
         sides = [[name.strip() for name in side.split(" / ") if name.strip()] for side in (left, right)]
-        found = [{name: BESIDE[name](item, agent) for name in side} for side in sides]
+        result = [{name: BESIDE[name](item, agent) for name in side} for side in sides]
         asked: Row = {table.ask: prompt(table.language, item, asks=table.asks)} if table.ask else {}
         if table.asked_last:
-            return {**found[0], **texts, **asked, **found[1]}
-        return {**found[0], **asked, **texts, **found[1]}
+            return {**result[0], **texts, **asked, **result[1]}
+        return {**result[0], **asked, **texts, **result[1]}
 
     if not table.by:
         return [

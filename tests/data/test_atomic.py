@@ -1,4 +1,4 @@
-"""What a write that fails or is killed says and leaves behind, and when what it wrote is on the disk."""
+"""Test the error and the remains of a failed or killed write, and when written data are flushed to disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made(path: Path) -> AbstractContextManager[Path]:
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, made])
-def test_a_full_disk_is_said_with_the_file_and_leaves_what_was_there(
+def test_a_full_disk_is_an_error_with_the_path_and_keeps_the_old_file(
     place: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path
 ) -> None:
     path = tmp_path / "table"
@@ -39,7 +39,7 @@ def test_a_full_disk_is_said_with_the_file_and_leaves_what_was_there(
     assert not path.exists() or not list(path.iterdir())
 
 
-def test_a_folder_that_goes_meanwhile_is_said_and_not_made_again(tmp_path: Path) -> None:
+def test_a_folder_removed_during_a_write_is_an_error_and_is_not_recreated(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
     def write_as_it_goes() -> None:
@@ -57,7 +57,7 @@ def test_a_folder_that_goes_meanwhile_is_said_and_not_made_again(tmp_path: Path)
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
-    """Every `os.fsync` and `os.replace` of this process, with the file or directory, or the target."""
+    """Record every `os.fsync` and `os.replace` of this process with its file, directory or target."""
     recorded: list[tuple[str, Path]] = []
     fsync, replace = os.fsync, os.replace
 
@@ -78,7 +78,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="ther
 
 
 @needs_proc
-def test_a_file_is_flushed_before_it_is_renamed_and_its_directories_after(
+def test_a_file_is_flushed_before_its_rename_and_its_directories_afterwards(
     calls: list[tuple[str, Path]], tmp_path: Path
 ) -> None:
     path = tmp_path / "new" / "newer" / "file"
@@ -113,7 +113,7 @@ def test_every_file_of_a_folder_is_flushed_before_the_folder_is_renamed(
 
 
 @needs_proc
-def test_files_that_belong_together_are_flushed_before_the_first_is_renamed(
+def test_files_written_together_are_flushed_before_the_first_rename(
     calls: list[tuple[str, Path]], tmp_path: Path
 ) -> None:
     with atomic_write_many(tmp_path, ["a", "b"]) as fresh:
@@ -134,7 +134,7 @@ def kill(*_):
 atomic.move_into_place = exporting.move_into_place = kill
 youden.cli.main()
 """
-"""`youden` that is killed when what it wrote is to take its place."""
+"""Program that runs `youden` and is killed before the rename of a written file."""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ youden.cli.main()
     ],
 )
 @pytest.mark.posix
-def test_what_a_killed_command_left_is_removed_by_the_next_one(
+def test_temporary_files_of_a_killed_command_are_removed_by_the_next_one(
     words: list[str], youden: Youden, mine: Path, server: WireServer
 ) -> None:
     judge = wire_judge(server.url)
@@ -201,7 +201,7 @@ def test_a_file_does_not_replace_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Windows, if another program holds a file of the new folder open."""
+    """This happens on Windows if another program has a file of the new folder open."""
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "answers").write_text("paid for")
@@ -220,7 +220,7 @@ def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monke
 
 
 @pytest.mark.posix
-def test_a_folder_whose_replacement_was_killed_halfway_is_put_back(tmp_path: Path) -> None:
+def test_a_folder_is_restored_if_its_replacement_was_killed_halfway(tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     (tmp_path / "table/old").write_bytes(b"")
     killed = subprocess.run([sys.executable, "-c", BETWEEN], cwd=tmp_path, check=False)

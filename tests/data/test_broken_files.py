@@ -1,4 +1,4 @@
-"""Files that were cut, encoded twice, or have rows twice end in an error that names the file, or are counted to the last row."""
+"""Test that truncated, doubly encoded or duplicated rows are an error that names the file, or are counted."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def _lm_eval(rows: list[Row]) -> bytes:
 
 
 def _fastchat(rows: list[Row]) -> bytes:
-    said = [{"question_id": item, "model_id": agent, "choices": [{"turns": [text]}]} for agent, item, text in rows]
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in said)
+    output = [{"question_id": item, "model_id": agent, "choices": [{"turns": [text]}]} for agent, item, text in rows]
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in output)
 
 
 def _alpaca(rows: list[Row]) -> bytes:
-    said = [{"instruction": item, "output": text, "generator": agent} for agent, item, text in rows]
-    return json.dumps(said, ensure_ascii=False).encode()
+    output = [{"instruction": item, "output": text, "generator": agent} for agent, item, text in rows]
+    return json.dumps(output, ensure_ascii=False).encode()
 
 
 def _promptfoo(rows: list[Row]) -> bytes:
-    said = [
+    output = [
         {
             "provider": agent,
             "testIdx": ITEMS.index(item),
@@ -56,7 +56,7 @@ def _promptfoo(rows: list[Row]) -> bytes:
         }
         for agent, item, text in rows
     ]
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in said)
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in output)
 
 
 WRITTEN = {
@@ -69,7 +69,7 @@ WRITTEN = {
 
 
 def _counted(format_: str, name: str, raw: bytes) -> int | None:
-    """Rows that the import accounts for; None where it was refused as it should be."""
+    """Return the number of rows that the import accounts for, or None if it was refused as expected."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
         file.write_bytes(raw)
@@ -88,7 +88,7 @@ def _counted(format_: str, name: str, raw: bytes) -> int | None:
 @pytest.mark.parametrize("format_", list(WRITTEN))
 @settings(max_examples=12, deadline=None)
 @given(rows=ROWS)
-def test_ids_alike_and_rows_twice_are_refused_or_counted(format_: str, rows: list[Row]) -> None:
+def test_similar_ids_and_repeated_rows_are_refused_or_counted(format_: str, rows: list[Row]) -> None:
     name, written = WRITTEN[format_]
     assert _counted(format_, name, written(rows)) in (None, len(rows))
 
@@ -101,7 +101,7 @@ def test_ids_alike_and_rows_twice_are_refused_or_counted(format_: str, rows: lis
     wrong=st.sampled_from(["utf-16-le", "latin-1", "utf-8-sig", "cp037"]),
     at=st.floats(0, 1),
 )
-def test_cut_files_and_mixed_encodings_are_refused_or_counted(
+def test_truncated_files_and_mixed_encodings_are_refused_or_counted(
     format_: str, rows: list[Row], cut: float, wrong: str, at: float
 ) -> None:
     name, written = WRITTEN[format_]

@@ -1,4 +1,4 @@
-"""What is exported is read by the tools that it is meant for: each in an environment of its own, as its users have it."""
+"""Test that other tools, each in its own environment, read the exports."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def exportable_run(youden: Youden, tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
 
 
-def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(
-    exportable_run: RunFolder, tmp_path: Path
-) -> None:
+def test_the_every_eval_ever_schema_accepts_exports(exportable_run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
     written = EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", options=ExportOptions(organization="a lab"))
     files = sorted((tmp_path / "eee").rglob("*.json"))
@@ -67,13 +65,13 @@ def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(
     assert ended.returncode == 0
 
 
-def test_every_eval_ever_would_find_what_is_wrong(exportable_run: RunFolder, tmp_path: Path) -> None:
+def test_the_every_eval_ever_schema_rejects_a_faulty_export(exportable_run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
     EXPORTERS.load("eee")(exportable_run, tmp_path / "eee", options=ExportOptions())
     file = next((tmp_path / "eee").rglob("*.json"))
-    said = json.loads(file.read_text(encoding="utf-8"))
-    del said["evaluation_results"][0]["metric_config"]["lower_is_better"]
-    file.write_text(json.dumps(said), encoding="utf-8")
+    data = json.loads(file.read_text(encoding="utf-8"))
+    del data["evaluation_results"][0]["metric_config"]["lower_is_better"]
+    file.write_text(json.dumps(data), encoding="utf-8")
     relative = file.relative_to(tmp_path / "eee")
     ended = in_tools(python, "-m", "every_eval_ever.validate", relative, cwd=tmp_path / "eee")
     assert ended.returncode == 1
@@ -92,7 +90,7 @@ def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
     assert [(line["id"], line["meta"] or {}) for line in read["agents"]] == [(a.id, dict(a.meta)) for a in pool.agents]
 
 
-def test_datasets_reads_a_run_and_keeps_ids_as_texts(exportable_run: RunFolder, tmp_path: Path) -> None:
+def test_datasets_reads_a_run_with_ids_as_texts(exportable_run: RunFolder, tmp_path: Path) -> None:
     EXPORTERS.load("hf")(exportable_run, tmp_path / "out", options=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "ranking", "items", "trials")
     assert [(line["agent"], line["ability"]) for line in read["ranking"]] == [
@@ -120,7 +118,7 @@ def test_a_complete_run_is_pushed_privately_to_the_address_in_the_environment(
     assert set(sent) - set(files) <= {".gitattributes"}
 
 
-def test_a_push_that_is_refused_says_why_and_leaves_the_folder_whole(tmp_path: Path) -> None:
+def test_a_refused_push_states_the_reason_and_leaves_the_folder_complete(tmp_path: Path) -> None:
     python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
     write_pool(make_pool(2, 3), tmp_path / "pool")
     words = ("-m", "youden", "export", "pool", "out", "--format", "hf", "--push", "me/ranked")
@@ -146,7 +144,7 @@ configs:
 """
 
 
-def test_a_dataset_on_the_hub_is_a_pool_and_its_commit_stands_in_the_pool(tmp_path: Path) -> None:
+def test_a_dataset_on_the_hub_is_a_pool_that_records_its_commit(tmp_path: Path) -> None:
     python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
     words = ("-m", "youden", "import", "hf-dataset", "me/answers", "--out", "pool", "--split", "train")
     columns = ("--column", "agent=model", "--column", "item=question", "--column", "text=answer")

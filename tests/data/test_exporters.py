@@ -1,4 +1,4 @@
-"""What is exported opens elsewhere and says the same."""
+"""Test that exports read back with the same content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from youden.types.pool import Json
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_an_exported_pool_is_the_same_pool(tmp_path: Path, ending: str) -> None:
+def test_an_exported_pool_reads_back_unchanged(tmp_path: Path, ending: str) -> None:
     pool = make_pool(3, 4)
     (file,) = write_tables(tmp_path / f"p.{ending}", {"responses": pool_to_table(pool)})
     again = read_pool(file)
@@ -43,7 +43,7 @@ def test_an_exported_pool_is_the_same_pool(tmp_path: Path, ending: str) -> None:
     assert [agent.group for agent in again.agents] == [agent.group for agent in pool.agents]
 
 
-def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_file_extension_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[export-format\]"):
         write_tables(tmp_path / "p.xlsx", {"responses": pool_to_table(make_pool(2, 2))})
 
@@ -63,7 +63,7 @@ def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, fie
     assert len(pd.read_json(mine / "pool.jsonl", lines=True)) == 384
 
 
-def test_a_folder_that_is_neither_is_an_error(youden: Youden, tmp_path: Path) -> None:
+def test_a_folder_that_is_neither_a_pool_nor_a_run_is_an_error(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "void").mkdir()
     assert youden("export", "void", "x.csv").refuses("pool-not-found")
 
@@ -82,35 +82,35 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hostile_run(made_once: Path, tmp_path: Path) -> RunFolder:
-    """A run of the hostile pool, with its report, to change at will."""
+    """Copy a run of the hostile pool with its report, which a test may change."""
     for name in ("private", "run"):
         shutil.copytree(made_once / name, tmp_path / name)
     return RunFolder(tmp_path / "run")
 
 
 def front(readme: Path) -> dict[str, Any]:
-    """What the Hub reads of a card: the YAML between the first line and the next `---`."""
+    """Return the YAML header of a data card."""
     text = readme.read_text(encoding="utf-8")
     assert text.startswith("---\n")
     metadata: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])
     return metadata
 
 
-def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
+def test_a_pool_exported_as_a_dataset_reads_back_with_escaped_names(tmp_path: Path) -> None:
     written = EXPORTERS.load("hf")(make_pool_with_hostile_ids(), tmp_path / "out", options=ExportOptions())
     again = read_pool(tmp_path / "out")
     assert again.digest == make_pool_with_hostile_ids().digest
     assert [agent.meta for agent in again.agents] == [agent.meta for agent in make_pool_with_hostile_ids().agents]
     assert written.rows == {"responses": 96, "items": 12, "agents": 8}
-    said = front(tmp_path / "out" / "README.md")
-    assert said.keys() == {"pretty_name", "tags", "configs", "dataset_info"}
-    assert said["pretty_name"] == "pool: *pwned*"
+    output = front(tmp_path / "out" / "README.md")
+    assert output.keys() == {"pretty_name", "tags", "configs", "dataset_info"}
+    assert output["pretty_name"] == "pool: *pwned*"
     body = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     for acting in ("<script>", "<b>", "](javascript", "*pwned*\n", "# pwned"):
         assert acting not in body.split("\n---\n", 1)[1]
 
 
-def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files_lay(
+def test_a_run_exported_as_a_dataset_reads_back_without_local_paths(
     hostile_run: RunFolder, youden: Youden, tmp_path: Path
 ) -> None:
     assert youden("export", "run", "out", "--format", "hf").code == 0
@@ -128,7 +128,7 @@ def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files
     ]
 
 
-def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) -> None:
+def test_an_exported_config_contains_no_local_path(tmp_path: Path) -> None:
     members: list[Json] = ["private/m.yaml", {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}]
     config = RunConfig.model_validate(
         {
@@ -148,15 +148,15 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
         }
     )
     RunFolder(tmp_path).write_config(_strip_folders(config, tmp_path))
-    said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
-    assert "private" not in str(said)
-    assert said["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
-    assert [step.get("agents") or step.get("repeats") for step in said["extensions"]] == ["more", None, "again"]
+    output = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    assert "private" not in str(output)
+    assert output["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
+    assert [step.get("agents") or step.get("repeats") for step in output["extensions"]] == ["more", None, "again"]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
     assert _strip_folders(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 
 
-def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature(
+def test_every_eval_ever_export_has_abilities_intervals_judge_and_signature(
     hostile_run: RunFolder, tmp_path: Path
 ) -> None:
     EXPORTERS.load("eee")(hostile_run, tmp_path / "eee", options=ExportOptions(organization="a lab"))
@@ -179,7 +179,7 @@ def test_every_eval_ever_gets_abilities_with_interval_judge_design_and_signature
     assert names[0] == names[1]
 
 
-def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
+def test_a_model_judge_is_exported_as_the_scorer() -> None:
     model: dict[str, Json] = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
     scoring = not_none(
         _describe_judge({"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}})
@@ -190,13 +190,13 @@ def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
     assert _describe_judge({"judge_detail": {"name": "lexical"}}) is None
 
 
-def test_a_pool_has_no_ranking_to_export(tmp_path: Path) -> None:
+def test_exporting_a_ranking_of_a_pool_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[export-source\]"):
         EXPORTERS.load("eee")(make_pool(2, 2), tmp_path / "out", options=ExportOptions())
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_that_is_there_is_replaced_unless_told_so_and_a_folder_never(youden: Youden, tmp_path: Path) -> None:
+def test_export_replaces_files_only_with_overwrite_and_never_a_folder(youden: Youden, tmp_path: Path) -> None:
     write_pool(make_pool(2, 3), tmp_path / "pool")
     (tmp_path / "p.csv").write_text("mine", encoding="utf-8")
     assert youden("export", "pool", "p.csv").refuses("export-exists")
@@ -220,13 +220,13 @@ def test_a_push_is_refused_before_anything_is_written(
     assert {path.name for path in tmp_path.iterdir()} == {"pool"}
 
 
-def test_an_unknown_format_is_answered_with_those_there_are(youden: Youden, tmp_path: Path) -> None:
+def test_an_unknown_format_is_an_error_with_the_available_ones(youden: Youden, tmp_path: Path) -> None:
     write_pool(make_pool(2, 3), tmp_path / "pool")
     assert youden("export", "pool", "out", "--format", "parqet").refuses("unknown-format")
 
 
 @pytest.mark.parametrize("format_", [name for name in EXPORTERS if name != "tables"])
-def test_a_run_that_is_damaged_leaves_nothing_behind(hostile_run: RunFolder, tmp_path: Path, format_: str) -> None:
+def test_a_damaged_run_leaves_no_output(hostile_run: RunFolder, tmp_path: Path, format_: str) -> None:
     if format_ in ("eee", "hf"):
         hostile_run.file("ranking.csv").write_text("agent,what\n", encoding="utf-8")
     else:

@@ -1,4 +1,4 @@
-"""Texts that a spreadsheet would run as formulas: written with an apostrophe, and read back without it."""
+"""Test that texts that a spreadsheet would execute are written with an apostrophe and read back without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def same(read: Pool, pool: Pool) -> None:
     assert [(agent.id, agent.group) for agent in read.agents] == [(agent.id, agent.group) for agent in pool.agents]
 
 
-def test_no_field_of_an_exported_csv_is_run_and_its_pool_is_the_same(
+def test_exported_csv_fields_are_not_executed_and_read_back_unchanged(
     guarded_pool: Pool, youden: Youden, tmp_path: Path
 ) -> None:
     write_pool(guarded_pool, tmp_path / "pool")
@@ -61,7 +61,7 @@ def test_no_field_of_an_exported_csv_is_run_and_its_pool_is_the_same(
 
 @pytest.mark.parametrize("command", ["init", "import"])
 @pytest.mark.parametrize("form", ["csv", "xlsx"])
-def test_importing_a_guarded_table_gives_the_original_texts(
+def test_importing_a_guarded_table_restores_the_original_texts(
     form: str, command: str, guarded_pool: Pool, youden: Youden, tmp_path: Path
 ) -> None:
     write_pool(guarded_pool, tmp_path / "mine")
@@ -80,7 +80,7 @@ def test_importing_a_guarded_table_gives_the_original_texts(
     assert [texts[f"i{n}"] for n in range(len(RUN)) if "\r" not in RUN[n]] == [text for text in RUN if "\r" not in text]
 
 
-def test_raw_cells_are_left_as_they_are(guarded_pool: Pool, youden: Youden, tmp_path: Path) -> None:
+def test_cells_exported_as_raw_are_unchanged(guarded_pool: Pool, youden: Youden, tmp_path: Path) -> None:
     write_pool(guarded_pool, tmp_path / "pool")
     youden("export", "pool", "out.csv", "--raw-cells").well()
     rows = fields(tmp_path / "out.csv")
@@ -97,7 +97,7 @@ def test_only_csv_files_are_guarded(ending: str, guarded_pool: Pool, youden: You
     same(read_pool(tmp_path / "again"), guarded_pool)
 
 
-def test_numbers_stay_numbers_and_a_table_without_formulas_keeps_its_columns(tmp_path: Path) -> None:
+def test_numbers_and_tables_without_formulas_are_unchanged(tmp_path: Path) -> None:
     import pyarrow as pa
 
     table = pa.table({"value": [-0.5, 1.0], "count": [-3, 4], "text": ["a", None]})
@@ -105,7 +105,7 @@ def test_numbers_stay_numbers_and_a_table_without_formulas_keeps_its_columns(tmp
     assert (tmp_path / "t.csv").read_text() == '"value","count","text"\n-0.5,-3,"a"\n1,4,\n'
 
 
-def test_an_apostrophe_of_a_table_of_others_stays(youden: Youden, tmp_path: Path) -> None:
+def test_an_apostrophe_in_a_foreign_table_is_kept(youden: Youden, tmp_path: Path) -> None:
     rows = [("agent", "item", "text"), *((f"a{i}", f"i{j}", "'=1 is a formula") for i in range(2) for j in range(3))]
     (tmp_path / "t.csv").write_text("\n".join(map(",".join, rows)), encoding="utf-8")
     assert read_pool(tmp_path / "t.csv").texts[0, 0] == "'=1 is a formula"

@@ -1,4 +1,4 @@
-"""Other tools' files become pools; what cannot be used is named and counted."""
+"""Test that files of other tools become pools, and that unusable rows are named and counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_real_inspect_logs_are_read_in_both_formats(inspect_logs: Path, log_form
     assert imported.unaligned == ()
 
 
-def test_a_real_log_of_a_failed_run_gives_what_it_has_and_says_so(inspect_logs: Path) -> None:
+def test_a_real_log_of_a_failed_run_is_imported_in_part_with_a_note(inspect_logs: Path) -> None:
     imported = load("inspect", inspect_logs / "logs-failed", *sorted((inspect_logs / "logs-json").glob("*.json")))
     assert imported.left_out == {"the sample failed": 1}
     assert imported.unaligned == ("s2",)
@@ -53,7 +53,7 @@ def test_a_real_log_of_a_failed_run_gives_what_it_has_and_says_so(inspect_logs: 
 
 
 def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
-    """Every response is in the pool, n of each cell, and a dense plan shows each of them."""
+    """Check that the pool has n responses of each cell and that a dense plan shows each of them."""
     assert (pool.n_repeats == n).all()
     assert pool.n_responses == len(texts)
     assert {str(text) for text in pool.all_texts.ravel()} == texts
@@ -61,23 +61,27 @@ def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
     if copies:
         pool = pool.with_agents(copies, [np.repeat(block[:1], len(copies), axis=0) for block in pool.texts_by_repeat])
     plan = make_plan(pool, design="dense", holdout=0.0)
-    (one, two), paired = plan.text_rows, plan.trial_type == 0
-    shown = pool.all_texts[np.append(one[paired], two[paired]), np.tile(plan.item[paired], 2)]
-    assert {str(text) for text in shown} == texts
+    (first, second), paired = plan.text_rows, plan.trial_type == 0
+    displayed = pool.all_texts[np.append(first[paired], second[paired]), np.tile(plan.item[paired], 2)]
+    assert {str(text) for text in displayed} == texts
 
 
 def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, youden: Youden, tmp_path: Path) -> None:
     ended = youden("import", "inspect", str(inspect_logs / "logs-epochs"), "--out", "pool").well()
     assert "27 responses are repeats, all kept: 3 of one agent to one item" in ended.err
-    said = {f"{name}, answer {n}." for name in ("one", "two", "three") for n in range(9)}
+    output = {f"{name}, answer {n}." for name in ("one", "two", "three") for n in range(9)}
     pool = read_pool(tmp_path / "pool")
-    refuse_lost_repeats(pool, said, n=3)
-    one = [agent.id for agent in pool.agents].index("mockllm/one")  # logs of one second lie in any order
-    assert [block[one, 1] for block in pool.texts_by_repeat] == ["one, answer 1.", "one, answer 4.", "one, answer 7."]
+    refuse_lost_repeats(pool, output, n=3)
+    agent_index = [agent.id for agent in pool.agents].index("mockllm/one")  # logs of one second lie in any order
+    assert [block[agent_index, 1] for block in pool.texts_by_repeat] == [
+        "one, answer 1.",
+        "one, answer 4.",
+        "one, answer 7.",
+    ]
 
 
 @pytest.mark.slow
-def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_path: Path) -> None:
+def test_real_samples_of_lm_evaluation_harness_are_imported_completely(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
     offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     command = [python, str(TOOLS / "lm_eval_runs.py")]
@@ -121,14 +125,14 @@ def arrow(folder: Path, rows: dict[str, list[str]]) -> Path:
     return folder
 
 
-def test_a_saved_split_is_an_agent_or_has_a_column_for_it(tmp_path: Path) -> None:
+def test_a_saved_split_with_an_agent_column_is_read_and_its_parent_folder_refused(tmp_path: Path) -> None:
     rows = {"agent": ["a", "b"], "item": ["x", "x"], "text": ["one", "two"]}
     assert cells(load("hf-dataset", arrow(tmp_path / "all", rows))) == {("a", "x"): "one", ("b", "x"): "two"}
     with pytest.raises(ImportFormatError, match=r"\[import-format\]"):
         load("hf-dataset", tmp_path)
 
 
-def test_lm_eval_rows_by_log_likelihood_are_left_out_and_filters_are_one_response(tmp_path: Path) -> None:
+def test_lm_eval_log_likelihood_rows_are_omitted_and_filters_are_one_response(tmp_path: Path) -> None:
     file = tmp_path / "acme__m" / "samples_gsm_2026-01-02T03-04-05.678901.jsonl"
     row = {"doc_id": 0, "arguments": [["Why?", {}]], "resps": [["Because."]], "filter": "strict"}
     scored = {
@@ -144,21 +148,21 @@ def test_lm_eval_rows_by_log_likelihood_are_left_out_and_filters_are_one_respons
     assert imported.pool.items[0].prompt == "Why?"
 
 
-def test_alpaca_eval_joins_on_the_instruction(tmp_path: Path) -> None:
+def test_alpaca_eval_is_joined_by_instruction(tmp_path: Path) -> None:
     def rows(who: str, *asked: str) -> list[dict[str, str]]:
         return [{"dataset": "d", "instruction": ask, "output": f"{who}: {ask}", "generator": who} for ask in asked]
 
-    one = write(tmp_path / "one" / "model_outputs.json", whole=rows("one", "Sing.", "Dance.", "Sing."))
-    two = write(tmp_path / "two" / "model_outputs.json", whole=rows("two", "Dance.", "Sing."))
+    agent_index = write(tmp_path / "one" / "model_outputs.json", whole=rows("one", "Sing.", "Dance.", "Sing."))
+    second = write(tmp_path / "two" / "model_outputs.json", whole=rows("two", "Dance.", "Sing."))
     imported = load("alpaca-eval", tmp_path)
     assert [item.prompt for item in imported.pool.items] == ["Sing.", "Dance.", "Sing."]
     assert cells(imported)["two", "item-0001"] == "two: Dance."
     assert imported.unaligned == ("item-0002",)
     assert any("'item-0002' lacks 'two'" in note for note in imported.notes)
-    assert cells(load("alpaca-eval", one, two)) == cells(imported)
+    assert cells(load("alpaca-eval", agent_index, second)) == cells(imported)
 
 
-def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) -> None:
+def test_fastchat_and_arena_hard_answers_are_joined_with_their_questions(tmp_path: Path) -> None:
     bench = tmp_path / "mt_bench"
     write(bench / "question.jsonl", {"question_id": 81, "category": "writing", "turns": ["Write.", "Again."]})
     for who in ("vicuna", "gpt"):
@@ -185,7 +189,7 @@ def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "tab", "jsonl", "parquet"])
-def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> None:
+def test_tables_with_one_file_per_agent_are_joined_by_item(tmp_path: Path, ending: str) -> None:
     for who, keys in (("one", ["a", "b"]), ("two", ["b", "c"])):
         rows = [{"key": key, "out": f"{who} on {key}", "extra": "x"} for key in keys]
         file = tmp_path / f"{who}.{ending}"
@@ -209,7 +213,7 @@ def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> No
     assert imported.unaligned == ("a", "c")
 
 
-def test_a_group_that_a_spreadsheet_would_execute_is_left_out_and_reported(tmp_path: Path) -> None:
+def test_a_group_that_a_spreadsheet_would_execute_is_omitted_and_reported(tmp_path: Path) -> None:
     rows = [{"agent": name, "item": "i", "text": "t", "group": group} for name, group in (("a", "=2+2"), ("b", "fine"))]
     imported = load("table", write(tmp_path / "t.jsonl", *rows))
     assert [agent.group for agent in imported.pool.agents] == [None, "fine"]
@@ -219,12 +223,12 @@ def test_a_group_that_a_spreadsheet_would_execute_is_left_out_and_reported(tmp_p
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_a_byte_order_mark_names_the_encoding(tmp_path: Path, encoding: str) -> None:
+def test_a_byte_order_mark_determines_the_encoding(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "m.csv").write_text("agent,item,text\na,i,Gruß\n", encoding=encoding)
     assert cells(load("table", tmp_path / "m.csv")) == {("a", "i"): "Gruß"}
 
 
-def test_what_cannot_be_used_is_left_out_with_a_count_and_a_place(tmp_path: Path) -> None:
+def test_unusable_rows_are_omitted_with_their_count_and_location(tmp_path: Path) -> None:
     rows = [
         {"agent": "a", "item": 1, "text": "kept"},
         {"agent": "a", "item": 2, "text": None},
@@ -273,7 +277,9 @@ def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
         ("x.txt", b"a", "import-format", "Convert"),
     ],
 )
-def test_a_broken_table_is_named_and_placed(tmp_path: Path, name: str, content: bytes, slug: str, place: str) -> None:
+def test_a_broken_table_is_an_error_with_its_location(
+    tmp_path: Path, name: str, content: bytes, slug: str, place: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ImportFormatError, match=rf"\[{slug}\]") as caught:
         load("table", tmp_path / name)
@@ -285,7 +291,7 @@ def test_a_broken_table_is_named_and_placed(tmp_path: Path, name: str, content: 
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"{}", b"null", b"\x00\xff", b'{"eval": {}, "results": {"results": []}}', b"PK"]
 )
-def test_every_format_refuses_what_is_none_of_its_files(tmp_path: Path, name: str, content: bytes) -> None:
+def test_every_format_refuses_files_of_other_formats(tmp_path: Path, name: str, content: bytes) -> None:
     endings = {"inspect": "eval", "lm-eval": "jsonl", "fastchat": "jsonl", "table": "csv"}
     file = tmp_path / f"x.{endings.get(name, 'json')}"
     file.write_bytes(content)
@@ -296,7 +302,7 @@ def test_every_format_refuses_what_is_none_of_its_files(tmp_path: Path, name: st
     assert not (tmp_path / "made").exists()
 
 
-def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: Path) -> None:
+def test_import_writes_a_pool_that_reads_back(youden: Youden, tmp_path: Path) -> None:
     write(tmp_path / "one.jsonl", {"key": "a", "out": "said"}, {"key": "b", "out": None})
     ended = youden(
         "import", "table", "one.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out", "--json"
@@ -314,8 +320,8 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
     assert "note: 1 record left out: no text (null) (first: one.jsonl, line 2)" in ended.err
     assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
     write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
-    other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
-    assert "[out-not-empty]" in other.err
+    other_run = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
+    assert "[out-not-empty]" in other_run.err
     for foreign in ("two.jsonl", "."):
         ended = youden("import", "table", "two.jsonl", "--out", foreign, "--column", "item=key", "--column", "text=out")
         assert "[out-not-empty]" in ended.err
@@ -343,22 +349,22 @@ def test_real_inspect_logs_of_agents_with_tools_give_answers_or_transcripts(
 
 
 def otlp(value: object) -> dict[str, object]:
-    """An attribute's value as OTLP's JSON spells it."""
+    """Return the value of an attribute in the JSON of OTLP."""
     if isinstance(value, list | tuple):
-        return {"arrayValue": {"values": [otlp(one) for one in value]}}
+        return {"arrayValue": {"values": [otlp(element) for element in value]}}
     if isinstance(value, dict):
-        return {"kvlistValue": {"values": [{"key": key, "value": otlp(one)} for key, one in value.items()]}}
+        return {"kvlistValue": {"values": [{"key": key, "value": otlp(element)} for key, element in value.items()]}}
     return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
 
 
 def traced(agent: str, asked: str, *, spans_of_tools: bool, as_json: bool) -> list[dict[str, object]]:
-    """The spans of one trace of an agent that calls two tools, by OpenTelemetry's own SDK, as OTLP's JSON."""
+    """Return the spans of one trace of an agent that calls two tools, from OpenTelemetry's SDK, as OTLP JSON."""
     trace = pytest.importorskip("opentelemetry.sdk.trace")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
     provider = trace.TracerProvider()
     provider.add_span_processor(importlib.import_module("opentelemetry.sdk.trace.export").SimpleSpanProcessor(memory))
     tracer = provider.get_tracer("agent")
-    said = [{"role": "user", "parts": [{"type": "text", "content": asked}]}]
+    output = [{"role": "user", "parts": [{"type": "text", "content": asked}]}]
     with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
         for number, tool_of in enumerate(("find", "book", None)):
             parts: list[dict[str, object]] = [{"type": "reasoning", "content": "hm"}]
@@ -370,12 +376,12 @@ def traced(agent: str, asked: str, *, spans_of_tools: bool, as_json: bool) -> li
             reply = {"role": "assistant", "parts": parts, "finish_reason": "stop"}
             about = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.agent.name": agent}
             with tracer.start_as_current_span("chat m", attributes=about) as span:
-                span.set_attribute("gen_ai.input.messages", json.dumps(said))
+                span.set_attribute("gen_ai.input.messages", json.dumps(output))
                 span.set_attribute("gen_ai.output.messages", json.dumps([reply]))
-            said.append(reply)
+            output.append(reply)
             if tool_of is not None:
                 back = {"type": "tool_call_response", "id": f"c{number}", "response": "ok"}
-                said.append({"role": "tool", "parts": [back]})
+                output.append({"role": "tool", "parts": [back]})
                 if spans_of_tools:
                     result = {"gen_ai.tool.call.id": f"c{number}", "gen_ai.tool.call.result": "ok"}
                     with tracer.start_as_current_span(f"execute_tool {tool_of}", attributes=result):
@@ -444,7 +450,7 @@ def test_traces_without_messages_are_left_out_and_repeated_traces_are_repeats(tm
 @pytest.mark.parametrize(
     "wrong", ["{}", "[1]", '"x"', '{"resourceSpans": [{"scopeSpans": 3}]}', '{"resourceLogs": []}']
 )
-def test_what_is_no_otlp_is_named_with_its_place(tmp_path: Path, wrong: str) -> None:
+def test_a_file_that_is_not_otlp_is_an_error_with_its_location(tmp_path: Path, wrong: str) -> None:
     (tmp_path / "t.json").write_text(wrong, encoding="utf-8")
     with pytest.raises(ImportFormatError, match=r"t\.json"):
         load("opentelemetry", tmp_path / "t.json")
@@ -457,7 +463,7 @@ def test_what_is_no_otlp_is_named_with_its_place(tmp_path: Path, wrong: str) -> 
         (("--split", "train"), "--split"),
     ],
 )
-def test_transcripts_are_of_traces_alone_and_splits_of_datasets_on_the_hub(
+def test_options_for_transcripts_and_splits_are_refused_for_tables(
     youden: Youden, tmp_path: Path, words: tuple[str, str], said: str
 ) -> None:
     (tmp_path / "t.csv").write_text("agent,item,text\na,i,x\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""An import keeps agents apart, and says so before it loses responses."""
+"""Test that imports distinguish agents, and refuse to lose responses silently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T1, T2 = "2026-01-02T03-04-05.678901", "2026-01-03T03-04-05.678901"
 
 
 def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model: str = "acme/m", n: int = 2) -> None:
-    """What lm-eval writes of one task of one run."""
+    """Write the samples of lm-eval for one task of one run."""
     rows = [
         {"doc_id": i, "arguments": {"gen_args_0": {"arg_0": f"Q{i}"}}, "resps": [[f"{said} {i}"]], "filter": "none"}
         for i in range(n)
@@ -29,7 +29,7 @@ def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model
     write(folder / "acme__m" / f"results_{time}.json", whole={"model_name": model})
 
 
-def test_lm_eval_agents_of_one_model_are_named_by_shortest_path_end_and_then_by_time(tmp_path: Path) -> None:
+def test_lm_eval_agents_of_one_model_are_named_by_shortest_unique_path_then_by_time(tmp_path: Path) -> None:
     for out in ("plain", "adapter", "old/hot", "new/hot"):
         samples(tmp_path / out, said=out)
     samples(tmp_path / "plain", said="again", time=T2)
@@ -58,7 +58,7 @@ def repeats(imported: ImportedPool) -> list[tuple[str, str, int | None, str]]:
     return [(agent.id, item.id, repeat, text) for agent, item, repeat, text in iter_responses(imported.pool)]
 
 
-def test_lm_eval_repeats_are_kept_equal_ones_too(tmp_path: Path) -> None:
+def test_lm_eval_repeats_are_all_kept_even_if_equal(tmp_path: Path) -> None:
     file = tmp_path / f"samples_gsm_{T1}.jsonl"
     write(file, {"doc_id": 0, "resps": [["a", "b", "b", "c"]], "filter": "none"})
     imported = load("lm-eval", tmp_path)
@@ -68,19 +68,19 @@ def test_lm_eval_repeats_are_kept_equal_ones_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["repeat", "sample", "epoch"])
-def test_a_table_s_column_of_repeats_keeps_every_response(tmp_path: Path, youden: Youden, column: str) -> None:
+def test_a_repeat_column_of_a_table_keeps_every_response(tmp_path: Path, youden: Youden, column: str) -> None:
     rows = [
         {"agent": a, "item": i, "text": f"{a}{i}{n}", column: n} for n in (10, 9, 2) for a in "ab" for i in ("x", "y")
     ]
     write(tmp_path / "t.jsonl", *rows)
     imported = load("table", tmp_path / "t.jsonl")
     assert repeats(imported)[:3] == [("a", "x", 1, "ax2"), ("a", "x", 2, "ax9"), ("a", "x", 3, "ax10")]
-    said = youden("import", "table", "t.jsonl", "--out", "pool")
-    assert "12 responses are repeats, all kept: 3 of one agent to one item" in said.out + said.err
+    output = youden("import", "table", "t.jsonl", "--out", "pool")
+    assert "12 responses are repeats, all kept: 3 of one agent to one item" in output.out + output.err
     assert read_pool(tmp_path / "pool").digest == imported.pool.digest
 
 
-def test_rows_that_repeat_agent_and_item_are_repeats_where_the_import_is_told_so(tmp_path: Path) -> None:
+def test_rows_with_equal_agent_and_item_are_repeats_if_the_option_is_set(tmp_path: Path) -> None:
     file = write(tmp_path / "t.jsonl", *({"agent": "a", "prompt": "Say.", "text": text} for text in "xyx"))
     assert load("table", file).pool.n_items == 2
     assert repeats(load("table", file, repeat="rows")) == [
@@ -90,7 +90,7 @@ def test_rows_that_repeat_agent_and_item_are_repeats_where_the_import_is_told_so
     ]
 
 
-def test_promptfoo_s_repeats_are_tests_with_the_same_variables(tmp_path: Path) -> None:
+def test_promptfoo_tests_with_equal_variables_are_repeats(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"provider": who, "testIdx": 3 * test + n, "vars": {"q": test}, "response": {"output": f"{who}{test}{n}"}}
         for who in ("p", "q")
@@ -103,7 +103,7 @@ def test_promptfoo_s_repeats_are_tests_with_the_same_variables(tmp_path: Path) -
     assert imported.n_dropped == 0
 
 
-def test_losing_more_than_a_share_is_an_error_that_names_what_is_lost(youden: Youden, tmp_path: Path) -> None:
+def test_losing_too_many_responses_is_an_error_that_names_them(youden: Youden, tmp_path: Path) -> None:
     rows = [{"agent": "a", "item": f"i{n}", "text": f"{n}"} for n in range(200)]
     again = [{"agent": "b", "item": "x", "text": str(n)} for n in range(3)]
     write(tmp_path / "few.jsonl", *rows, *again)
@@ -119,7 +119,7 @@ def test_losing_more_than_a_share_is_an_error_that_names_what_is_lost(youden: Yo
     assert json.loads(gone_on.out)["dropped"] == 2
 
 
-def test_the_same_response_once_more_and_a_null_lose_nothing(tmp_path: Path) -> None:
+def test_a_duplicated_response_and_a_null_do_not_count_as_lost(tmp_path: Path) -> None:
     row = {"agent": "a", "item": "i", "text": "said"}
     imported = load("table", write(tmp_path / "x.jsonl", row, row, row | {"item": "j", "text": None}))
     assert (imported.n_dropped, imported.left_out) == (
@@ -136,7 +136,7 @@ def test_the_same_response_once_more_and_a_null_lose_nothing(tmp_path: Path) -> 
         ({"agent": "a", "item": "caf\u00e9"}, {"agent": "b", "item": "cafe\u0301"}, "items"),
     ],
 )
-def test_ids_that_only_spaces_or_case_tell_apart_are_refused(
+def test_ids_that_differ_only_by_spaces_or_case_are_refused(
     tmp_path: Path, one: dict[str, str], two: dict[str, str], noun: str
 ) -> None:
     file = write(tmp_path / "x.jsonl", one | {"text": "s"}, two | {"text": "t"})
@@ -145,7 +145,7 @@ def test_ids_that_only_spaces_or_case_tell_apart_are_refused(
     assert caught.value.slug == "import-alike"
 
 
-def test_ids_alike_that_somebody_has_both_of_are_two_and_noted(tmp_path: Path) -> None:
+def test_similar_ids_with_responses_of_one_agent_are_two_items_and_noted(tmp_path: Path) -> None:
     rows = [{"agent": "a", "item": item, "text": item} for item in ("x", "X")]
     imported = load("table", write(tmp_path / "x.jsonl", *rows))
     assert imported.pool.n_items == 2
@@ -212,8 +212,8 @@ def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path)
 
 def test_inspect_epochs_are_kept_in_their_order(tmp_path: Path) -> None:
     def sample(epoch: int) -> dict[str, object]:
-        said = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
-        return {"id": "s", "epoch": epoch, "input": "Say.", "output": said}
+        output = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
+        return {"id": "s", "epoch": epoch, "input": "Say.", "output": output}
 
     log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(3), sample(2)]}
     imported = load("inspect", write(tmp_path / "log.json", whole=log))
@@ -222,7 +222,7 @@ def test_inspect_epochs_are_kept_in_their_order(tmp_path: Path) -> None:
     assert imported.n_dropped == 0
 
 
-def test_a_sample_that_failed_is_left_out_with_what_the_tool_said(tmp_path: Path) -> None:
+def test_a_failed_sample_is_omitted_with_the_message_of_the_tool(tmp_path: Path) -> None:
     good = {"id": 1, "epoch": 1, "input": "Say.", "output": {"choices": [{"message": {"content": "said"}}]}}
     bad = {"id": 2, "epoch": 1, "input": "Say.", "error": {"message": "RateLimitError: 429, slow down\nTraceback"}}
     log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [good, bad]}

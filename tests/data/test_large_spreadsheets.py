@@ -1,6 +1,6 @@
-"""Spreadsheets whose size says little about their content: a stray cell far away, cells merged over all rows, many columns.
+"""Test spreadsheets whose size exceeds their content: a stray cell, cells merged over all rows, many columns.
 
-Work that grew with rows × cells, or with the square of the columns, would not end here within hours.
+An algorithm that is quadratic in rows or columns would take hours here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS = [(f"m{i}", f"question {j}", f"answer {i} to {j}") for i in range(2) for j
 
 
 def workbook(path: Path, *, above: int = 0, merged: tuple[str, ...] = (), **cells: object) -> Path:
-    """The table below `above` blank rows, further cells by their address, and merged ranges."""
+    """Write a table below `above` blank rows, with further cells by their address and merged ranges."""
     book = openpyxl.Workbook()
     sheet = book.active
     for n, row in enumerate((HEADER, *ROWS), above + 1):
@@ -74,13 +74,13 @@ def test_blank_rows_above_between_and_below_are_dropped(tmp_path: Path) -> None:
     assert notes == ["1 line above the header not read"]
 
 
-def test_cells_merged_over_rows_have_the_topmost_value_and_make_no_rows(tmp_path: Path) -> None:
+def test_vertically_merged_cells_have_the_top_value_and_add_no_rows(tmp_path: Path) -> None:
     cells: dict[str, Any] = {f"A{n}": None for n in range(2, 22) if n != 2}
     rows = rows_of(workbook(tmp_path / "t.xlsx", merged=("A2:A1048576", "B3:C3", "A1:XFD1"), **cells))
     assert table(rows) == [("m0", question, answer) for _, question, answer in ROWS]
 
 
-def test_what_a_small_excel_file_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unpacked_size_of_a_small_excel_file_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = workbook(tmp_path / "t.xlsx")
     monkeypatch.setenv("YOUDEN_MAX_UNPACKED_GB", "0.000001")
     with pytest.raises(InputError, match="unpacked"):
@@ -88,7 +88,7 @@ def test_what_a_small_excel_file_unpacks_to_is_bounded(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("damaged", [b"", b"no archive", b"cut"])
-def test_a_damaged_excel_file_is_refused_by_name(damaged: bytes, tmp_path: Path) -> None:
+def test_a_damaged_excel_file_is_an_error_with_its_name(damaged: bytes, tmp_path: Path) -> None:
     file = workbook(tmp_path / "t.xlsx")
     file.write_bytes(file.read_bytes()[:-300] if damaged == b"cut" else damaged)
     with pytest.raises(ImportFormatError, match=r"t\.xlsx.*Save it again"):
@@ -109,7 +109,7 @@ def test_a_table_of_ten_thousand_columns_is_read(layout: str, youden: Youden, tm
     assert read_pool(tmp_path / "pool").n_agents == (n if layout == "each column an agent" else 2)
 
 
-def test_columns_of_one_name_get_names_unlike_all_others(tmp_path: Path) -> None:
+def test_columns_with_equal_names_are_renamed_uniquely(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     for row in (("a (3)", "a", "a", None, "column 4"), (1, 2, 3, 4, 5)):
         book.active.append(row)
@@ -119,7 +119,7 @@ def test_columns_of_one_name_get_names_unlike_all_others(tmp_path: Path) -> None
 
 
 class CountedRow(dict[str, object]):
-    """A row that counts how often it is looked into."""
+    """Row that counts how often it is read."""
 
     n = 0
 
@@ -129,7 +129,7 @@ class CountedRow(dict[str, object]):
 
 
 @pytest.mark.parametrize("grown", ["rows", "columns"])
-def test_guessing_columns_looks_into_a_row_as_often_as_there_are_columns(grown: str) -> None:
+def test_column_inference_reads_each_row_at_most_once_per_column(grown: str) -> None:
     def n_looks(n: int) -> int:
         n_rows, n_columns = (n, 200) if grown == "rows" else (40, n)
         blank = {f"blank {i}": None for i in range(5)}

@@ -38,7 +38,7 @@ QUICK = ("inspect_json", "openai_batch_with_inputs")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in LAYOUTS]
 )
-def test_init_of_a_layout_finds_agents_items_and_prompts_and_run_ranks_them(
+def test_init_and_run_accept_every_layout_with_agents_items_and_prompts(
     youden: Youden, tmp_path: Path, name: str
 ) -> None:
     layout = LAYOUTS[name](tmp_path)
@@ -48,7 +48,7 @@ def test_init_of_a_layout_finds_agents_items_and_prompts_and_run_ranks_them(
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_import_of_a_layout_finds_agents_items_and_prompts(youden: Youden, tmp_path: Path, name: str) -> None:
+def test_import_accepts_every_layout_with_agents_items_and_prompts(youden: Youden, tmp_path: Path, name: str) -> None:
     layout = LAYOUTS[name](tmp_path)
     youden("import", layout.format, layout.path, "--out", "pool").well()
     check(read_pool(tmp_path / "pool"), layout)
@@ -60,7 +60,7 @@ def files_in(folder: Path) -> Mapping[Path, bytes]:
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("command", ["init", "import"])
-def test_a_layout_that_is_not_understood_is_refused_before_anything_is_written(
+def test_an_unknown_layout_is_refused_before_anything_is_written(
     youden: Youden, tmp_path: Path, name: str, command: str
 ) -> None:
     place = REFUSED[name](tmp_path)

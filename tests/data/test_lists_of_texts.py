@@ -1,4 +1,4 @@
-"""Columns that hold lists: of one text, of several, of messages or of the parts of one."""
+"""Test columns of lists: of one text, of several texts, of messages, or of parts of a message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FILES: dict[str, Make] = {"jsonl": jsonl, "json": json_list, "parquet": parquet,
 def table(
     text: Callable[[str], Json], names: tuple[str, str, str] = ("agent", "item", "text")
 ) -> list[dict[str, Json]]:
-    """One row per agent and item; names: how the columns are called."""
+    """Write one row per agent and item; `names` are the column names."""
     agent, item, column = names
     return [{agent: a, item: f"q{i}", column: text(f"answer {a} to {i}")} for a in AGENTS for i in ITEMS]
 
@@ -70,7 +70,7 @@ ONE: dict[str, Callable[[str], Json]] = {
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("names", NAMES)
 @pytest.mark.parametrize("one", ONE)
-def test_a_list_that_holds_one_text_is_that_text(tmp_path: Path, kind: str, names: str, one: str) -> None:
+def test_a_list_of_one_text_is_that_text(tmp_path: Path, kind: str, names: str, one: str) -> None:
     rows = table(ONE[one], NAMES[names])
     imported = load("table", FILES[kind](tmp_path, rows))
     join = "\n" if one == "two parts" else " to "
@@ -80,7 +80,7 @@ def test_a_list_that_holds_one_text_is_that_text(tmp_path: Path, kind: str, name
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("names", NAMES)
-def test_a_list_of_several_texts_is_repeats_equal_ones_too(tmp_path: Path, kind: str, names: str) -> None:
+def test_a_list_of_several_texts_is_repeats_even_if_equal(tmp_path: Path, kind: str, names: str) -> None:
     rows = table(lambda text: [text, f"{text} again", text], NAMES[names])
     imported = load("table", FILES[kind](tmp_path, rows))
     assert repeats(imported) == [
@@ -96,13 +96,13 @@ def test_a_list_of_several_texts_is_repeats_equal_ones_too(tmp_path: Path, kind:
 def test_an_empty_list_and_a_list_of_null_are_no_response(tmp_path: Path, names: str) -> None:
     rows = table(lambda text: [] if "a to 0" in text else [None] if "a to 1" in text else [text], NAMES[names])
     imported = load("table", jsonl(tmp_path, rows))
-    found = cells(imported)
-    assert (found["a", "q0"], found["a", "q1"], found["a", "q2"]) == (None, None, "answer a to 2")
+    result = cells(imported)
+    assert (result["a", "q0"], result["a", "q1"], result["a", "q2"]) == (None, None, "answer a to 2")
     assert imported.pool.n_responses == 7
     assert imported.left_out["no text (an empty list)"] == 1
 
 
-def test_lists_of_texts_that_a_repeat_column_tells_apart_are_all_kept(tmp_path: Path) -> None:
+def test_lists_of_texts_in_several_repeats_are_all_kept(tmp_path: Path) -> None:
     rows: list[dict[str, Json]] = [
         {"agent": a, "item": "q", "text": [f"{a} {epoch} {n}" for n in range(2)], "epoch": epoch}
         for a in "ab"
@@ -113,7 +113,7 @@ def test_lists_of_texts_that_a_repeat_column_tells_apart_are_all_kept(tmp_path: 
     ]
 
 
-def test_rows_of_lists_are_repeats_and_a_row_that_is_there_twice_is_counted_once(tmp_path: Path) -> None:
+def test_rows_of_lists_are_repeats_and_a_duplicated_row_is_counted_once(tmp_path: Path) -> None:
     rows: list[dict[str, Json]] = [
         {"model": a, "question": f"Q{i}", "response": [f"{a} {i} {row}", f"{a} {i} {row} too"]}
         for a in "ab"
@@ -125,20 +125,20 @@ def test_rows_of_lists_are_repeats_and_a_row_that_is_there_twice_is_counted_once
     assert imported.left_out == {"a repetition of an earlier response": 2}
 
 
-def test_a_list_of_numbers_is_no_list_of_texts(tmp_path: Path) -> None:
+def test_a_list_of_numbers_is_not_a_list_of_texts(tmp_path: Path) -> None:
     rows = table(lambda _: [1, 2])
     with pytest.raises(Exception, match="the text is no string but list"):
         load("table", jsonl(tmp_path, rows))
 
 
-def test_an_alpaca_eval_output_that_is_a_list_of_one_is_that_text(tmp_path: Path) -> None:
+def test_an_alpaca_eval_output_list_of_one_text_is_that_text(tmp_path: Path) -> None:
     for agent in AGENTS:
         rows = [{"instruction": f"Q{i}", "output": [f"{agent} {i}"], "generator": agent} for i in ITEMS]
         write(tmp_path / agent / "model_outputs.json", whole=rows)
     assert {*cells(load("alpaca-eval", tmp_path)).values()} == {f"{agent} {i}" for agent in AGENTS for i in ITEMS}
 
 
-def test_a_prompt_that_is_a_list_of_one_text_is_that_prompt(tmp_path: Path) -> None:
+def test_a_prompt_list_of_one_text_is_that_prompt(tmp_path: Path) -> None:
     rows: list[dict[str, Json]] = [
         {"model": a, "id": str(i), "turns": [f"Question {i}?"], "prompt": [f"Question {i}?"], "output": [f"{a} {i}"]}
         for a in AGENTS

@@ -1,4 +1,4 @@
-"""Rows that hold several responses become a response an agent, known by their columns or named by paths."""
+"""Test rows with several responses, which become one response per agent, by column names or paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BOTH = {("m", "item-0000"): "la", ("n", "item-0000"): "lo", ("m", "item-0001"): 
 
 @pytest.mark.parametrize("rows", [GENERATIONS, COMPLETIONS], ids=["generations", "completions"])
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_lists_of_generations_and_completions_are_known(
+def test_lists_of_generations_and_completions_are_recognized(
     tmp_path: Path, rows: list[dict[str, object]], ending: str
 ) -> None:
     file = write(tmp_path / "rows.jsonl", *rows)
@@ -46,7 +46,7 @@ def test_lists_of_generations_and_completions_are_known(
     assert [item.prompt for item in imported.pool.items] == ["Sing.", "Dance."]
 
 
-def test_paths_name_what_no_layout_knows(tmp_path: Path) -> None:
+def test_column_paths_address_unknown_layouts(tmp_path: Path) -> None:
     rows = [
         {
             "key": 1,
@@ -72,11 +72,11 @@ def test_paths_name_what_no_layout_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "a[", "a..b", "a[1", "a[][]", "b.c", "a[-]x]"])
-def test_what_is_no_path_is_none(said: str) -> None:
+def test_an_invalid_column_path_is_refused(said: str) -> None:
     assert ColumnPath.parse(said, ["a"]) is None
 
 
-def test_a_column_whose_name_looks_like_a_path_is_a_column(tmp_path: Path) -> None:
+def test_a_column_name_that_resembles_a_path_is_a_column(tmp_path: Path) -> None:
     row = {"item": "i", "out.text": "said", "agent": "a"}
     assert cells(load("table", write(tmp_path / "x.jsonl", row), text="out.text")) == {("a", "i"): "said"}
 
@@ -90,7 +90,7 @@ def test_chosen_and_rejected_are_two_agents_with_the_last_message_as_response(tm
     assert cells(imported) == {("chosen", "p1"): "la", ("rejected", "p1"): "lo"}
 
 
-def test_a_wide_table_has_an_agent_a_column(tmp_path: Path) -> None:
+def test_a_wide_table_has_one_agent_per_column(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("key,gpt,llama\ni,one,two\nj,three,four\n", encoding="utf-8")
     imported = load("table", tmp_path / "x.csv", item="key", text="gpt,llama")
     assert cells(imported) == {
@@ -101,7 +101,7 @@ def test_a_wide_table_has_an_agent_a_column(tmp_path: Path) -> None:
     }
 
 
-def test_lists_of_different_lengths_are_lost_and_counted(tmp_path: Path) -> None:
+def test_lists_of_different_lengths_are_omitted_and_counted(tmp_path: Path) -> None:
     short = GENERATIONS[1] | {"generation_models": ["m"]}
     imported = load("table", write(tmp_path / "x.jsonl", GENERATIONS[0], short))
     assert imported.n_dropped == 2
@@ -112,7 +112,7 @@ def test_lists_of_different_lengths_are_lost_and_counted(tmp_path: Path) -> None
     "columns",
     [{"text": "a,b", "agent": "key"}, {"text": "a", "agent": "said[].by"}, {"text": "a,b", "prompt": "said[].by"}],
 )
-def test_columns_that_cannot_go_together_are_refused(tmp_path: Path, columns: dict[str, str]) -> None:
+def test_incompatible_column_options_are_refused(tmp_path: Path, columns: dict[str, str]) -> None:
     file = write(tmp_path / "x.jsonl", {"key": "i", "a": "x", "b": "y", "said": [{"by": "m"}]})
     with pytest.raises(ImportFormatError, match=r"\[import-columns\]"):
         load("table", file, item="key", **columns)
@@ -124,7 +124,7 @@ def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_real_datasets_on_disk_are_read_and_none_is_lost(tmp_path: Path) -> None:
+def test_real_datasets_on_disk_are_imported_completely(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
     ran = [python, str(TOOLS / "hf_rows.py")]
     subprocess.run(ran, cwd=tmp_path, check=True, capture_output=True, timeout=120)

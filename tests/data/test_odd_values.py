@@ -1,4 +1,4 @@
-"""Values that tools write and strict readers refuse: NaN and infinities, unpaired surrogates, missing values of pandas."""
+"""Test values that tools write and strict readers refuse: NaN, infinities, lone surrogates and missing values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPLACED = "an emoji cut in two \ufffd"
 
 
 def inspect_log(model: str, *, text: str, score: float) -> dict[str, object]:
-    """One sample; its score is what Inspect writes as NaN if a sample has none."""
+    """Write one sample; its score is the one that Inspect writes as NaN for a sample without a score."""
     output = {"choices": [{"message": {"role": "assistant", "content": text}}]}
     sample = {"id": 1, "epoch": 1, "input": "Q", "output": output, "scores": {"s": {"value": score}}}
     return {"version": 2, "status": "success", "eval": {"task": "t", "model": model}, "samples": [sample]}
@@ -108,7 +108,7 @@ def opentelemetry(folder: Path, texts: dict[str, str], score: float) -> Path:
         }
         attributes = [{"key": "gen_ai.request.model", "value": {"stringValue": agent}}]
         attributes += [
-            {"key": f"gen_ai.{side}.messages", "value": {"stringValue": said}} for side, said in messages.items()
+            {"key": f"gen_ai.{side}.messages", "value": {"stringValue": output}} for side, output in messages.items()
         ]
         spans.append({"traceId": agent, "startTimeUnixNano": "1", "attributes": attributes})
     return write(folder / "traces.json", whole={"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
@@ -144,9 +144,7 @@ FORMATS: dict[str, tuple[str, Callable[[Path, dict[str, str], float], Path]]] = 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("layout", FORMATS)
-def test_a_score_that_is_no_number_costs_no_response_and_is_counted_once(
-    tmp_path: Path, layout: str, score: float
-) -> None:
+def test_a_non_numeric_score_keeps_the_response_and_is_counted_once(tmp_path: Path, layout: str, score: float) -> None:
     format_, make = FORMATS[layout]
     imported = load(format_, make(tmp_path / "in", {"a": "one", "b": "two"}, score))
     assert sorted(map(str, cells(imported).values())) == sorted(["one", "two"] * (imported.pool.n_items))
@@ -165,13 +163,13 @@ def test_an_unpaired_surrogate_in_a_text_is_replaced_and_counted_once(tmp_path: 
 
 
 @pytest.mark.parametrize("layout", FORMATS)
-def test_a_strict_file_has_no_note_on_replaced_values(tmp_path: Path, layout: str) -> None:
+def test_a_valid_file_has_no_note_on_replaced_values(tmp_path: Path, layout: str) -> None:
     format_, make = FORMATS[layout]
     notes = load(format_, make(tmp_path / "in", {"a": "one", "b": "two"}, 1.0)).notes
     assert not [note for note in notes if "NaN" in note or "surrogate" in note]
 
 
-def test_a_surrogate_written_as_bytes_is_replaced_too(tmp_path: Path) -> None:
+def test_a_surrogate_encoded_as_bytes_is_replaced(tmp_path: Path) -> None:
     rows = [{"agent": agent, "item": "1", "text": CUT} for agent in "ab"]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     for name, encoding in (("a.jsonl", "utf-8"), ("b.jsonl", "utf-16-le"), ("c.csv", "utf-8")):
@@ -183,7 +181,7 @@ def test_a_surrogate_written_as_bytes_is_replaced_too(tmp_path: Path) -> None:
         assert any(note.startswith("2 texts had an unpaired surrogate") for note in imported.notes)
 
 
-def test_nan_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Path) -> None:
+def test_a_nan_value_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Path) -> None:
     words = ["nan", "NaN", "NA", "null", "None", "<NA>", "Infinity"]
     rows: list[dict[str, object]] = [
         {"agent": agent, "item": str(n), "text": word} for agent in "ab" for n, word in enumerate(words)
@@ -191,16 +189,16 @@ def test_nan_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Pat
     rows[0]["text"] = float("nan")
     rows[1]["item"] = float("inf")
     imported = load("table", write(tmp_path / "rows.jsonl", *rows))
-    found = cells(imported)
-    assert found["a", "0"] is None
-    assert found["a", "1"] is None
-    assert [found["b", str(n)] for n in range(len(words))] == words
+    result = cells(imported)
+    assert result["a", "0"] is None
+    assert result["a", "1"] is None
+    assert [result["b", str(n)] for n in range(len(words))] == words
     assert imported.left_out == {"no text (null)": 1, "no item id": 1}
 
 
 @pytest.mark.parametrize("name", ["deep.jsonl", "deep.json"])
 @pytest.mark.parametrize("depth", [300, 1_000, 5_000])
-def test_deep_nesting_in_an_imported_file_is_named_with_its_place(tmp_path: Path, name: str, depth: int) -> None:
+def test_deep_nesting_in_an_imported_file_is_an_error_with_its_location(tmp_path: Path, name: str, depth: int) -> None:
     deep = '{"agent": "a", "item": "1", "text": "t", "meta": ' + "[" * depth + "]" * depth + "}\n"
     (tmp_path / name).write_text(deep, encoding="utf-8")
     with pytest.raises(ImportFormatError, match=name) as caught:
@@ -223,7 +221,7 @@ MISSING = {"None": None, "NaN": float("nan"), "NA": pd.NA, "NaT": pd.NaT}
 
 
 def with_missing(frame: pd.DataFrame, column: str, dtype: str, value: object) -> pd.DataFrame:
-    """Put a missing value into the column's sixth row."""
+    """Put a missing value into the sixth row of the column."""
     values = DTYPES[dtype](frame[column])
     if dtype == "object":
         values.iloc[5] = value
@@ -261,7 +259,7 @@ def test_a_missing_time_as_an_id_is_an_error(unit: str) -> None:
         read_pool(frame_of().assign(item=times))
 
 
-def test_words_that_look_missing_are_texts_and_ids_of_a_data_frame() -> None:
+def test_words_that_resemble_missing_values_are_texts_and_ids_of_a_data_frame() -> None:
     words = ["nan", "NA", "<NA>", "NaT", "None", "null", ""]
     frame = pd.DataFrame([(a, w or "x", w) for a in "ab" for w in words], columns=["agent", "item", "text"])
     for converted in (frame, frame.convert_dtypes(), frame.astype({"text": "category"})):
@@ -328,7 +326,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("numbers", NUMBERS)
 @pytest.mark.parametrize("kind", ["folder", "csv", "parquet", "float parquet", "frame", "float frame", "table"])
-def test_repeats_are_numbered_from_any_start_and_stored_from_1(tmp_path: Path, kind: str, numbers: str) -> None:
+def test_repeats_numbered_from_any_start_are_stored_from_1(tmp_path: Path, kind: str, numbers: str) -> None:
     rows = [
         {"agent": agent, "item": item, "text": f"{agent} {item} {n}", "repeat": n}
         for agent in "ab"
@@ -367,7 +365,7 @@ def test_repeats_are_numbered_from_any_start_and_stored_from_1(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("repeat", [-1, 1.5, "first", True, "-1", "1e3", float("inf")])
-def test_a_repeat_that_is_no_whole_number_is_refused(repeat: Any) -> None:
+def test_a_repeat_that_is_no_integer_is_refused(repeat: Any) -> None:
     frame = frame_of(1).astype({"repeat": object})
     frame.loc[1, "repeat"] = repeat
     with pytest.raises(PoolError, match=r"DataFrame, row 2: the repeat is .*from 0 or 1\. \[pool-repeat\]"):
@@ -375,7 +373,7 @@ def test_a_repeat_that_is_no_whole_number_is_refused(repeat: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_text_of_a_table_that_is_no_finite_number_is_no_response(tmp_path: Path, value: float) -> None:
+def test_a_non_finite_number_in_a_text_column_is_no_response(tmp_path: Path, value: float) -> None:
     rows = [{"model": agent, "question": f"Q{n}?", "response": f"{agent} {n}"} for agent in "ab" for n in range(3)]
     write(tmp_path / "t.json", whole=[*rows, {"model": "a", "question": "Q3?", "response": value}])
     imported = load("table", tmp_path / "t.json")
@@ -387,7 +385,7 @@ def test_a_text_of_a_table_that_is_no_finite_number_is_no_response(tmp_path: Pat
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_label_in_json_that_is_no_finite_number_is_an_error(tmp_path: Path, value: float) -> None:
+def test_a_non_finite_label_in_json_is_an_error(tmp_path: Path, value: float) -> None:
     rows = [{"agent": "a", "accuracy": 0.5}, {"agent": "b", "accuracy": value}]
     with pytest.raises(ImportFormatError, match=r"l\.jsonl, line 2: .*\[labels-value\]"):
         read_labels(write(tmp_path / "l.jsonl", *rows))

@@ -1,4 +1,4 @@
-"""Importing the public peer-prediction data: exact differences, exact counts, and a reason for every refusal."""
+"""Test the import of the public peer-prediction data: exact differences, exact counts and reasons for refusals."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_the_real_results_import_with_exact_differences_counts_and_groups(
     difference[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
     for number in (0, n_items - 1):
         file = place / "tvd_mi_individual_examples" / f"tvd_mi_example_{number}.json"
-        said = json.loads(file.read_text(encoding="utf-8"))
-        assert difference[number].tolist() == said["tvd_mi_matrix"]
-        assert list(rates.agent_ids) == said["condition_keys"]
+        data = json.loads(file.read_text(encoding="utf-8"))
+        assert difference[number].tolist() == data["tvd_mi_matrix"]
+        assert list(rates.agent_ids) == data["condition_keys"]
     assert results.notes[0] == DIFFERENCE_ONLY
     assert f"{n_failed} of" in results.notes[1]
 
@@ -71,19 +71,19 @@ def test_the_real_results_import_with_exact_differences_counts_and_groups(
 def test_the_real_agents_file_becomes_a_pool_that_reads_back(peer_prediction: Path, tmp_path: Path) -> None:
     file = peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json"
     pool = import_agents(file)
-    said = json.loads(file.read_text(encoding="utf-8"))
+    data = json.loads(file.read_text(encoding="utf-8"))
     assert (pool.n_agents, pool.n_items, pool.n_missing) == (30, 200, 0)
-    assert pool.texts[7, 123] == said["tasks"][123]["responses"][7]
+    assert pool.texts[7, 123] == data["tasks"][123]["responses"][7]
     assert pool.items[123].id == "task-123"
-    assert pool.items[123].prompt == said["tasks"][123]["context"]
+    assert pool.items[123].prompt == data["tasks"][123]["context"]
     assert pool.agents[0].group is None
     assert pool.agents[1].group == "faithful"
-    assert pool.agents[1].meta == {"strategy": said["agent_perspectives"][1]["strategy"]}
+    assert pool.agents[1].meta == {"strategy": data["agent_perspectives"][1]["strategy"]}
     write_pool(pool, tmp_path)
     assert read_pool(tmp_path).digest == pool.digest
 
 
-def test_a_difference_is_kept_to_the_last_bit_and_items_stand_in_numeric_order(tmp_path: Path) -> None:
+def test_differences_are_exact_and_items_have_numeric_order(tmp_path: Path) -> None:
     write_results(tmp_path, {"example_10": example(), "example_9": example(), "aggregated": "no JSON at all"})
     results = import_results(tmp_path)
     assert results.rates.item_ids == ("example-9", "example-10")
@@ -158,7 +158,7 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_results_that_are_not_what_they_claim_are_refused_with_the_reason(tmp_path: Path, fault: str) -> None:
+def test_inconsistent_results_are_refused_with_the_reason(tmp_path: Path, fault: str) -> None:
     examples, parts = FAULTS[fault]
     refused(import_results, write_results(tmp_path, {"example_0": example()} | examples), *parts)
 
@@ -194,7 +194,7 @@ def test_a_null_response_is_a_missing_cell(tmp_path: Path) -> None:
         ({"agent_perspectives": [{"condition": " "}, {"condition": "B"}]}, ["agent_perspectives.0.condition"]),
     ],
 )
-def test_a_faulty_agents_file_is_refused_with_the_place(
+def test_a_faulty_agents_file_is_refused_with_the_location(
     tmp_path: Path, changes: dict[str, Any], parts: list[str]
 ) -> None:
     refused(import_agents, agents_file(tmp_path / "agents.json", **changes), "agents.json", *parts)
@@ -204,7 +204,7 @@ def test_a_missing_agents_file_is_refused(tmp_path: Path) -> None:
     refused(import_agents, tmp_path / "no.json", "no.json", "cannot be read")
 
 
-def test_groups_need_every_name_of_a_domain() -> None:
+def test_groups_require_every_name_of_a_domain() -> None:
     names = {"Original", "Formal", "Technical", "Academic", "Objective", "Cultural", "All Positive", "All Negative"}
     names |= {"Misleading", "Contradictory", "Low Effort", "Exaggerate", "Understate", "Sarcastic"}
     assert find_paper_groups([*names, "Reference"]).keys() == names

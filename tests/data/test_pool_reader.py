@@ -1,4 +1,4 @@
-"""Reading and writing pools: every way in gives the same pool, every fault names its file and line."""
+"""Test reading and writing pools: every format gives the same pool, and every error names file and line."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def same(one: Pool, other: Pool) -> bool:
     return (one.agents, one.items, one.texts.tolist()) == (other.agents, other.items, other.texts.tolist())
 
 
-def test_a_folder_keeps_the_order_of_its_files_and_counts_missing_cells(tmp_path: Path) -> None:
+def test_a_folder_preserves_file_order_and_counts_missing_cells(tmp_path: Path) -> None:
     pool = read_pool(write_folder(tmp_path))
     assert pool.agents == (Agent("a", "g"), Agent("b", None, {"instruction": "be brief"}))
     assert pool.items == (Item("x", "what is x?"), Item("y"))
@@ -98,7 +98,7 @@ def test_a_written_pool_reads_back_unchanged(pool: Pool, tmp_path_factory: pytes
 
 @settings(max_examples=20, deadline=None)
 @given(pool=pools())
-def test_csv_and_parquet_agree_with_a_slow_reading_of_their_rows(
+def test_csv_and_parquet_equal_a_naive_reading_of_their_rows(
     pool: Pool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("tidy")
@@ -120,22 +120,22 @@ def test_csv_and_parquet_agree_with_a_slow_reading_of_their_rows(
         read = read_pool(folder / name)
         assert [agent.id for agent in read.agents] == agents
         assert [item.id for item in read.items] == items
-        found = {(a, i): read.texts[n, m] for n, a in enumerate(agents) for m, i in enumerate(items)}
-        assert {cell: text for cell, text in found.items() if text is not None} == expected
+        result = {(a, i): read.texts[n, m] for n, a in enumerate(agents) for m, i in enumerate(items)}
+        assert {cell: text for cell, text in result.items() if text is not None} == expected
         groups = {agent.id: agent.group for agent in pool.agents}
         prompts = {item.id: item.prompt or None for item in pool.items}
         assert all(agent.group == groups[agent.id] for agent in read.agents)
         assert all(item.prompt == prompts[item.id] for item in read.items)
 
 
-def test_what_looks_like_a_number_or_nothing_stays_a_string(tmp_path: Path) -> None:
+def test_values_that_resemble_numbers_or_nulls_are_strings(tmp_path: Path) -> None:
     pool = read_pool(write_csv(tmp_path / "p.csv", "agent,item,text\n007,1e3,NA\nnull,nan,None\n"))
     assert [agent.id for agent in pool.agents] == ["007", "null"]
     assert [item.id for item in pool.items] == ["1e3", "nan"]
     assert pool.texts.tolist() == [["NA", None], [None, "None"]]
 
 
-def test_an_empty_csv_field_is_an_empty_text_and_says_no_prompt_or_group(tmp_path: Path) -> None:
+def test_an_empty_csv_field_is_an_empty_text_but_no_prompt_or_group(tmp_path: Path) -> None:
     pool = read_pool(write_csv(tmp_path / "p.csv", "group,prompt,text,item,agent\n,,,x,a\ng,what?,t,x,b\n,,u,y,b\n"))
     assert pool.texts.tolist() == [["", None], ["t", "u"]]
     assert pool.agents == (Agent("a"), Agent("b", "g"))
@@ -255,14 +255,14 @@ def test_ids_that_differ_in_every_row_are_refused_before_memory_runs_out(tmp_pat
     refused(write_csv(tmp_path / "p.csv", "agent,item,text\n" + rows), "15000 agents × 15000 items", "pool-size")
 
 
-def test_what_is_no_pool_is_refused_with_what_a_pool_is(tmp_path: Path) -> None:
+def test_a_path_that_is_no_pool_is_refused_with_the_accepted_forms(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "nowhere", "pool-not-found")
     refused(tmp_path, "no agents.jsonl, no items.jsonl, no responses.jsonl")
     (tmp_path / "p.xlsx").write_bytes(b"")
     refused(tmp_path / "p.xlsx", "'.xlsx'", "pool-kind")
 
 
-def test_a_shipped_pool_is_found_by_name_and_a_users_own_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shipped_pool_is_found_by_name_after_one_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     refused(Path("datasets/nobody"), "nobody", "pool-not-found")
     (tmp_path / "datasets" / "mine").mkdir(parents=True)
@@ -270,7 +270,7 @@ def test_a_shipped_pool_is_found_by_name_and_a_users_own_first(tmp_path: Path, m
     assert read_pool("datasets/mine").name == "mine"
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path: Path) -> None:
     write_pool(read_pool(write_folder(tmp_path)), tmp_path)
     before = contents(tmp_path)
     broken = Pool((Agent("a", meta={"huge": 2**80}),), (Item("x"),), np.array([["t"]], dtype=object))
@@ -282,7 +282,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "name", ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-1+1", "\t=1", "a\rb", "\x1b[2J", " =1", "＝1"]
 )
-def test_a_name_that_acts_is_refused_with_its_place(tmp_path: Path, name: str) -> None:
+def test_a_name_with_control_characters_is_refused_with_its_location(tmp_path: Path, name: str) -> None:
     quoted = json.dumps(name)
     refused(write_folder(tmp_path, agents=[AGENTS[0], f'{{"id": {quoted}}}']), "agents.jsonl, line 2", "[pool-id]")
     refused(write_folder(tmp_path, items=[f'{{"id": {quoted}}}']), "items.jsonl, line 1", "[pool-id]")
@@ -293,7 +293,7 @@ def test_a_name_that_acts_is_refused_with_its_place(tmp_path: Path, name: str) -
         refused(write_csv(tmp_path / "p.csv", f"{header}\n{row}\n"), "line 2", "[pool-id]")
 
 
-def test_names_that_a_spreadsheet_shows_as_they_are_stay(tmp_path: Path) -> None:
+def test_names_that_a_spreadsheet_shows_unchanged_are_accepted(tmp_path: Path) -> None:
     names = ["-3", "+1.5", "a=b", "o'neil", "gpt-4o", "x@y", "'=1", "模型", "a, b", 'say "hi"']
     pool = read_pool(
         write_folder(
@@ -322,7 +322,7 @@ def test_names_that_a_spreadsheet_shows_as_they_are_stay(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("header", "row", "what"), [("agent,item,text", "a,y,{}", "text"), ("agent,item,text,prompt", "a,y,t,{}", "prompt")]
 )
-def test_a_very_long_text_is_named_with_its_line(
+def test_a_very_long_text_is_an_error_with_its_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, header: str, row: str, what: str
 ) -> None:
     csv.field_size_limit(131_072)  # the default, which is too small
@@ -335,7 +335,9 @@ def test_a_very_long_text_is_named_with_its_line(
     assert f"p.csv, line 3: the {what} has 1,250,000 characters." in caplog.text
 
 
-def test_a_very_long_text_of_a_folder_is_named_with_its_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_very_long_text_of_a_folder_is_an_error_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     long = "word " * 250_000
     cell = json.dumps({"agent": "a", "item": "x", "text": long})
     items = [ITEMS[1], json.dumps({"id": "x", "prompt": long})]

@@ -1,4 +1,4 @@
-"""A run reads its pool once and its plan once, whatever asks for them on the way."""
+"""Test that a run reads its pool and its plan once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Path("opened.json").write_text(json.dumps(counted))
 
 
 def opened(here: Path, *commands: list[str]) -> list[Counter[tuple[str, str]]]:
-    """How often each of the commands, run in one process, opened each file, by the names of its folder and itself."""
+    """Count how often each of the commands, run in one process, opened each file, by folder and file name."""
     subprocess.run([sys.executable, "-c", COUNTED, json.dumps(commands)], cwd=here, check=True, capture_output=True)
     counted = json.loads((here / "opened.json").read_text())
     return [Counter((place.parent.name, place.name) for place in map(Path, places)) for places in counted]
@@ -52,7 +52,7 @@ def pools_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_and_its_extension_read_pools_and_plan_once(pools_folder: Path) -> None:
+def test_run_and_extend_read_pools_and_plan_once(pools_folder: Path) -> None:
     run, extended = opened(pools_folder, ["run", "r.yaml"], ["extend", "agents", "runs/r", "new"])
     assert run["old", "responses.jsonl"] == 1
     assert run["r", "plan.parquet"] == 0, "what was just written is known"

@@ -1,4 +1,4 @@
-"""Every response that is in real files arrives: counted against the files themselves."""
+"""Test that every response of real files is imported, counted independently in the files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def count(imported: ImportedPool) -> tuple[int, int, int]:
     return imported.pool.n_agents, imported.pool.n_items, int(imported.pool.present.sum())
 
 
-def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
+def test_promptfoo_json_jsonl_and_csv_give_the_same_pool(tmp_path: Path) -> None:
     rows = [
         {
             "provider": provider,
@@ -59,11 +59,11 @@ def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
     }
     assert whole.left_out == {"the call failed": 1}
     for ending in ("jsonl", "csv"):
-        other = load("promptfoo", tmp_path / f"out.{ending}")
-        assert (cells(other), other.left_out) == (cells(whole), whole.left_out)
+        other_format = load("promptfoo", tmp_path / f"out.{ending}")
+        assert (cells(other_format), other_format.left_out) == (cells(whole), whole.left_out)
 
 
-def test_promptfoo_of_version_2_numbers_no_tests_and_an_answer_of_json_is_its_text(tmp_path: Path) -> None:
+def test_promptfoo_2_rows_without_test_numbers_and_json_answers_are_read(tmp_path: Path) -> None:
     rows = [
         {"provider": {"id": who}, "vars": {"t": test}, "response": {"output": output}}
         for who, test, output in (("a", 0, "text"), ("a", 1, {"a": 1}), ("b", 0, "other"))
@@ -77,7 +77,7 @@ def test_promptfoo_of_version_2_numbers_no_tests_and_an_answer_of_json_is_its_te
     }
 
 
-def test_a_csv_of_somebody_else_is_not_taken_for_promptfoo_s(tmp_path: Path) -> None:
+def test_a_csv_of_another_tool_is_not_read_as_promptfoo(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("item,agent\ni,a\n", encoding="utf-8")
     with pytest.raises(ImportFormatError, match="promptfoo did not write it") as caught:
         load("promptfoo", tmp_path / "x.csv")
@@ -85,7 +85,7 @@ def test_a_csv_of_somebody_else_is_not_taken_for_promptfoo_s(tmp_path: Path) -> 
 
 
 def state(folder: Path, model: str, *texts: str, trial: int = 0) -> None:
-    """What HELM writes of one run, shortened."""
+    """Return a shortened state of HELM for one run."""
     requests = [
         {
             "instance": {"input": {"text": f"Q{n}"}, "id": f"id{n}", "split": "test"},
@@ -98,7 +98,7 @@ def state(folder: Path, model: str, *texts: str, trial: int = 0) -> None:
     write(folder / "scenario_state.json", whole={"adapter_spec": {"model": model}, "request_states": requests})
 
 
-def test_helm_runs_are_agents_by_model_and_a_second_suite_is_told_apart(tmp_path: Path) -> None:
+def test_helm_models_are_agents_and_a_second_suite_gets_its_own_names(tmp_path: Path) -> None:
     for model in ("a", "b"):
         state(tmp_path / "one" / f"mmlu:subject=law,model=x_{model}", f"x/{model}", "said", "more")
     imported = load("helm", tmp_path / "one")
@@ -112,7 +112,7 @@ def test_helm_runs_are_agents_by_model_and_a_second_suite_is_told_apart(tmp_path
     assert several.n_dropped == 0
 
 
-def test_alpaca_eval_and_mt_bench_arrive_whole_under_the_leaderboards_names(shared: Path) -> None:
+def test_alpaca_eval_and_mt_bench_are_complete_with_the_names_of_the_leaderboards(shared: Path) -> None:
     results = shared / "alpaca-eval" / "results"
     files = sorted(results.rglob("model_outputs.json"))
     imported = load("alpaca-eval", results)
@@ -130,7 +130,7 @@ def test_alpaca_eval_and_mt_bench_arrive_whole_under_the_leaderboards_names(shar
 
 
 def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
-    """The results of an eval by the real promptfoo, which is left in out.json, out.jsonl and out.csv."""
+    """Return the results of an eval by the real promptfoo, in out.json, out.jsonl and out.csv."""
     folder = Path(tool("YOUDEN_PROMPTFOO", "promptfoo"))
     for name in ("promptfooconfig.yaml", "says.js"):
         shutil.copy(TOOLS / "promptfoo" / name, place)
@@ -145,11 +145,13 @@ def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def outputs(results: list[dict[str, Any]]) -> list[str]:
-    return [said["output"] for one in results if (said := one.get("response") or {}).get("output") is not None]
+    return [
+        output["output"] for result in results if (output := result.get("response") or {}).get("output") is not None
+    ]
 
 
 @pytest.mark.long
-def test_real_promptfoo_files_of_three_kinds_hold_the_same(tmp_path: Path) -> None:
+def test_real_promptfoo_files_of_three_kinds_give_the_same_pool(tmp_path: Path) -> None:
     results = promptfoo_results(tmp_path)
     answered = len(outputs(results))
     whole = load("promptfoo", tmp_path / "out.json")
@@ -161,17 +163,17 @@ def test_real_promptfoo_files_of_three_kinds_hold_the_same(tmp_path: Path) -> No
 
 @pytest.mark.long
 def test_a_real_promptfoo_eval_with_three_repeats_gives_every_response(tmp_path: Path) -> None:
-    said = outputs(promptfoo_results(tmp_path, "--repeat", "3"))
+    output = outputs(promptfoo_results(tmp_path, "--repeat", "3"))
     imported = load("promptfoo", tmp_path / "out.json")
     pool = imported.pool
-    found = [text for texts in pool.texts_by_repeat for text in texts.ravel() if text is not None]
-    assert sorted(found) == sorted(said)
-    assert (count(imported)[:2], pool.n_responses, len(said)) == ((6, 3), 48, 48)
+    result = [text for texts in pool.texts_by_repeat for text in texts.ravel() if text is not None]
+    assert sorted(result) == sorted(output)
+    assert (count(imported)[:2], pool.n_responses, len(output)) == ((6, 3), 48, 48)
     assert any("48 responses are repeats, all kept: 3 of one agent to one item" in note for note in imported.notes)
 
 
 @pytest.mark.long
-def test_real_helm_runs_arrive_whole(tmp_path: Path) -> None:
+def test_real_helm_runs_are_imported_completely(tmp_path: Path) -> None:
     helm = Path(tool("YOUDEN_HELM_PYTHON", "crfm-helm")).with_name("helm-run")
     shutil.copytree(TOOLS / "helm", tmp_path, dirs_exist_ok=True)
     words = ["--conf-paths", "run_entries.conf", "--local-path", ".", "--suite", "s", "--max-eval-instances", "5"]

@@ -1,4 +1,4 @@
-"""Item ids that start again in each subject, task or file."""
+"""Test item ids that restart in each subject, task or file."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_ids_that_restart_per_subject_are_items_by_subject_and_id(tmp_path: Path
 @pytest.mark.parametrize(
     "group", ["task", "category", "split", "dataset", "Subject Name", "meta.subset", "source_file"]
 )
-def test_other_columns_that_name_a_group_of_items_do_the_same(tmp_path: Path, group: str) -> None:
+def test_other_columns_that_group_items_separate_restarting_ids(tmp_path: Path, group: str) -> None:
     assert size(load("table", save(tmp_path, rows_of(group), "jsonl"))) == (4, 15, 60)
 
 
-def test_ids_may_restart_within_two_columns_together(tmp_path: Path) -> None:
+def test_ids_may_restart_within_a_combination_of_two_columns(tmp_path: Path) -> None:
     rows: list[Row] = [
         {"model": agent, "subject": subject, "split": split, "id": n, "answer": f"{agent} {subject} {split} {n}"}
         for agent in AGENTS
@@ -96,7 +96,7 @@ def test_a_column_per_agent_may_have_ids_that_restart(tmp_path: Path) -> None:
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 15, 60)
 
 
-def test_columns_called_agent_item_and_text_are_tried_the_same_way(tmp_path: Path) -> None:
+def test_columns_named_agent_item_and_text_separate_restarting_ids(tmp_path: Path) -> None:
     rows = [
         {"agent": row["model"], "subject": row["subject"], "item": row["id"], "text": row["answer"]}
         for row in rows_of()
@@ -112,19 +112,19 @@ def test_repeats_of_items_whose_ids_restart_stay_repeats(tmp_path: Path) -> None
     assert "120 responses are repeats, all kept: 2 of one agent to one item" in imported.notes
 
 
-def test_a_column_that_differs_in_every_row_hides_no_restart(tmp_path: Path) -> None:
+def test_a_column_that_is_unique_per_row_does_not_hide_a_restart(tmp_path: Path) -> None:
     rows = [row | {"timestamp": f"2026-01-01T00:00:{n:02d}", "latency": n / 7} for n, row in enumerate(rows_of())]
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 15, 60)
 
 
-def test_a_category_of_each_item_makes_no_repeats_into_items(tmp_path: Path) -> None:
+def test_a_category_of_each_item_does_not_turn_repeats_into_items(tmp_path: Path) -> None:
     rows = [
         row | {"category": f"c{int(str(row['id'])) % 2}", "timestamp": n} for n, row in enumerate(rows_of("attempt"))
     ]
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
 
 
-def test_several_responses_to_one_prompt_are_repeats_whatever_the_columns(tmp_path: Path) -> None:
+def test_several_responses_to_one_prompt_are_repeats_despite_other_columns(tmp_path: Path) -> None:
     rows = [row | {"question": f"What is {row['id']}?"} for row in rows_of()]
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
 
@@ -144,7 +144,7 @@ def test_different_prompts_under_one_id_are_different_items(tmp_path: Path) -> N
     assert {item.prompt for item in imported.pool.items} == {row["question"] for row in named}
 
 
-def test_a_column_whose_name_says_neither_is_asked_about_and_both_answers_work(youden: Youden, tmp_path: Path) -> None:
+def test_an_ambiguous_column_is_refused_and_both_options_work(youden: Youden, tmp_path: Path) -> None:
     save(tmp_path, rows_of("xyz"), "csv")
     with pytest.raises(ImportFormatError, match=r"agent 'a' has several responses to id '0'.*\[import-ids\]"):
         load("table", tmp_path / "t.csv")
@@ -186,7 +186,7 @@ def test_a_column_with_a_plus_in_its_name_is_one_column(tmp_path: Path) -> None:
     assert size(load("table", save(tmp_path, rows, "csv"), item="a+b")) == (4, 5, 60)
 
 
-def test_values_of_each_row_alone_make_no_item(tmp_path: Path) -> None:
+def test_values_that_are_unique_per_row_form_no_items(tmp_path: Path) -> None:
     rows = [row | {"subject": f"s{n}", "topic": 7} for n, row in enumerate(rows_of("xyz"))]
     rows = [{key: value for key, value in row.items() if key != "xyz"} for row in rows]
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
@@ -207,7 +207,7 @@ def test_files_with_equal_item_ids_are_refused_with_the_options_that_separate_th
     assert "--column item=A+B" in ended.err
 
 
-def test_a_data_set_on_disk_takes_columns_together(tmp_path: Path) -> None:
+def test_a_data_set_on_disk_accepts_combined_columns(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(rows_of())
     with pa.OSFile(str(tmp_path / "data.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -218,7 +218,7 @@ def test_a_data_set_on_disk_takes_columns_together(tmp_path: Path) -> None:
 
 
 def write_tables(folder: Path, names: Sequence[str], *, prompts: str = "", agent: str = "model") -> Path:
-    """Write one table per name, all with the same ids; prompts: of each `file`, the `same` in all, or none."""
+    """Write one table per name with the same ids; `prompts` are different in each `file`, the `same`, or none."""
     for name in names:
         rows: list[Row] = [
             {
@@ -237,20 +237,20 @@ def write_tables(folder: Path, names: Sequence[str], *, prompts: str = "", agent
     "names",
     [("run1", "run2"), ("seed_0", "seed_42"), ("results-trial-1", "results-trial-2"), ("run1/out", "run2/out")],
 )
-def test_files_whose_names_number_repeats_hold_repeats(tmp_path: Path, names: Sequence[str], prompts: str) -> None:
+def test_files_with_numbered_names_contain_repeats(tmp_path: Path, names: Sequence[str], prompts: str) -> None:
     imported = load("table", write_tables(tmp_path, names, prompts=prompts))
     assert size(imported) == (3, 5, 30)
     assert "repeat in names of files" in imported.taken
 
 
 @pytest.mark.parametrize("names", [("run1", "run2"), ("law", "math"), ("law/out", "math/out")])
-def test_prompts_tell_whether_files_of_equal_ids_hold_other_items(tmp_path: Path, names: Sequence[str]) -> None:
+def test_prompts_decide_if_files_with_equal_ids_contain_different_items(tmp_path: Path, names: Sequence[str]) -> None:
     assert size(load("table", write_tables(tmp_path / "a", names, prompts="file"))) == (3, 10, 30)
     assert size(load("table", write_tables(tmp_path / "b", names, prompts="same"))) == (3, 5, 30)
 
 
 @pytest.mark.parametrize("place", ["file", "folder"])
-def test_files_of_equal_ids_without_prompts_are_asked_about_and_both_answers_work(
+def test_files_with_equal_ids_and_no_prompts_are_refused_and_both_options_work(
     youden: Youden, tmp_path: Path, place: str
 ) -> None:
     write_tables(tmp_path, ("law", "math") if place == "file" else ("law/out", "math/out"))
@@ -263,7 +263,7 @@ def test_files_of_equal_ids_without_prompts_are_asked_about_and_both_answers_wor
 
 
 @pytest.mark.parametrize("by_folder", [True, False])
-def test_a_file_per_agent_and_run_is_repeats_of_the_agent(tmp_path: Path, by_folder: bool) -> None:
+def test_one_file_per_agent_and_run_gives_repeats_of_the_agent(tmp_path: Path, by_folder: bool) -> None:
     for agent in AGENTS[:3]:
         for run in (1, 2):
             rows = [{"id": n, "response": f"{agent} on {n}, time {run}"} for n in range(5)]
@@ -274,7 +274,7 @@ def test_a_file_per_agent_and_run_is_repeats_of_the_agent(tmp_path: Path, by_fol
     assert [agent.id for agent in imported.pool.agents] == [*"abc"]
 
 
-def test_a_grid_of_files_that_does_not_tell_agents_from_subjects_is_asked_about(youden: Youden, tmp_path: Path) -> None:
+def test_an_ambiguous_grid_of_files_is_refused(youden: Youden, tmp_path: Path) -> None:
     for agent in AGENTS[:3]:
         for subject in SUBJECTS:
             rows = [{"id": n, "response": f"{agent} on {subject} {n}"} for n in range(5)]
@@ -286,9 +286,7 @@ def test_a_grid_of_files_that_does_not_tell_agents_from_subjects_is_asked_about(
 
 
 @pytest.mark.parametrize("group", ["topic", "source", "level", "type"])
-def test_a_group_that_may_be_taken_for_prompts_or_remarks_joins_no_items(
-    youden: Youden, tmp_path: Path, group: str
-) -> None:
+def test_a_group_that_may_be_prompts_or_remarks_does_not_join_items(youden: Youden, tmp_path: Path, group: str) -> None:
     path = save(tmp_path, rows_of(group), "csv")
     if group == "topic":
         assert size(load("table", path)) == (4, 15, 60)
@@ -310,8 +308,8 @@ def test_numbered_runs_of_models_are_repeats(tmp_path: Path, column: str, run: s
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 40)
 
 
-def test_rows_of_a_grader_beside_those_of_the_agents_are_refused(youden: Youden, tmp_path: Path) -> None:
-    """As logs of model-graded evals of OpenAI hold them."""
+def test_rows_of_a_grader_among_rows_of_agents_are_refused(youden: Youden, tmp_path: Path) -> None:
+    """Logs of model-graded evals of OpenAI contain such rows."""
     for agent in AGENTS[:3]:
         rows: list[Row] = [{"spec": {"completion_fns": [agent], "eval_name": "rules"}}]
         for n in range(5):

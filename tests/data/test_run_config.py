@@ -1,4 +1,4 @@
-"""The run's YAML: what it says is what runs, and what it cannot mean is refused by file and key."""
+"""Test that a YAML config determines the run, and that invalid keys are refused with file and key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refused(path: Path, *parts: str) -> None:
         assert part in str(caught.value), str(caught.value)
 
 
-def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_with_only_a_pool_uses_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_run_config(write(tmp_path / "try.yaml", "pool: pool.csv\n"))
     assert config == RunConfig.model_validate({"name": "try", "pool": str(tmp_path / "pool.csv")})
     assert (config.judge, config.design, config.holdout_rule, config.seed) == ("lexical", "cyclic", "strict", 0)
@@ -41,7 +41,7 @@ def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch:
     assert config.store_location == str(Path(".youden/answers.db"))
 
 
-def test_everything_a_config_may_say_is_read(tmp_path: Path) -> None:
+def test_every_key_of_a_config_is_read(tmp_path: Path) -> None:
     text = """
 name: all
 pool: ../pool
@@ -64,7 +64,7 @@ out: ../runs/all
     assert config.folder == tmp_path / "runs" / "all"
 
 
-def test_paths_start_at_the_configs_folder_and_changes_where_the_program_runs(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_config_and_overrides_to_the_working_directory(tmp_path: Path) -> None:
     path = write(tmp_path / "run.yaml", "pool: p\njudge: judges/mine.yaml\nstore: v.db\nout: out\n")
     config = load_run_config(path)
     assert [config.pool, config.judge, config.store, config.out] == [
@@ -82,23 +82,23 @@ def test_paths_start_at_the_configs_folder_and_changes_where_the_program_runs(tm
         ("configs/runs/mine.yaml", "configs/judges/local2.yaml"),
     ],
 )
-def test_a_judge_beside_a_config_is_found_from_any_folder(
+def test_a_judge_in_the_folder_of_a_config_is_found_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, judge: str
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     write(tmp_path / judge, "backend: wire\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nprice: 0\n")
     file = write(tmp_path / config, "pool: p\njudge: local2\n")
-    found = load_run_config(file)
-    assert load_judge_config(found.judge).name == "local2"
-    assert found.judge == str(tmp_path / judge)
-    assert load_run_config(file, {"judge": "local2"}).judge == found.judge
+    run_config = load_run_config(file)
+    assert load_judge_config(run_config.judge).name == "local2"
+    assert run_config.judge == str(tmp_path / judge)
+    assert load_run_config(file, {"judge": "local2"}).judge == run_config.judge
     assert load_run_config(write(file, "pool: p\njudge: lexical\n")).judge == "lexical"
-    again = write(tmp_path / "runs" / "mine" / "config.yaml", dump_run_config(found, tmp_path / "runs" / "mine"))
-    assert load_run_config(again).judge == found.judge
+    again = write(tmp_path / "runs" / "mine" / "config.yaml", dump_run_config(run_config, tmp_path / "runs" / "mine"))
+    assert load_run_config(again).judge == run_config.judge
 
 
-def test_a_judge_that_is_shipped_stays_a_name_and_its_file_is_found_by_its_path(
+def test_a_shipped_judge_stays_a_name_and_its_file_is_found_by_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -142,7 +142,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_faulty_config_is_refused_with_key_value_and_what_is_allowed(tmp_path: Path, fault: str) -> None:
+def test_a_faulty_config_is_refused_with_key_value_and_allowed_values(tmp_path: Path, fault: str) -> None:
     text, parts = FAULTS[fault]
     refused(write(tmp_path / "run.yaml", text), *parts)
 
@@ -150,7 +150,7 @@ def test_a_faulty_config_is_refused_with_key_value_and_what_is_allowed(tmp_path:
 @pytest.mark.parametrize(
     ("written", "value"), [("4000", 4000), ("5 %", "5%"), ("0.5%", "0.5%"), ("450 / agent", "450/agent"), ("'60'", 60)]
 )
-def test_a_budget_is_calls_or_percent_or_trials_per_agent(tmp_path: Path, written: str, value: object) -> None:
+def test_a_budget_is_calls_percent_or_trials_per_agent(tmp_path: Path, written: str, value: object) -> None:
     config = load_run_config(write(tmp_path / "run.yaml", f"pool: p\ncalls: {written}\n"))
     assert config.calls == value
     saved = write(tmp_path / "out" / "config.yaml", dump_run_config(config, tmp_path / "out"))
@@ -176,12 +176,12 @@ def test_a_budget_is_calls_or_percent_or_trials_per_agent(tmp_path: Path, writte
         "''",
     ],
 )
-def test_what_is_no_budget_is_refused_with_the_three_forms(tmp_path: Path, written: str) -> None:
+def test_an_invalid_budget_is_refused_with_the_three_forms(tmp_path: Path, written: str) -> None:
     forms = ["a number of calls (4000)", "a percentage of the dense calls (5%)", "trials per agent (450/agent)"]
     refused(write(tmp_path / "run.yaml", f"pool: p\ncalls: {written}\n"), "'calls' is ", *forms)
 
 
-def test_a_folder_of_an_earlier_version_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_version_is_refused_and_unchanged(tmp_path: Path) -> None:
     text = "name: run\npool: p\ntrials: 40\nholdout_partners: 3\ndrawn: {pool: abc, budget: 220}\n"
     file = write(tmp_path / "run" / "config.yaml", text)
     with pytest.raises(RunFolderError, match=r"written by youden 0\.2\.0 or earlier.*\[run-version\]"):
@@ -189,14 +189,14 @@ def test_a_folder_of_an_earlier_version_is_refused_and_stays_as_it_is(tmp_path: 
     assert file.read_text(encoding="utf-8") == text
 
 
-def test_a_config_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_config_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "none.yaml", "cannot be read")
     (tmp_path / "latin.yaml").write_bytes("pool: café\n".encode("latin-1"))
     refused(tmp_path / "latin.yaml", "UTF-8")
 
 
 @pytest.mark.parametrize("store", ["", "store: ../v.db\n", "store: sqlite:///v.db\n"])
-def test_a_config_dumped_elsewhere_loads_as_the_same_run(
+def test_a_config_dumped_to_another_folder_loads_as_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

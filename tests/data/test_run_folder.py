@@ -1,4 +1,4 @@
-"""A run's folder: what is written reads back as it was, whatever the ids, and what is missing says how to make it."""
+"""Test that files of a run read back unchanged for any ids, and that a missing file names its command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def matrices(draw: st.DrawFn) -> Scores:
 
 @settings(max_examples=15, deadline=None)
 @given(scores=matrices())
-def test_scores_read_back_to_the_last_bit(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_scores_read_back_exactly(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.write_scores("row", scores)
     assert equal(scores, folder.read_scores("row"))
@@ -52,21 +52,19 @@ def test_scores_read_back_to_the_last_bit(scores: Scores, tmp_path_factory: pyte
 
 @settings(max_examples=15, deadline=None)
 @given(scores=matrices())
-def test_scores_are_written_as_the_csv_module_writes_them(
-    scores: Scores, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_scores_have_the_format_of_the_csv_module(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.write_scores("row", scores)
-    said = io.StringIO(newline="")
-    lines = [["" if np.isnan(one) else repr(one) for one in row] for row in scores.value.tolist()]
+    output = io.StringIO(newline="")
+    lines = [["" if np.isnan(number) else repr(number) for number in row] for row in scores.value.tolist()]
     names = [["agent", *scores.item_ids], *([agent, *row] for agent, row in zip(scores.agent_ids, lines, strict=True))]
-    csv.writer(said).writerows(names)
-    assert folder.file("scores_row.csv").read_bytes() == said.getvalue().encode()
+    csv.writer(output).writerows(names)
+    assert folder.file("scores_row.csv").read_bytes() == output.getvalue().encode()
 
 
 @settings(max_examples=15, deadline=None)
 @given(agents=ids, values=st.lists(numbers, min_size=4, max_size=4))
-def test_a_ranking_reads_back_to_the_last_bit(
+def test_a_ranking_reads_back_exactly(
     agents: list[str], values: list[float], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
@@ -88,7 +86,7 @@ def test_a_ranking_reads_back_to_the_last_bit(
     )
 
 
-def test_items_are_a_plain_table(folder: RunFolder) -> None:
+def test_items_are_written_as_a_plain_table(folder: RunFolder) -> None:
     items = pd.DataFrame({"item": ["x"], "difficulty": [np.nan], "n_agents": [2], "n_trials": [3]})
     folder.write_items(items)
     assert folder.file("items.csv").read_text(encoding="utf-8").split() == [
@@ -144,7 +142,7 @@ def test_facts_and_signature_read_back(folder: RunFolder) -> None:
     assert json.loads(folder.file("signature.json").read_bytes())["text"] == signature.text
 
 
-def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
+def test_a_config_reads_back_and_its_command_repeats_the_run(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path.parent)
@@ -158,7 +156,9 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
 @pytest.mark.parametrize(
     "name", sorted(set(COMMAND_BY_FILE) - {"report.html", "items.csv", "ranking.json", "quality.csv"})
 )
-def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged_verdicts: Verdicts, name: str) -> None:
+def test_a_missing_file_is_an_error_with_the_command_that_writes_it(
+    folder: RunFolder, judged_verdicts: Verdicts, name: str
+) -> None:
     readers: dict[str, Callable[[], object]] = {
         "config.yaml": folder.read_config,
         "pool.json": folder.read_pool,
@@ -187,7 +187,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged_ve
     assert f"`{command}`" in str(caught.value)
 
 
-def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_missing_folder_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"no run folder at .*nowhere.*run-missing"):
         RunFolder(tmp_path / "nowhere").read_plan()
 
@@ -203,7 +203,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         ('{"version": 1}', r"another version of youden: got version 1 .*reads only version 2.*run-version"),
     ],
 )
-def test_damaged_json_is_refused_with_the_place(folder: RunFolder, text: str, part: str) -> None:
+def test_damaged_json_is_refused_with_the_location(folder: RunFolder, text: str, part: str) -> None:
     folder.write_text("signature.json", text)
     with pytest.raises(RunFolderError, match=part):
         folder.read_signature()
@@ -234,7 +234,7 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
         folder.read_ranking()
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_litter(folder: RunFolder, judged_verdicts: Verdicts) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     before = contents(folder.path)
     with pytest.raises(UnicodeEncodeError):
         folder.write_text("fit.json", "\ud800")

@@ -1,4 +1,4 @@
-"""The Parquet files of a run: nouns read back unchanged, and a table that does not fit is refused by column."""
+"""Test that the Parquet files of a run read back unchanged, and that an invalid table is refused by column."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_verdicts_read_back_unchanged(result: Verdicts, tmp_path_factory: pytest
     assert equal(result, folder.read_verdicts(result.plan))
 
 
-def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(folder: RunFolder) -> None:
+def test_a_plan_is_read_once_unless_its_file_is_replaced(folder: RunFolder) -> None:
     for seed in (1, 2):
         plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=seed)
         RunFolder(folder.path).write_plan(plan)
@@ -113,15 +113,13 @@ def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(folder: RunFold
         assert folder.read_plan() is folder.read_plan()
 
 
-def test_rates_read_back_but_for_the_detail_that_the_verdicts_hold(
-    folder: RunFolder, judged_verdicts: Verdicts
-) -> None:
+def test_rates_read_back_without_details_that_verdicts_contain(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     rates = judged_verdicts.rates()
     assert equal(replace(rates, detail=None), folder.read_rates())
     assert equal(folder.read_verdicts(folder.read_plan()).rates(), rates)
 
 
-def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFolder, judged_verdicts: Verdicts) -> None:
+def test_tables_contain_readable_ids_words_and_nulls(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     table = pq.read_table(folder.file("verdicts.parquet"))
     plan = judged_verdicts.plan
     rows = table.to_pylist()
@@ -139,7 +137,7 @@ def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFold
     assert pq.ParquetFile(folder.file("verdicts.parquet")).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_rates_of_nothing_read_back(folder: RunFolder) -> None:
+def test_empty_rates_read_back(folder: RunFolder) -> None:
     none = np.empty(0, dtype=np.int32)
     no_rates = np.empty(0)
     rates = Rates(
@@ -160,8 +158,8 @@ def test_rates_of_nothing_read_back(folder: RunFolder) -> None:
     assert equal(rates, folder.read_rates())
 
 
-def rewrite(path: Path, columns: pa.Table, **said: object) -> None:
-    metadata = json.loads(columns.schema.metadata[b"youden"]) | said
+def rewrite(path: Path, columns: pa.Table, **output: object) -> None:
+    metadata = json.loads(columns.schema.metadata[b"youden"]) | output
     pq.write_table(columns.replace_schema_metadata({b"youden": json.dumps(metadata).encode()}), path)
 
 
@@ -200,17 +198,17 @@ def test_a_split_of_another_size_is_refused(folder: RunFolder, judged_verdicts: 
         folder.read_plan()
 
 
-def test_a_plan_that_does_not_say_its_digest_is_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
+def test_a_plan_without_its_digest_is_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     path = folder.file("plan.parquet")
     rewrite(path, pq.read_table(path), digest=None)
     with pytest.raises(RunFolderError, match=r"digest.*run-file-damaged"):
         folder.open_judged_files()
 
 
-def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
-    other = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=2)
+def test_verdicts_for_another_plan_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
+    other_plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=2)
     with pytest.raises(RunFolderError, match="run-other-plan"):
-        folder.read_verdicts(other)
+        folder.read_verdicts(other_plan)
 
 
 def test_tables_of_another_version_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:

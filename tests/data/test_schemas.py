@@ -1,4 +1,4 @@
-"""The schemas say what a run's files are: real runs fit them, and damaged files do not."""
+"""Test that the schemas describe the files of a run: real files fit them and damaged ones do not."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def test_every_file_of_a_run_has_a_schema() -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_is_one(name: str) -> None:
-    one = validator(name)
-    Draft202012Validator.check_schema(one.schema)
-    assert str(one.schema["$id"]).startswith(f"urn:youden:run:{name}:")
+def test_every_schema_is_a_valid_json_schema(name: str) -> None:
+    checker = validator(name)
+    Draft202012Validator.check_schema(checker.schema)
+    assert str(checker.schema["$id"]).startswith(f"urn:youden:run:{name}:")
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     there = [name for name in SCHEMAS if (tmp_path / "run" / name).exists()]
     assert set(SCHEMAS) - set(there) <= {"holdout.csv", "pairs.parquet"}
     for name in there:
-        found = list(validator(name).iter_errors(content(tmp_path / "run" / name)))
-        assert not found, f"{name}: {found[0].message} at {found[0].json_path}"
+        errors = list(validator(name).iter_errors(content(tmp_path / "run" / name)))
+        assert not errors, f"{name}: {errors[0].message} at {errors[0].json_path}"
 
 
-def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
+def test_an_invalid_file_does_not_fit_its_schema(mine: Path) -> None:
     run = mine / "runs" / "mine"
     ranking = content(run / "ranking.csv")
     damaged: tuple[object, ...] = (
@@ -74,26 +74,28 @@ def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
     row = verdicts["rows"][0]
     for wrong_row in ({**row, "answer": 1.5}, {**row, "trial_type": "other"}, {**row, "item": None}):
         assert not validator("verdicts.parquet").is_valid({**verdicts, "rows": [wrong_row]})
-    said = content(run / "ranking.json")
-    for other in ({**said, "ranked_by": "mood"}, {**said, "agents": [{"agent": "a"}]}, {**said, "more": 1}):
-        assert not validator("ranking.json").is_valid(other)
+    output = content(run / "ranking.json")
+    for case in ({**output, "ranked_by": "mood"}, {**output, "agents": [{"agent": "a"}]}, {**output, "more": 1}):
+        assert not validator("ranking.json").is_valid(case)
 
 
-def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(mine: Path) -> None:
+def test_ranking_json_agrees_with_ranking_csv_and_describes_its_fields(mine: Path) -> None:
     run = mine / "runs" / "mine"
-    said, lines, facts, signature = (
+    output, lines, facts, signature = (
         content(run / name) for name in ("ranking.json", "ranking.csv", "fit.json", "signature.json")
     )
-    for one, line in zip(said["agents"], lines, strict=True):
-        assert {name: one[name] for name in line if name in one} == {name: line[name] for name in line if name in one}
+    for checker, line in zip(output["agents"], lines, strict=True):
+        assert {name: checker[name] for name in line if name in checker} == {
+            name: line[name] for name in line if name in checker
+        }
     for name in ("level", "target", "interval", "ranking", "unique_best"):
-        assert said[name] == facts[name]
-    assert {one["agent"]: one["p_best"] for one in said["agents"]} == facts["choice"]["p_best"]
+        assert output[name] == facts[name]
+    assert {checker["agent"]: checker["p_best"] for checker in output["agents"]} == facts["choice"]["p_best"]
     assert sum(facts["choice"]["p_best"].values()) == pytest.approx(1)
-    assert said["signature"] == signature["text"]
+    assert output["signature"] == signature["text"]
 
 
-def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() -> None:
+def test_a_handwritten_config_fits_its_schema_and_a_typo_does_not() -> None:
     schema = validator("config.yaml")
     written = [
         path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "runs").glob("*.yaml")

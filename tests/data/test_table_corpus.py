@@ -1,4 +1,4 @@
-"""Tables in six languages are read right, or refused with the option that reads them: no agent is lost, none is invented."""
+"""Test that tables in six languages are read correctly or refused with the option that reads them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from youden.types import Pool
 
 
 def is_right(pool: Pool, table: Table) -> bool:
-    """Whether a pool holds all texts of a table under their agents and items."""
+    """Return whether a pool has all texts of a table with their agents and items."""
     expected = {
         (agent, prompt(table.language, item, asks=table.asks) if table.ask else None, response(table.language, k, item))
         for k, agent in enumerate(table.agents)
         for item in range(N_ITEMS)
     }
-    found = {
+    result = {
         (agent.id, item.prompt, text)
         for agent, texts in zip(pool.agents, pool.texts, strict=True)
         for item, text in zip(pool.items, texts, strict=True)
     }
-    return found == expected and pool.n_items == N_ITEMS
+    return result == expected and pool.n_items == N_ITEMS
 
 
 def made_pool(folder: Path) -> Pool:
@@ -42,7 +42,7 @@ def test_the_corpus_has_at_least_sixty_tables() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, tmp_path: Path, name: str) -> None:
+def test_init_reads_a_table_correctly_or_names_the_option_that_does(youden: Youden, tmp_path: Path, name: str) -> None:
     table = TABLES[name]
     path = write_table(table, tmp_path).relative_to(tmp_path)
     ended = youden("init", str(path), "--judge", "lexical")
@@ -52,8 +52,8 @@ def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, 
         assert ended.refuses("import-columns"), ended.out
         assert not (tmp_path / "pools").exists()
         command = shlex.split(not_none(re.search(r"`(youden init [^`]*)`", ended.err))[1])
-        said = dict(word.split("=", 1) for word in command if "=" in word)
-        assert said == table.resolve
+        output = dict(word.split("=", 1) for word in command if "=" in word)
+        assert output == table.resolve
         ended = youden(*command[1:], "--judge", "lexical").well()
     assert is_right(made_pool(tmp_path), table), ended.out
 
@@ -70,7 +70,7 @@ def test_init_prints_agents_question_items_and_unused_columns_before_it_writes(y
     assert lines[1:5] == [*expected, "not used: 'Expected answer', 'score'"] == ended.out.splitlines()[1:5]
 
 
-def test_the_column_options_of_init_apply_to_tables_and_to_saved_data_sets(youden: Youden, tmp_path: Path) -> None:
+def test_init_column_options_apply_to_tables_and_saved_data_sets(youden: Youden, tmp_path: Path) -> None:
     rows = [f"{agent},i{n},draft {agent} {n},final {agent} {n}" for agent in "abc" for n in range(4)]
     (tmp_path / "t.csv").write_text("\n".join(["agent,item,text,final", *rows]), encoding="utf-8")
     youden("init", "t.csv", "--column", "text=final", "--judge", "lexical").well()

@@ -1,4 +1,4 @@
-"""The texts of a large pool stay in a file, and everything that looks at them sees what it would see in memory."""
+"""Test that the texts of a large pool stay in a file that behaves like an array in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pool_of(grid: list[list[str | None]]) -> Pool:
 
 
 def rows_of(pool: Pool) -> dict[str, list[str | None]]:
-    """A row a response, items first: what stands together in the file does not stand together in the grid."""
+    """Return one row per response, ordered by item, so that the order in the file differs from that of the grid."""
     rows = [(a, i) for i in range(pool.n_items) for a in range(pool.n_agents) if pool.texts[a, i] is not None]
     return {
         "agent": [pool.agents[a].id for a, _ in rows],
@@ -60,7 +60,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=15, deadline=None)
 @given(grid=GRIDS)
 @pytest.mark.parametrize("form", ["folder", "parquet"])
-def test_a_pool_in_a_file_is_the_one_in_memory(
+def test_a_pool_in_a_file_equals_the_pool_in_memory(
     tmp_path_factory: pytest.TempPathFactory, form: str, grid: list[list[str | None]]
 ) -> None:
     place = tmp_path_factory.mktemp("pool") / f"p{'.parquet' if form == 'parquet' else ''}"
@@ -68,25 +68,25 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
         pq.write_table(pa.table(rows_of(pool_of(grid))), place)
     else:
         write_pool(pool_of(grid), place)
-    held = read_pool(place)
+    pool = read_pool(place)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(spool, "MAX_BYTES_IN_MEMORY", 0)
         kept = read_pool(place)
     texts = np.asarray(kept.texts)
     assert find_file_texts(kept.texts) is not None or not any(text for row in grid for text in row)
-    assert texts.tolist() == held.texts.tolist()
+    assert texts.tolist() == pool.texts.tolist()
     assert (kept.digest, kept.agents, kept.items, kept.n_missing) == (
-        held.digest,
-        held.agents,
-        held.items,
-        held.n_missing,
+        pool.digest,
+        pool.agents,
+        pool.items,
+        pool.n_missing,
     )
-    assert kept.lengths.tolist() == held.lengths.tolist()
-    np.testing.assert_array_equal(mean_lengths(kept.texts), mean_lengths(held.texts))
+    assert kept.lengths.tolist() == pool.lengths.tolist()
+    np.testing.assert_array_equal(mean_lengths(kept.texts), mean_lengths(pool.texts))
 
 
 @pytest.mark.usefixtures("small")
-def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
+def test_file_texts_support_array_indexing(tmp_path: Path) -> None:
     grid = [[f"{'é' * (i == 1)} text {i} {j}" if (i + j) % 4 else None for j in range(1, 5)] for i in range(3)]
     write_pool(pool_of(grid), tmp_path / "p")
     texts, array = not_none(find_file_texts(read_pool(tmp_path / "p").texts)), np.array(grid, dtype=object)
@@ -112,7 +112,7 @@ def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.posix
-def test_a_file_that_finds_no_room_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     import resource
 
     write_pool(pool_of([["text " * 100] * 4] * 3), tmp_path / "p")
@@ -126,7 +126,7 @@ def test_a_file_that_finds_no_room_is_a_clear_error(tmp_path: Path) -> None:
     assert caught.value.slug == "disk-full"
 
 
-def test_a_run_over_texts_in_a_file_writes_what_one_in_memory_writes(
+def test_a_run_with_texts_in_a_file_writes_the_same_files_as_one_in_memory(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
@@ -154,19 +154,19 @@ def test_a_run_over_texts_in_a_file_writes_what_one_in_memory_writes(
 )
 def test_mean_lengths_count_words(texts: list[str | None]) -> None:
     counts = [len(split_words(text)) for text in texts if text is not None]
-    found = mean_lengths(np.array([texts], dtype=object).reshape(1, -1))
-    assert found.tolist() == ([np.mean(counts)] if counts else pytest.approx([np.nan], nan_ok=True))
+    result = mean_lengths(np.array([texts], dtype=object).reshape(1, -1))
+    assert result.tolist() == ([np.mean(counts)] if counts else pytest.approx([np.nan], nan_ok=True))
 
 
 @given(texts=st.lists(st.one_of(st.none(), st.text(max_size=9), st.text(st.characters(max_codepoint=127))), min_size=1))
-def test_a_digest_is_that_of_json_in_ascii(texts: list[str | None]) -> None:
+def test_a_digest_is_that_of_ascii_json(texts: list[str | None]) -> None:
     pool = Pool((Agent("a"),), tuple(Item(f"i{j}", "é") for j in range(len(texts))), np.array([texts], dtype=object))
     parts = [["a"], [[item.id, item.prompt] for item in pool.items], texts]
-    said = "".join(json.dumps(part, ensure_ascii=True, separators=(",", ":")) + "\n" for part in parts)
-    assert pool.digest == hashlib.sha256(said.encode()).hexdigest()
+    output = "".join(json.dumps(part, ensure_ascii=True, separators=(",", ":")) + "\n" for part in parts)
+    assert pool.digest == hashlib.sha256(output.encode()).hexdigest()
 
 
-def test_a_damaged_row_among_good_ones_is_named(tmp_path: Path) -> None:
+def test_a_damaged_row_among_valid_ones_is_an_error_with_its_location(tmp_path: Path) -> None:
     good = {"agent": ["a"] * 12_000, "item": [f"i{k}" for k in range(12_000)], "text": ["t"] * 12_000}
     for column, value, slug in (
         ("text", None, "pool-text"),

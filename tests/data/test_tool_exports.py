@@ -1,4 +1,4 @@
-"""What other tools export becomes a pool by `init` with nothing said: every answer under who gave it, and what was asked."""
+"""Test that `init` reads exports of other tools without options: every response with its agent and prompt."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ Write = Callable[[Path, list[dict[str, Json]]], None]
     ],
     ids=["Langfuse", "Phoenix", "DeepEval", "Ragas", "LangSmith", "Braintrust", "W&B"],
 )
-def test_the_export_of_a_tool_is_a_pool(youden: Youden, tmp_path: Path, row: Row, write: Write, name: str) -> None:
+def test_an_export_of_each_tool_is_read_as_a_pool(
+    youden: Youden, tmp_path: Path, row: Row, write: Write, name: str
+) -> None:
     place = tmp_path / "theirs"
     place.mkdir()
     rows = {m: [row(m, n, q, answer(m, q)) for n, q in enumerate(QUESTIONS)] for m in MODELS}
@@ -110,13 +112,13 @@ def test_the_export_of_a_tool_is_a_pool(youden: Youden, tmp_path: Path, row: Row
         for model in MODELS:
             write(place / name.format(model=model), rows[model])
     else:
-        write(place / name, [one for model in MODELS for one in rows[model]])
+        write(place / name, [entry for model in MODELS for entry in rows[model]])
     assert youden("init", "theirs" if "{model}" in name else f"theirs/{name}", "--out", "c.yaml").code == 0
     (config,) = [line for line in (tmp_path / "c.yaml").read_text("utf-8").splitlines() if line.startswith("pool:")]
     pool = read_pool(tmp_path / config.split(":", 1)[1].strip().strip("'\""))
-    found = {
+    result = {
         (agent.id, item.prompt): text
         for agent, texts in zip(pool.agents, pool.texts, strict=True)
         for item, text in zip(pool.items, texts, strict=True)
     }
-    assert found == {(model, question): answer(model, question) for model in MODELS for question in QUESTIONS}
+    assert result == {(model, question): answer(model, question) for model in MODELS for question in QUESTIONS}

@@ -1,4 +1,4 @@
-"""Files as people have them end at a ranking: `init`, `check`, `run`, with no edit, and what was assumed is said."""
+"""Test that irregular files are ranked by `init`, `check` and `run` without edits, and that assumptions are stated."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def separated(rows: Sequence[Sequence[object]], separator: str = ",", end: str =
 
 @dataclass(frozen=True)
 class Ugly:
-    """What `make` leaves at its place; how many cells have a response then, and what `init` says."""
+    """An irregular input, its expected number of cells with a response, and the expected output of `init`."""
 
     make: Callable[[Path], Path]
     n_present: int = len(AGENTS) * N
@@ -73,7 +73,7 @@ EMPTY = (3, 17, 50, 51, 90, 120, 121, 122, 160, 200, 239)
 
 
 def spreadsheet(at: Path) -> Path:
-    """Issue 32's first paragraph."""
+    """Write the spreadsheet of the first paragraph of issue 32."""
     rows = [list(cell) for cell in cells(breaks=True)]
     for k in EMPTY:
         rows[k][2] = ""
@@ -84,7 +84,7 @@ def spreadsheet(at: Path) -> Path:
 
 
 def german_excel(at: Path) -> Path:
-    """Semicolons, Windows-1252, a title, a score in each row."""
+    """Write semicolons, Windows-1252, a title, and a score in each row."""
     rows = [[agent, text, "3,5", f"„{ask}“ — für Müller"] for agent, ask, text in cells()]
     head = [["Auswertung Mai", "", "", ""], ["", "", "", ""], ["Assistant", "Answer", "Score", "Input"]]
     file = at / "auswertung.csv"
@@ -93,7 +93,7 @@ def german_excel(at: Path) -> Path:
 
 
 def wide(at: Path) -> Path:
-    """A column an agent, reference answers beside them, no ids."""
+    """Write one column per agent, with reference answers in another column and no ids."""
     rows = [[question(j), "the reference", *(response(i, j) for i in range(len(AGENTS)))] for j in range(N)]
     rows[4][3] = "#REF!"
     rows[5][4] = "  "
@@ -103,7 +103,7 @@ def wide(at: Path) -> Path:
 
 
 def letters(at: Path) -> Path:
-    """A column an agent, semicolons between, and more lines with one comma than rows."""
+    """Write one column per agent, separated by semicolons; most lines contain one comma."""
     rows = [[question(j), *(f"Dear customer.\n{response(i, j)}" for i in range(len(AGENTS)))] for j in range(N)]
     head = ["Question", *(f"{agent} letter" for agent in AGENTS)]
     lines = [";".join(head), *(";".join(f'"{cell}"' for cell in row) for row in rows), ""]
@@ -113,7 +113,7 @@ def letters(at: Path) -> Path:
 
 
 def row_ids(at: Path) -> Path:
-    """An id of rows that names no item, a category, model and version apart."""
+    """Write a row id that names no item, a category, and model and version in two columns."""
     models = {agent: (f"m{i % 2}", f"p{i // 2}") for i, agent in enumerate(AGENTS)}
     rows = [
         [n, "general" if n % 3 else "special", *models[agent], ask, text, 0.5, ""]
@@ -126,7 +126,7 @@ def row_ids(at: Path) -> Path:
 
 
 def merged(at: Path) -> Path:
-    """The agent stands in the first of its rows alone, and its name has spaces and another case elsewhere."""
+    """Write the agent only in the first of its rows, and its name in several spellings."""
     rows = [[agent if n % N == 0 else "", ask, text] for n, (agent, ask, text) in enumerate(cells())]
     rows[25][0] = " V1  plain "
     file = at / "blocks.csv"
@@ -135,7 +135,7 @@ def merged(at: Path) -> Path:
 
 
 def excel(at: Path) -> Path:
-    """A sheet an agent, a title, merged cells, answers that are numbers, a sheet of notes."""
+    """Write one sheet per agent, a title, merged cells, numeric responses and a sheet of notes."""
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -153,7 +153,7 @@ def excel(at: Path) -> Path:
 
 
 def lines(at: Path) -> Path:
-    """Objects in objects, conversations, numbers for texts, a null."""
+    """Write nested objects, conversations, numbers instead of texts, and a null."""
     file = at / "traces.ndjson"
     rows = [
         {
@@ -170,7 +170,7 @@ def lines(at: Path) -> Path:
 
 
 def by_agent(at: Path) -> Path:
-    """Answers by agent and item."""
+    """Write an object of responses by agent and item."""
     file = at / "answers.json"
     whole = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
     file.write_text(json.dumps(whole), encoding="utf-8")
@@ -178,7 +178,7 @@ def by_agent(at: Path) -> Path:
 
 
 def pandas_columns(at: Path) -> Path:
-    """What DataFrame.to_json writes."""
+    """Write the output of `DataFrame.to_json`."""
     rows = cells()
     whole = {
         name: {str(n): row[k] for n, row in enumerate(rows)}
@@ -189,7 +189,7 @@ def pandas_columns(at: Path) -> Path:
 
 
 def parquet(at: Path) -> Path:
-    """An index, ids that are numbers, texts under `text`, the source under `document`."""
+    """Write an index, numeric ids, texts in `text`, and the source in `document`."""
     rows = cells()
     table = pa.table(
         {
@@ -205,7 +205,7 @@ def parquet(at: Path) -> Path:
 
 
 def texts(at: Path) -> Path:
-    """A folder an agent, and one of the questions."""
+    """Write one folder per agent, and one of the questions."""
     folder = at / "essays"
     for i, agent in enumerate(AGENTS):
         (folder / agent).mkdir(parents=True)
@@ -218,7 +218,7 @@ def texts(at: Path) -> Path:
 
 
 def files_apart(at: Path) -> Path:
-    """A table an agent, in another order each, without ids."""
+    """Write one table per agent, each in another order, without ids."""
     folder = at / "runs of may"
     folder.mkdir()
     for i, agent in enumerate(AGENTS):
@@ -268,35 +268,37 @@ def brought(at: Path, config: str) -> Pool:
 
 
 def _item_of(texts: dict[str, str | None]) -> int:
-    """Which question these are responses to, by the first that is no number."""
-    said = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
-    return next((j for i, text in said for j in range(N) if text == response(i, j)), 3)
+    """Return the question of these responses, by the first that is no number."""
+    output = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
+    return next((j for i, text in output for j in range(N) if text == response(i, j)), 3)
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "spreadsheet" else pytest.mark.slow) for name in UGLY]
 )
-def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: Path, name: str) -> None:
+def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Path, name: str) -> None:
     ugly = UGLY[name]
     path = ugly.make(tmp_path)
     begun = youden("init", path.name, "--out", "mine.yaml").well()
-    for said in ugly.said:
-        assert said in begun.out, begun.out
+    for output in ugly.said:
+        assert output in begun.out, begun.out
     pool = brought(tmp_path, "mine.yaml")
     assert (pool.n_agents, pool.n_items, int(pool.present.sum())) == (len(AGENTS), N, ugly.n_present)
-    by_place = {" ".join(one.id.split()).casefold(): k for k, one in enumerate(pool.agents)}
+    by_place = {" ".join(entry.id.split()).casefold(): k for k, entry in enumerate(pool.agents)}
     if set(by_place) == set(AGENTS):
         for row in range(N):
             texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
             own = [{response(i, j), None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
-            assert all(texts[agent] in (*known, "7", "42") for agent, known in zip(AGENTS, own, strict=True)), texts
+            assert all(texts[agent] in (*expected, "7", "42") for agent, expected in zip(AGENTS, own, strict=True)), (
+                texts
+            )
     assert youden("check", "mine.yaml").code == 0
     ran = youden("run", "mine.yaml").well()
     assert f"{len(AGENTS)} agents on {N} items" in ran.out
 
 
 def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
-    """A spreadsheet of these agents and so many questions; changed: `response` by "agent item"."""
+    """Return a spreadsheet of these agents and questions; `changed` maps "agent item" to a response."""
     rows = [
         [agent, question(j), changed.get(f"{agent} {j}", response(AGENTS.index(agent), j))]
         for agent in agents
@@ -305,9 +307,7 @@ def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
     (at / "sheet.csv").write_text(separated([["Model", "Question", "Response"], *rows]), encoding="utf-8")
 
 
-def test_new_rows_of_a_spreadsheet_update_the_pool_of_a_run_that_is_not_judged_yet(
-    youden: Youden, tmp_path: Path
-) -> None:
+def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[1:5], 12)
     assert youden("init", "sheet.csv").code == 0
     config, before = (tmp_path / "sheet.yaml").read_bytes(), brought(tmp_path, "sheet.yaml")
@@ -318,8 +318,8 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_a_run_that_is_not_judged_y
     assert "missing in the new file, and kept: v5 polite" in again.out
     assert again.out.endswith("next: youden run sheet.yaml\n")
     pool = brought(tmp_path, "sheet.yaml")
-    assert [one.id for one in pool.agents] == [*(one.id for one in before.agents), AGENTS[0]]
-    assert [one.id for one in pool.items][:12] == [one.id for one in before.items]
+    assert [agent.id for agent in pool.agents] == [*(agent.id for agent in before.agents), AGENTS[0]]
+    assert [agent.id for agent in pool.items][:12] == [agent.id for agent in before.items]
     same = pool.texts[:4, :12] == before.texts
     assert [tuple(cell) for cell in np.argwhere(~same)] == [(0, 3)]
     assert pool.texts[0, 3] == "Said anew."
@@ -347,14 +347,14 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "1 cell has no response"), (2, "2 cells have no response")])
-def test_cells_without_a_response_are_counted_in_good_english(
+def test_cells_without_a_response_are_counted_in_grammatical_english(
     youden: Youden, tmp_path: Path, n: int, said: str
 ) -> None:
     _sheet(tmp_path, AGENTS[:4], 12, **{f"{AGENTS[0]} {j}": "" for j in range(n)})
     assert said in youden("init", "sheet.csv").out
 
 
-def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(youden: Youden, tmp_path: Path) -> None:
+def test_import_infers_missing_column_options_and_states_the_columns_used(youden: Youden, tmp_path: Path) -> None:
     spreadsheet(tmp_path)
     begun = youden("init", "answers.csv")
     taken = youden("import", "table", "answers.csv", "--out", "pools/taken")
@@ -364,9 +364,7 @@ def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(
 
 
 @pytest.mark.parametrize("column", ["agent", "Model"])
-def test_a_column_called_agent_says_who_the_agents_are_however_few_its_rows(
-    youden: Youden, tmp_path: Path, column: str
-) -> None:
+def test_a_column_named_agent_defines_agents_even_with_few_rows(youden: Youden, tmp_path: Path, column: str) -> None:
     rows = ["a,1,one", "a,1,two", "a,2,three", "b,1,four", "c,1,five", "d,1,six"]
     (tmp_path / "few.csv").write_text("\n".join([f"{column},item,text", *rows]), encoding="utf-8")
     ended = youden("init", "few.csv")
@@ -374,14 +372,14 @@ def test_a_column_called_agent_says_who_the_agents_are_however_few_its_rows(
     assert "not used" not in ended.out + ended.err
 
 
-def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden: Youden, tmp_path: Path) -> None:
+def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Path) -> None:
     rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
     head = ["Model", "Version", "Question", "Response", "Second draft"]
     (tmp_path / "drafts.csv").write_text(separated([head, *rows]), encoding="utf-8")
-    told = youden(
+    differences = youden(
         "import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json"
     ).well()
-    assert "texts in 'Second draft'" in json.loads(told.out)["taken"]
+    assert "texts in 'Second draft'" in json.loads(differences.out)["taken"]
     pool = read_pool(tmp_path / "pools/drafts")
     assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)
     assert all(str(text).endswith("Revised.") for text in pool.texts.flat)
@@ -396,6 +394,6 @@ def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden:
 def test_the_agent_column_of_a_table_with_item_and_text_columns_is_inferred(tmp_path: Path) -> None:
     rows = [[agent, ask, text] for agent, ask, text in cells()]
     (tmp_path / "one.csv").write_text(separated([["system", "item", "text"], *rows]), encoding="utf-8")
-    found = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
-    assert {agent.id for agent in found.pool.agents} == set(AGENTS)
-    assert found.taken == "agents by 'system'"
+    result = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
+    assert {agent.id for agent in result.pool.agents} == set(AGENTS)
+    assert result.taken == "agents by 'system'"

@@ -1,4 +1,4 @@
-"""Small files that unpack to gigabytes: refused in words, with memory that stays flat, unless the bound is raised."""
+"""Test that small files that unpack to gigabytes are refused with constant memory unless the limit is raised."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FLAT = 0.65
 
 
 def bomb(path: Path, *, n: int, length: int, **keys: list[str]) -> Path:
-    """Parquet with one text, `n` times."""
-    said = {name: pa.array(values) for name, values in keys.items()}
-    said |= {"text": pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array(["x" * length]))}
-    pq.write_table(pa.table(said), path)
+    """Write Parquet with one text, `n` times."""
+    output = {name: pa.array(values) for name, values in keys.items()}
+    output |= {"text": pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array(["x" * length]))}
+    pq.write_table(pa.table(output), path)
     return path
 
 
@@ -38,7 +38,7 @@ def cells(n: int) -> dict[str, list[str]]:
 
 
 def archive(path: Path, *, n: int, length: int) -> Path:
-    """An Inspect log of `n` samples, with much of which nothing is kept."""
+    """Write an Inspect log of `n` samples, most of whose content is not imported."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}, "status": "success"}))
         for k in range(n):
@@ -54,11 +54,11 @@ ended = subprocess.run([sys.executable, "-m", "youden", *sys.argv[1:]], capture_
 print(ended.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 print(ended.stdout, ended.stderr)
 """
-"""Linux counts what a process was before it became another program, too: a small one stands between the tests and it."""
+"""Linux includes the memory before exec in the peak; therefore a small process starts the measured one."""
 
 
 def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:
-    """Exit code, GB and what was said by `youden` with these words."""
+    """Return exit code, peak memory in GB and output of `youden` with these arguments."""
     ended = subprocess.run(
         [sys.executable, "-c", MEASURED, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
@@ -67,15 +67,15 @@ def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:
         text=True,
         check=True,
     )
-    numbers, _, said = ended.stdout.partition("\n")
+    numbers, _, output = ended.stdout.partition("\n")
     code, kilobytes = map(int, numbers.split())
-    return code, kilobytes / 2**20, said
+    return code, kilobytes / 2**20, output
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as Linux does")
 @pytest.mark.parametrize("what", ["pool", "table", "eval", "answers"])
-def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str, tmp_path: Path) -> None:
+def test_a_file_that_unpacks_to_gigabytes_is_refused_with_constant_memory(what: str, tmp_path: Path) -> None:
     match what:
         case "pool":
             file = bomb(tmp_path / "p.parquet", n=9500, length=1_000_000, **cells(9500))
@@ -97,16 +97,14 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str,
             words = ["judge", str(tmp_path / "c.yaml"), "--import", str(file)]
     assert file.stat().st_size < 4_000_000
     bound = {} if what != "table" else {VARIABLE: "0.3"}  # texts that are imported are held until they are joined
-    code, gb, said = peak(*words, cwd=tmp_path, **bound)
-    assert (code, f"environment variable {VARIABLE}" in said, "Traceback" in said) == (2, True, False), said
-    assert "[unpacked-too-large]" in said
-    assert gb < FLAT + float(bound.get(VARIABLE, 0)), said
+    code, gb, output = peak(*words, cwd=tmp_path, **bound)
+    assert (code, f"environment variable {VARIABLE}" in output, "Traceback" in output) == (2, True, False), output
+    assert "[unpacked-too-large]" in output
+    assert gb < FLAT + float(bound.get(VARIABLE, 0)), output
     assert not (tmp_path / "made").exists()
 
 
-def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, youden: Youden
-) -> None:
+def test_the_unpacked_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, youden: Youden) -> None:
     file = bomb(tmp_path / "p.parquet", n=100, length=100_000, **cells(100))
     log = archive(tmp_path / "l.eval", n=10, length=1_000_000)
     monkeypatch.setenv(VARIABLE, "0.005")
@@ -122,9 +120,7 @@ def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
         read_pool(file)
 
 
-def test_rows_come_as_they_are_whatever_their_types_and_a_few_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_any_types_are_read_unchanged_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.decompression.CHUNK_BYTES", 100)
     rows = [
         {"a": None if k % 7 == 0 else "x" * (k % 50), "b": f"é{k % 3}", "n": k, "list": [k, None], "raw": b"\xff" * k}

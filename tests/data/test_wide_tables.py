@@ -1,4 +1,4 @@
-"""Tables with a column per agent: whatever the agents are called, and whatever lies beside them."""
+"""Test tables with one column per agent, with any agent names and any further columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = ("Paris", "Rome", "Oslo", "Bern", "Lima", "Riga")
 
 
 def table(folder: Path, agents: Sequence[str], *, words: bool = False, **more: Sequence[Json]) -> ImportedPool:
-    """Import a table of six questions; words: responses are single words; more: further columns."""
+    """Import a table of six questions; with `words`, responses are single words; `more` are further columns."""
     rows = [
         {
             "id": n,
@@ -49,11 +49,13 @@ def agents_of(imported: ImportedPool) -> list[str]:
         ("language_model_a", "language_model_b", "gpt-4"),
     ],
 )
-def test_names_of_agents_hide_no_column(tmp_path: Path, agents: Sequence[str], words: bool) -> None:
+def test_agent_names_that_resemble_column_roles_do_not_hide_columns(
+    tmp_path: Path, agents: Sequence[str], words: bool
+) -> None:
     assert agents_of(table(tmp_path, agents, words=words)) == [*agents]
 
 
-def test_agents_called_a_model_are_kept_beside_others(tmp_path: Path) -> None:
+def test_agents_named_like_the_role_model_are_kept_with_the_others(tmp_path: Path) -> None:
     agents = ("base model", "tuned model", "gpt-4", "mixtral")
     assert agents_of(table(tmp_path, agents)) == [*agents]
 
@@ -71,14 +73,14 @@ BESIDE: dict[str, Sequence[Json]] = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_times_choices_and_categories_beside_the_responses_are_no_agents(tmp_path: Path, name: str) -> None:
+def test_time_choice_and_category_columns_are_no_agents(tmp_path: Path, name: str) -> None:
     beside: dict[str, Any] = {name: BESIDE[name]}
     imported = table(tmp_path, ("model_a", "model_b"), **beside)
     assert agents_of(imported) == ["model_a", "model_b"]
     assert imported.unused == (name,)
 
 
-def test_single_words_beside_responses_of_several_are_asked_about(youden: Youden, tmp_path: Path) -> None:
+def test_single_word_columns_next_to_longer_responses_are_refused_as_ambiguous(youden: Youden, tmp_path: Path) -> None:
     rows = [
         {"id": n, "alpha": f"It is {n}.", "beta": f"Maybe {n}.", "gamma": f"No {n}.", "xyz": WORDS[n]} for n in range(6)
     ]
@@ -90,7 +92,7 @@ def test_single_words_beside_responses_of_several_are_asked_about(youden: Youden
 
 
 @pytest.mark.parametrize("others", [("draft_answer", "final_answer"), ("original_response", "edited_response")])
-def test_two_columns_of_responses_in_a_long_table_are_refused(
+def test_two_response_columns_in_a_long_table_are_refused(
     youden: Youden, tmp_path: Path, others: tuple[str, str]
 ) -> None:
     rows = [
@@ -122,7 +124,7 @@ def test_two_columns_of_responses_in_a_long_table_are_refused(
         ("response", "tool_output"),
     ],
 )
-def test_a_part_of_the_response_beside_it_is_not_used(tmp_path: Path, text: str, other: str) -> None:
+def test_a_column_with_parts_of_the_responses_is_not_used(tmp_path: Path, text: str, other: str) -> None:
     rows = [
         {
             "model": agent,
@@ -140,7 +142,7 @@ def test_a_part_of_the_response_beside_it_is_not_used(tmp_path: Path, text: str,
     assert other in imported.unused
 
 
-def test_two_columns_with_the_same_responses_are_one(tmp_path: Path) -> None:
+def test_two_columns_with_equal_responses_are_one(tmp_path: Path) -> None:
     rows = [
         {
             "model": agent,
@@ -155,7 +157,7 @@ def test_two_columns_with_the_same_responses_are_one(tmp_path: Path) -> None:
     assert agents_of(load("table", tmp_path / "t.csv")) == ["a", "b", "c"]
 
 
-def test_several_tables_with_a_column_per_agent_are_asked_about(youden: Youden, tmp_path: Path) -> None:
+def test_several_tables_with_one_column_per_agent_are_refused_as_ambiguous(youden: Youden, tmp_path: Path) -> None:
     for subject in ("law", "math", "art"):
         (tmp_path / "in").mkdir(exist_ok=True)
         rows = [

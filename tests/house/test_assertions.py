@@ -79,5 +79,5 @@ def test_every_test_asserts_and_none_returns_early() -> None:
         ("def test_a():\n    def helper():\n        return 1\n    assert helper()", False),
     ],
 )
-def test_a_test_without_assertion_or_with_an_early_return_is_found(source: str, is_vacuous: bool) -> None:
+def test_a_test_without_assertion_or_with_an_early_return_is_reported(source: str, is_vacuous: bool) -> None:
     assert find_vacuous({"tests.py": source}) == (["tests.py: test_a"] if is_vacuous else [])

@@ -1,6 +1,7 @@
-"""Names, docstrings, comments, messages and documents are written without words that a reader has to decode.
+"""Check that names, docstrings, comments, messages and documents contain no banned word.
 
-A pronoun, participle or preposition does not say what a name holds, and each home-made term has a standard one: the glossary
+A pronoun, participle or preposition does not say what a name holds, and each home-made term has a standard one: the
+glossary
 (docs/reference/glossary.md) lists them. An exception needs its reason here.
 """
 

@@ -1,4 +1,4 @@
-"""The book: every page's code runs as it stands, tables made from code hold all of it, and the built pages ask no other host."""
+"""Test the documentation: the code of every page runs, generated tables are complete, and pages load no other host."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ ELSEWHERE = {
     "how-to/workers.md": "test_compose.py",
     "providers.md": "test_providers.py",
 }
-"""Pages whose code other tests hold, for it wants keys, servers or clusters."""
+"""Pages whose code is run by other tests because it needs keys, servers or clusters."""
 
 RUNS = [page for page in book.pages()[1:] if any(block.language in ("python", "sh") for block in book.blocks(page))]
 RUNS = [page for page in RUNS if str(page.relative_to(DOCS)) not in ELSEWHERE]
 
 
 @pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
-def test_code_that_is_held_elsewhere_is_read_there(page: str, test: str) -> None:
+def test_code_included_from_another_file_is_found(page: str, test: str) -> None:
     assert (DOCS / page).is_file()
     assert Path(page).name in next((ROOT / "tests").rglob(test)).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
 def port() -> Iterator[int]:
-    with book.judging() as found:
-        yield found
+    with book.judging() as result:
+        yield result
 
 
 @pytest.fixture(scope="session")
 def furnished(port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a reader has it, in which mine.yaml was run."""
+    """Create the folder of a reader in which mine.yaml was run."""
     folder = tmp_path_factory.mktemp("book")
     book.furnish(folder, port)
     done = subprocess.run(
@@ -59,13 +59,13 @@ def furnished(port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rounded(picture: str) -> str:
-    """With four places of each number: the last ones are the processor's."""
+    """Round each number to four decimals: later ones depend on the processor."""
     return re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4f}", picture)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUNS, ids=lambda page: str(page.relative_to(DOCS)))
-def test_a_page_runs_as_it_stands(page: Path, youden: Youden, furnished: Path, tmp_path: Path, port: int) -> None:
+def test_the_code_of_a_page_runs(page: Path, youden: Youden, furnished: Path, tmp_path: Path, port: int) -> None:
     book.copied(furnished, tmp_path)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
 
@@ -76,25 +76,27 @@ def test_a_page_runs_as_it_stands(page: Path, youden: Youden, furnished: Path, t
 
     book.run_page(page, tmp_path, command)
     for drawn in tmp_path.glob("*.svg"):
-        shown = DOCS / "pictures" / drawn.name
-        if shown.exists():
-            pictures = [rounded(path.read_text(encoding="utf-8")) for path in (drawn, shown)]
+        displayed = DOCS / "pictures" / drawn.name
+        if displayed.exists():
+            pictures = [rounded(path.read_text(encoding="utf-8")) for path in (drawn, displayed)]
             marks = [re.findall(r"youden [0-9a-f]{64}", picture) or picture for picture in pictures]
-            assert marks[0] == marks[1], f"{shown} is not what this page draws; copy {drawn.name} of its commands there"
+            assert marks[0] == marks[1], (
+                f"{displayed} is not what this page draws; copy {drawn.name} of its commands there"
+            )
 
 
-def test_every_link_between_pages_leads_somewhere() -> None:
+def test_every_link_between_pages_has_a_target() -> None:
     for page in book.pages():
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
 
 
-def test_readme_is_one_screen() -> None:
+def test_readme_fits_one_screen() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def made_page(name: str, folder: str = "reference") -> str:
-    """A page with its tables made from the code."""
+    """Return a page with its generated tables."""
     text: str = book.program("make_pages").insert_tables((DOCS / folder / name).read_text(encoding="utf-8"))
     return text
 
@@ -107,18 +109,18 @@ def test_every_design_is_described_on_its_page_with_its_options() -> None:
     assert "| 450 | pooled | 0%" in rows["cyclic"]
 
 
-def test_every_message_of_the_source_stands_on_its_page_once() -> None:
+def test_every_message_of_the_source_is_listed_once_on_its_page() -> None:
     page = made_page("errors.md")
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     slugs = set(re.findall(r'slug="([a-z0-9-]+)"', source)) | set(re.findall(r"\[([a-z]+-[a-z-]+)\]\"", source))
-    shown = set(re.findall(r'^\| (?:<span id="[^"]*"></span>)?`([^`]+)` \|', page, re.MULTILINE))
-    assert slugs - shown == set()
-    assert len(shown) > 250
+    matches = set(re.findall(r'^\| (?:<span id="[^"]*"></span>)?`([^`]+)` \|', page, re.MULTILINE))
+    assert slugs - matches == set()
+    assert len(matches) > 250
     ids = re.findall(r'<span id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 
 
-def test_every_message_of_the_page_states_its_remedy_and_is_text() -> None:
+def test_every_message_on_the_page_has_a_remedy_in_plain_text() -> None:
     page = made_page("errors.md")
     assert "See the function" not in page
     rows = re.findall(r"^\| (?:<span[^>]*></span>)?`([^`]+)` \| (.*) \|$", page, re.MULTILINE)
@@ -129,13 +131,13 @@ def test_every_message_of_the_page_states_its_remedy_and_is_text() -> None:
     assert [slug for slug, cell in rows if "$" in cell] == []  # the text between two $ becomes a formula
 
 
-def test_every_room_whose_messages_a_page_lists_is_there() -> None:
+def test_every_package_whose_messages_a_page_lists_exists() -> None:
     page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
     for room in " ".join(re.findall(r"<!-- made: messages ([^*]*?) -->", page)).split():
         assert (ROOT / "src" / "youden" / room).is_dir() or (ROOT / "src" / "youden" / f"{room}.py").is_file(), room
 
 
-def test_every_key_of_a_config_is_explained() -> None:
+def test_every_config_key_is_documented() -> None:
     page = made_page("config.md")
     silent = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|\s*\|$", page, re.MULTILINE)
     assert silent == []
@@ -149,7 +151,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
 
 
 @pytest.mark.slow
-def test_the_files_of_a_run_and_their_columns_are_in_the_reference(youden: Youden, tmp_path: Path) -> None:
+def test_the_files_and_columns_of_a_run_are_in_the_reference(youden: Youden, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     assert youden("demo").code == 0
@@ -176,7 +178,7 @@ def test_every_page_is_in_the_menu_once() -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The book as HTML, built in a folder of its own."""
+    """Build the documentation as HTML in a temporary folder."""
     pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
     folder = tmp_path_factory.mktemp("built")
     book.program("make_pages").write_pages(folder / "build" / "pages")
@@ -190,7 +192,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_book_builds_strictly_without_broken_links_or_requests_to_other_hosts(built: Path) -> None:
+def test_the_book_builds_strictly_without_broken_links_or_external_requests(built: Path) -> None:
     script = r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=\"(?:https?:)?//"
     style = r"<link\b(?![^>]*\brel=\"(?:canonical|prev|next)\")[^>]*href=\"(?:https?:)?//"
     loaded = re.compile(f"{script}|{style}")

@@ -1,4 +1,4 @@
-"""compose.yaml and the Dockerfile say what works: their commands are run here as processes, for no daemon runs in tests."""
+"""Test compose.yaml and the Dockerfile by running their commands as processes, without a Docker daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
-def test_the_image_installs_what_a_worker_needs_and_runs_as_nobody() -> None:
+def test_the_image_has_the_extras_of_a_worker_and_an_unprivileged_user() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     assert "RUN pip install --no-cache-dir '.[postgres]'" in lines
     assert "USER nobody" in lines
@@ -30,14 +30,14 @@ def test_the_image_installs_what_a_worker_needs_and_runs_as_nobody() -> None:
 
 
 @pytest.mark.slow
-def test_its_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) -> None:
+def test_compose_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) -> None:
     services = COMPOSE["services"]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     url = postgres.new()
-    said = services["leader"]["environment"]["YOUDEN_STORE"]
-    assert re.fullmatch(r"postgresql://(\w+):([\w-]+)@db:5432/(\w+)", said)
+    output = services["leader"]["environment"]["YOUDEN_STORE"]
+    assert re.fullmatch(r"postgresql://(\w+):([\w-]+)@db:5432/(\w+)", output)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "YOUDEN_STORE": url}
     config = tmp_path / "run.yaml"
     text = (ROOT / "examples/hosts/run.yaml").read_text()
@@ -68,7 +68,7 @@ def test_its_services_judge_a_run_together(tmp_path: Path, postgres: Cluster) ->
 
 
 @pytest.mark.posix
-def test_the_recipes_name_commands_that_there_are() -> None:
+def test_recipes_name_existing_commands() -> None:
     text = (ROOT / "docs/how-to/workers.md").read_text()
     array = re.search(r"```bash\n#!/bin/bash\n(.*?)```", text, re.DOTALL)
     assert array
@@ -82,7 +82,7 @@ def test_the_recipes_name_commands_that_there_are() -> None:
             check=True,
         )
         assert shlex.split(done.stdout) == words
-    found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert found
-    container = yaml.safe_load(found[1])["spec"]["template"]["spec"]["containers"][0]
+    match = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert match
+    container = yaml.safe_load(match[1])["spec"]["template"]["spec"]["containers"][0]
     assert container["args"] == ["judge", "/run/run.yaml", "--worker"]

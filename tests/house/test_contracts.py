@@ -1,4 +1,4 @@
-"""Everything registered keeps its contract."""
+"""Test every registered object against its contract."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ NOT_INSTALLED = set() if find_spec("litellm") else {"litellm"}
 
 @pytest.mark.parametrize("name", list(DESIGNS))
 @pytest.mark.parametrize("share", [1.0, 0.7])
-def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name: str, share: float) -> None:
+def test_a_design_draws_eligible_pairs_deterministically_for_a_seed(name: str, share: float) -> None:
     make = DESIGNS.load(name)
     eligible = np.random.default_rng(3).random((7, 11)) < share
-    one, again = (
+    trials, again = (
         make(n_paired=None if name == "dense" else 120).draw(eligible, np.random.default_rng(5)).trials for _ in "ab"
     )
     assert make.name == name
     assert 0 <= make.default_holdout < 1
     assert isinstance(make.plans_holdout, bool)
     assert make.default_trials_per_agent is None or make.default_trials_per_agent > 0
-    assert (one.first != one.second).all()
-    assert eligible[one.first, one.item].all()
-    assert eligible[one.second, one.item].all()
-    for column, same in zip(one.columns().values(), again.columns().values(), strict=True):
+    assert (trials.first != trials.second).all()
+    assert eligible[trials.first, trials.item].all()
+    assert eligible[trials.second, trials.item].all()
+    for column, same in zip(trials.columns().values(), again.columns().values(), strict=True):
         assert column.dtype in (np.int32, np.int8, np.float64)
         assert np.array_equal(column, same)
 
@@ -43,7 +43,7 @@ def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name:
 @pytest.mark.parametrize(
     "name", [name for name in JUDGES if get_backend_record(name).makes_calls and name not in NOT_INSTALLED]
 )
-async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_of_it(name: str) -> None:
+async def test_a_judge_with_calls_is_built_from_a_connection_and_closes_it(name: str) -> None:
     judge = JUDGES.load(name)(Connection("tested", "http://127.0.0.1:9/v1", 1.0, api_key="planted-key"))
     assert judge.name == "tested"
     assert callable(judge.answer)
@@ -53,7 +53,7 @@ async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_o
 
 @pytest.mark.parametrize("name", sorted(BUILT_FROM_A_PLAN))
 @pytest.mark.parametrize("design", list(DESIGNS))
-def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: str, design: str) -> None:
+def test_a_plan_judge_answers_every_trial_between_0_and_1(name: str, design: str) -> None:
     pool = make_pool(6, 12)
     calls = "60%" if design == "cyclic" else None
     plan = make_plan(pool, design=design, holdout=0.0, calls=calls, independent="pooled:20")
@@ -65,7 +65,7 @@ def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: st
     assert set(np.unique(result.hard_answer)) <= {0.0, 1.0}
 
 
-def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
+def test_every_registered_judge_is_of_a_tested_kind() -> None:
     assert {name for name in JUDGES if not get_backend_record(name).makes_calls} == {
         *BUILT_FROM_A_PLAN,
         "jury",
@@ -74,17 +74,17 @@ def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED | {"replay"}])
-def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(name: str) -> None:
+def test_makes_calls_is_correct_and_determined_without_importing_the_judge(name: str) -> None:
     assert get_backend_record(name).makes_calls != hasattr(JUDGES.load(name), "answer_many")
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
-def test_an_attack_plants_agents_with_one_text_an_item_and_repeats_itself_by_seed(name: str) -> None:
+def test_an_attack_plants_one_text_per_item_deterministically_for_a_seed(name: str) -> None:
     attack = ATTACKS.load(name)
     pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
-    one, again = (plant(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
-    assert one.n_agents > 6
-    assert one.digest == again.digest
-    assert all(isinstance(text, str) for text in one.texts[6:].ravel())
-    assert len({agent.id for agent in one.agents}) == one.n_agents
+    entry, again = (plant(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
+    assert entry.n_agents > 6
+    assert entry.digest == again.digest
+    assert all(isinstance(text, str) for text in entry.texts[6:].ravel())
+    assert len({agent.id for agent in entry.agents}) == entry.n_agents
     assert 0 < len(attack.description) < 100

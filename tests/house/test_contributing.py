@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md shows runs as it stands, by copy and paste."""
+"""Test that the commands and code of CONTRIBUTING.md run when copied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLS = {"pytest": "-m pytest", "youden": "-m youden"}
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the checkout under git, with this interpreter in place of the environment that the first block makes."""
+    """Copy the checkout under git, with this interpreter instead of the environment that the first block creates."""
     for name in ("src", "tests", "prompts", "configs", "datasets"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", ".gitignore"):
@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_toy_design_and_a_toy_judge_take_one_file_and_one_row_and_can_be_removed(checkout: Path) -> None:
+def test_a_toy_design_and_judge_need_one_file_and_one_row_and_can_be_removed(checkout: Path) -> None:
     setup, *toys = BLOCKS
     assert setup.startswith("python3 -m venv --upgrade-deps .venv && .venv/bin/pip install")
     out = ""
@@ -51,7 +51,7 @@ def test_a_toy_design_and_a_toy_judge_take_one_file_and_one_row_and_can_be_remov
     assert left.stdout == ""
 
 
-def test_every_link_and_every_script_it_names_is_there() -> None:
+def test_every_link_and_script_that_contributing_names_exists() -> None:
     named = re.findall(r"\]\(([^)#]+)\)", TEXT) + re.findall(r"`(\.ci/\w+|tests/[\w/]+\.py|src/[\w/]+/)`", TEXT)
     assert {".ci/run", ".ci/long"} <= set(named)
     for target in named:

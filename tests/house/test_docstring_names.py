@@ -120,7 +120,7 @@ def test_docstrings_name_parameters_types_and_slugs_that_exist(path: Path) -> No
     ] == []
 
 
-def test_a_parameter_and_a_type_of_an_earlier_version_are_seen() -> None:
+def test_a_nonexistent_parameter_or_type_is_reported() -> None:
     code = '''
 def rank(plan, level):
     """Rank.
@@ -142,7 +142,7 @@ def rank(plan, level):
     assert unknown_types(ast.parse(code)) == {"Sketch", "Standings"}
 
 
-def test_a_slug_that_no_code_raises_is_found() -> None:
+def test_an_unused_slug_is_reported() -> None:
     code = '''
 def read(path):
     """Read a store.

@@ -88,7 +88,7 @@ def problems(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(public_names()))
-def test_a_public_name_is_documented(name: str) -> None:
+def test_every_public_name_has_a_valid_docstring(name: str) -> None:
     assert problems(name) == []
 
 
@@ -106,5 +106,5 @@ class Undocumented:
 @pytest.mark.parametrize(
     ("name", "codes"), [("Undocumented", {"PR01", "SS03"}), ("Undocumented.scale", {"PR01", "RT01"})]
 )
-def test_what_a_docstring_lacks_is_seen(name: str, codes: set[str]) -> None:
+def test_a_missing_docstring_section_is_reported(name: str, codes: set[str]) -> None:
     assert {problem.partition(":")[0] for problem in problems(f"{__name__}.{name}")} == codes

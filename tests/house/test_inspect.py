@@ -1,4 +1,4 @@
-"""Logs of Inspect become a ranking: as files, and from a real eval_set of its mock model."""
+"""Test the ranking of Inspect logs, given as files or from a real eval_set of its mock model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOLS = Path(__file__).parents[1] / "tools"
 
 
 class Log:
-    """As Inspect's EvalLog says where its file is."""
+    """Log object with the location of its file, as EvalLog of Inspect."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -29,7 +29,7 @@ class Log:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> list[Path]:
-    """A log of version 2 for each agent of a pool: what it said as the answer of the scorer that keeps it, 'Done.' as output."""
+    """Write a version 2 log for each agent of a pool, with its response as the answer of a scorer and 'Done.' as output."""
     pool, files = make_pool(4, 12), []
     for agent, row in zip(pool.agents, pool.texts, strict=True):
         samples = [
@@ -42,23 +42,23 @@ def logs(tmp_path: Path) -> list[Path]:
             }
             for item, text in zip(pool.items, row, strict=True)
         ]
-        said = {"version": 2, "status": "success", "eval": {"model": agent.id, "task": "t"}, "samples": samples}
+        output = {"version": 2, "status": "success", "eval": {"model": agent.id, "task": "t"}, "samples": samples}
         files.append(tmp_path / f"{agent.id}.json")
-        files[-1].write_text(json.dumps(said), encoding="utf-8")
+        files[-1].write_text(json.dumps(output), encoding="utf-8")
     return files
 
 
-def test_a_response_is_what_the_scorer_kept_and_else_the_output(logs: list[Path]) -> None:
+def test_the_response_is_that_of_the_scorer_or_else_the_output(logs: list[Path]) -> None:
     pool = read_inspect(logs, columns={}).pool
     np.testing.assert_array_equal(pool.texts, make_pool(4, 12).texts)
-    said = json.loads(logs[0].read_text(encoding="utf-8"))
-    for sample in said["samples"]:
+    data = json.loads(logs[0].read_text(encoding="utf-8"))
+    for sample in data["samples"]:
         del sample["scores"]["keep_response"]
-    logs[0].write_text(json.dumps(said), encoding="utf-8")
+    logs[0].write_text(json.dumps(data), encoding="utf-8")
     assert set(read_inspect(logs, columns={}).pool.texts[0]) == {"Done."}
 
 
-def test_logs_rank_as_their_pool_does_however_they_are_given(logs: list[Path]) -> None:
+def test_logs_are_ranked_like_their_pool_in_every_form(logs: list[Path]) -> None:
     pool = read_inspect(logs, columns={}).pool
     plan = youden.make_plan(pool, seed=3)
     expected = youden.rank(youden.judge(plan))
@@ -68,7 +68,7 @@ def test_logs_rank_as_their_pool_does_however_they_are_given(logs: list[Path]) -
         pd.testing.assert_frame_equal(rank_logs(given, seed=3), expected)
 
 
-async def test_logs_are_ranked_where_a_loop_runs_already(logs: list[Path]) -> None:
+async def test_logs_are_ranked_inside_a_running_event_loop(logs: list[Path]) -> None:
     pd.testing.assert_frame_equal(await rank_logs_async(logs), rank_logs_elsewhere(logs))
 
 
@@ -79,7 +79,7 @@ def rank_logs_elsewhere(logs: list[Path]) -> pd.DataFrame:
         return pool.submit(rank_logs, logs).result()
 
 
-def test_a_log_that_is_elsewhere_or_none_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[inspect-location\]"):
         rank_logs(Log("s3://bucket/log.eval"))
     (tmp_path / "x.json").write_text("{}", encoding="utf-8")
@@ -101,12 +101,12 @@ def test_a_real_eval_set_is_ranked_in_three_lines(tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    said = json.loads(ended.stdout.splitlines()[-1])
-    assert said["success"] is True
-    by_agent = said["abilities"]["logs"]
+    data = json.loads(ended.stdout.splitlines()[-1])
+    assert data["success"] is True
+    by_agent = data["abilities"]["logs"]
     order = [name.removeprefix("mockllm/") for name in sorted(by_agent, key=by_agent.get, reverse=True)]
     assert (set(order[:2]), order[2:]) == ({"faithful", "shorter"}, ["vague", "empty"])
-    assert said["abilities"]["folder"] == said["abilities"]["awaited"] == by_agent
+    assert data["abilities"]["folder"] == data["abilities"]["awaited"] == by_agent
     pool = read_inspect([tmp_path / "logs"], columns={}).pool
     assert "Done." not in set(pool.texts.ravel())
     assert pool.texts.shape == (4, 13)

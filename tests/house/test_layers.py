@@ -1,4 +1,4 @@
-"""Imports go down only, lazy imports and registry strings included."""
+"""Test that imports go downward only, including lazy imports and registry strings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ UPWARD = {
     "types/judging.py": {"youden.protocol.scores"},
     "types/results.py": {"youden.protocol.scores"},
 }
-"""What imports from a higher layer when it is used: the types in plugin contracts, of which `youden.types` is the one public
+"""Modules that import from a higher layer lazily: the types in plugin contracts, of which `youden.types` is the one public
 place; and methods: `Plan.cost`, which takes what `judge=` takes; `Verdicts.rates`,
 `Rates.training_scores` and `Rates.holdout_scores`, whose rules on held-out cells are in one module."""
 FORBIDDEN = {"stats": {"pandas", "pyarrow"}, "types": {"pandas", "pyarrow", "scipy"}, "cli": {"numpy", "scipy"}}
@@ -74,7 +74,7 @@ def group_of(module: str) -> str:
 
 
 def exists(module: str) -> bool:
-    """Whether a string names a module, to be imported when its time comes; `youden.judges` is only an entry-point group."""
+    """Return whether a string names a module; `youden.judges` is only an entry-point group."""
     place = SOURCE.joinpath(*module.split(".")[1:])
     return place.with_suffix(".py").is_file() or place.is_dir()
 
@@ -82,20 +82,20 @@ def exists(module: str) -> bool:
 @cache
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: set[str] = set()
+    result: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide the layer"
-            found |= {
+            result |= {
                 f"{node.module}.{alias.name}" if node.module == "youden" else str(node.module) for alias in node.names
             }
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             named = re.fullmatch(r"(youden(?:\.\w+)+)(?::\w+)?", node.value)
             if named and exists(named[1]):
-                found.add(named[1])
-    return found - UPWARD.get(path.relative_to(SOURCE).as_posix(), set())
+                result.add(named[1])
+    return result - UPWARD.get(path.relative_to(SOURCE).as_posix(), set())
 
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
@@ -119,7 +119,7 @@ def test_every_layer_has_a_rank() -> None:
 
 
 @pytest.mark.parametrize("layer", sorted(RANK))
-def test_imports_go_down_only(layer: str) -> None:
+def test_imports_go_downward_only(layer: str) -> None:
     assert [
         f"{path.relative_to(SOURCE)} imports {module}"
         for path in MODULES
@@ -132,8 +132,8 @@ def test_imports_go_down_only(layer: str) -> None:
 OF_A_RUN = {"Plan", "Verdicts", "Trials", "Pool", "Split"}
 
 
-def test_statistics_take_arrays() -> None:
-    """Who takes a noun of a run is to be given its arrays."""
+def test_statistics_functions_take_arrays() -> None:
+    """Functions that need a record of a run take its arrays."""
     assert [
         f"{path.relative_to(SOURCE)} takes {alias.name}"
         for path in MODULES
@@ -164,7 +164,7 @@ NAMES = {
     ".".join(("youden", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): p for p in MODULES
 }
 LAZY = {"youden.cli", "youden.stats"}
-"""Packages whose __init__ names modules that are loaded when asked for."""
+"""Packages whose __init__ imports modules lazily."""
 
 
 @cache
@@ -175,16 +175,16 @@ def graph() -> dict[str, set[str]]:
     }
 
 
-def test_no_import_cycles() -> None:
+def test_modules_have_no_import_cycles() -> None:
     without_cycles(graph())
 
 
 def room_of(module: str) -> str:
-    """The folder inside a layer that a module stands in, or the module itself where it stands beside the folders."""
+    """Return the folder of a module within its layer, or the module itself if it is in no folder."""
     return ".".join(module.split(".")[:3])
 
 
-def test_rooms_form_no_cycle() -> None:
+def test_packages_form_no_cycle() -> None:
     rooms: dict[str, set[str]] = {}
     for name, targets in graph().items():
         inside = {room_of(t) for t in targets if group_of(t) == group_of(name) and t.count(".") > 1}
@@ -192,7 +192,7 @@ def test_rooms_form_no_cycle() -> None:
     without_cycles(rooms)
 
 
-def test_a_public_class_has_its_name_alone() -> None:
+def test_the_name_of_a_public_class_is_unique() -> None:
     names = Counter(
         node.name
         for path in MODULES

@@ -1,4 +1,4 @@
-"""Names of tests are short, each fixture has a name of its own, and no test module imports another."""
+"""Test that names of tests are short, names of fixtures unique, and that no test module imports another."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_tests_have_short_names_and_unique_fixtures_and_import_no_other_tests() 
         ("def helper():\n    import test_a", "imports test_a"),
     ],
 )
-def test_a_broken_rule_is_found(source: str, fault: str) -> None:
-    (found,) = find_faults({"a.py": "@pytest.fixture\ndef store(): ...", "b.py": source})
-    assert found.startswith("b.py: ")
-    assert fault in found
+def test_a_broken_rule_is_reported(source: str, fault: str) -> None:
+    (result,) = find_faults({"a.py": "@pytest.fixture\ndef store(): ...", "b.py": source})
+    assert result.startswith("b.py: ")
+    assert fault in result

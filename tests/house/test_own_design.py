@@ -1,4 +1,4 @@
-"""A design of one's own, in one file and one row, may carry notes, rounds and blocks."""
+"""Test that a custom design in one file may define notes, rounds and blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youden.types.pool import Bools
 
 
 class Neighbours:
-    """Each block compares every agent with the next one, on one item."""
+    """Design whose blocks compare every agent with the next one on one item."""
 
     name = "neighbours"
     default_holdout, default_trials_per_agent, plans_holdout, default_independent = 0.0, None, False, "pooled"
@@ -37,7 +37,7 @@ class Neighbours:
 
 
 class InRounds(Neighbours):
-    """As `Neighbours`, and says that rounds follow."""
+    """The design `Neighbours` with further rounds."""
 
     name = "in rounds"
 
@@ -48,8 +48,8 @@ class InRounds(Neighbours):
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both as a package elsewhere would register them."""
-    points = [EntryPoint(made.name, f"{__name__}:{made.__name__}", "youden.designs") for made in (Neighbours, InRounds)]
+    """Register both designs like an installed package."""
+    points = [EntryPoint(case.name, f"{__name__}:{case.__name__}", "youden.designs") for case in (Neighbours, InRounds)]
     monkeypatch.setattr(
         registry, "entry_points", lambda *, group, name=None: [p for p in points if name in (None, p.name)]
     )
@@ -60,14 +60,14 @@ def small_pool() -> Pool:
     return make_pool(5, 8)
 
 
-def test_notes_and_blocks_of_its_own_are_in_the_plan(small_pool: Pool) -> None:
+def test_notes_and_blocks_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
     plan = make_plan(small_pool, design="neighbours", options={"n_blocks": 3}, independent="pooled:10")
     assert "3 rows of neighbours" in plan.notes
     assert np.unique(plan.block[plan.trial_type == PAIRED]).tolist() == [0, 1, 2]
     assert plan.rounds is None
 
 
-def test_more_calls_are_the_blocks_it_draws_next(small_pool: Pool) -> None:
+def test_more_calls_extend_a_plan_by_the_next_blocks_of_a_custom_design(small_pool: Pool) -> None:
     def paired(plan: Plan) -> list[tuple[int, ...]]:
         rows = plan.trial_type == PAIRED
         return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
@@ -78,7 +78,7 @@ def test_more_calls_are_the_blocks_it_draws_next(small_pool: Pool) -> None:
     assert paired(add_calls(small, calls=10)) == paired(large)
 
 
-def test_rounds_of_its_own_are_in_the_plan(small_pool: Pool) -> None:
+def test_rounds_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
     rounds = make_plan(small_pool, design="in rounds", independent="pooled:10").rounds
     assert rounds is not None
     assert (rounds.n_paired, rounds.starts) == (50, (0,))

@@ -1,4 +1,4 @@
-"""What a package index shows: complete metadata, and a README whose links work outside the repository."""
+"""Test the metadata for the package index, and that links of its README work outside the repository."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ REPOSITORY: str = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["rep
 installed = metadata("youden")
 
 
-def test_project_links_lead_to_the_repository() -> None:
+def test_project_links_point_to_the_repository() -> None:
     links = dict(line.split(", ", 1) for line in installed.get_all("Project-URL") or [])
     assert set(links) == {"Source", "Documentation", "Changelog", "Issues"}
     assert all(address.startswith(REPOSITORY) for address in links.values())
 
 
-def test_the_readme_of_the_index_has_no_relative_link() -> None:
+def test_the_readme_of_the_package_index_has_no_relative_link() -> None:
     text = str(installed.json["description"])
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     images = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text)
@@ -39,7 +39,7 @@ def test_every_link_of_the_readme_names_a_file_of_the_repository() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_the_classifiers_name_every_supported_python() -> None:
+def test_the_classifiers_list_every_supported_python() -> None:
     versions = [
         re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", name)
         for name in PYPROJECT["project"]["classifiers"]
@@ -59,13 +59,13 @@ def test_the_release_fails_while_the_address_is_a_placeholder(address: str, is_r
     assert (ended.returncode != 0) == is_refused
 
 
-def test_links_in_links_and_anchors() -> None:
+def test_relative_links_are_made_absolute_and_anchors_unchanged() -> None:
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
     hatch_build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hatch_build)
     text = "[![badge](docs/a.svg)](docs/a.md) [here](#here) [out](https://a.example)"
-    made = hatch_build.make_links_absolute(text, "https://b.example/r", "v1")
-    assert "](https://b.example/r/blob/v1/docs/a.md)" in made
-    assert made.endswith("[here](#here) [out](https://a.example)")
+    created = hatch_build.make_links_absolute(text, "https://b.example/r", "v1")
+    assert "](https://b.example/r/blob/v1/docs/a.md)" in created
+    assert created.endswith("[here](#here) [out](https://a.example)")

@@ -1,4 +1,4 @@
-"""The page on real providers is what `youden plan` says today, and its prices are where it says they are from."""
+"""Test that the page of providers agrees with `youden plan`, and prices with their source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PRICED = [
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_providers_agrees_with_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "put back when the test ends")
     make_providers = importlib.import_module("make_providers")
@@ -42,7 +42,7 @@ def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> 
     sys.modules.pop("make_providers")
 
 
-def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -> None:
+def test_every_shipped_judge_loads_and_prints_its_cost_but_no_key() -> None:
     files = [
         path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "judges").glob("*.yaml")
     ]
@@ -56,7 +56,7 @@ def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -
 
 
 @pytest.mark.parametrize("name", PRICED)
-def test_prices_are_those_of_litellms_table(name: str) -> None:
+def test_shipped_prices_equal_the_table_of_litellm(name: str) -> None:
     if find_spec("litellm") is None:
         pytest.skip(f"{NO_LITELLM}; .ci/run runs this file again where it is")
     config = load_judge_config(name)
@@ -64,14 +64,14 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
     assert (config.price_in, config.price_out) == find_table_price(listed)
 
 
-def test_prices_are_shipped_of_every_provider_but_openrouter() -> None:
+def test_prices_are_shipped_for_every_provider_except_openrouter() -> None:
     prices = json.loads((DOCS.parent / "configs" / "prices.json").read_text(encoding="utf-8"))
     assert {entry.get("litellm_provider") for entry in prices.values()} - {None} == making(
         "prices"
     ).list_priced_providers()
 
 
-def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) -> None:
+def test_shipped_prices_are_rewritten_from_the_table_of_litellm(tmp_path: Path) -> None:
     priced = {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}
     kept = priced | {"litellm_provider": "openai"}
     table = {
@@ -96,7 +96,7 @@ def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) ->
         [sys.executable, DOCS / "making" / "prices.py", *words], check=True, capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.endswith("2 models of litellm 9.9, 1 added, 1 removed\n")
-    made = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
-    assert made.pop("source")["description"].startswith("the table of litellm 9.9, seen on ")
+    data = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
+    assert data.pop("source")["description"].startswith("the table of litellm 9.9, seen on ")
     entry = {key: value for key, value in kept.items() if key != "mode"}
-    assert made == {"kept": entry, "new": entry}
+    assert data == {"kept": entry, "new": entry}

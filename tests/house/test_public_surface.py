@@ -1,4 +1,4 @@
-"""What is public is listed in one place, exists, is documented, and is all that README, docs and examples use."""
+"""Test that public names are listed once, exist, are documented, and are the only ones used in documentation and examples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAGES += [*sorted((ROOT / "datasets").rglob("*.md")), *sorted((ROOT / "configs")
 
 
 def used(code: str) -> Iterator[str]:
-    """Every dotted name of the package that Python code imports, or reaches from an import of it."""
+    """Return every dotted name of the package that code imports, or accesses through an import."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ def used(code: str) -> Iterator[str]:
 
 
 def is_public(name: str) -> bool:
-    """Whether `name` is a public module or a name that one offers."""
+    """Return whether `name` is a public module or a name of one."""
     if name in PUBLIC or name in GROUPS:
         return True
     module, _, member = name.rpartition(".")
@@ -55,13 +55,13 @@ def is_public(name: str) -> bool:
     return member in offered
 
 
-def test_every_group_that_is_open_to_other_packages_is_said_to_be_and_no_other() -> None:
+def test_every_public_entry_point_group_is_documented_and_no_other() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "youden").rglob("*.py"))
     assert set(re.findall(r'Registry(?:\[.*\])?\(\s*"(.+?)"', code)) == GROUPS
 
 
 @pytest.mark.parametrize("module", sorted(PUBLIC))
-def test_every_public_name_is_there(module: str) -> None:
+def test_every_public_name_exists(module: str) -> None:
     here = import_module(module)
     for name in getattr(here, "__all__", []):
         assert getattr(here, name) is not None, f"{module}.{name}"
@@ -73,12 +73,12 @@ def test_a_public_module_has_few_names(module: str, most: int) -> None:
     assert len(import_module(module).__all__) <= most
 
 
-def test_judge_takes_what_judge_async_takes() -> None:
+def test_judge_has_the_parameters_of_judge_async() -> None:
     assert signature(youden.judge) == signature(youden.judge_async)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages_use_nothing_that_is_not_public(page: Path) -> None:
+def test_pages_use_only_public_names(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     names = {name for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) for name in used(block)}
     names |= {name for name in re.findall(r"\byouden(?:\.[a-z_]\w*)+", text, re.IGNORECASE) if "/" not in name}
@@ -100,7 +100,7 @@ def test_pages_use_nothing_that_is_not_public(page: Path) -> None:
         ("from youden import cli", False),
     ],
 )
-def test_use_of_what_is_not_public_is_seen(code: str, public: bool) -> None:
+def test_use_of_a_private_name_is_reported(code: str, public: bool) -> None:
     assert all(map(is_public, used(code))) is public
 
 
@@ -114,7 +114,7 @@ NAMES = [name for name in youden.__all__ if name != "__version__"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_public_explains_itself(name: str) -> None:
+def test_every_public_name_has_a_docstring(name: str) -> None:
     there = getattr(youden, name)
     text = inspect.getdoc(there) or ""
     assert re.match(r"[A-Z`].+[.:]", text), "a first line"
@@ -129,7 +129,7 @@ def test_what_is_public_explains_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_example_runs_where_nothing_else_is_imported(name: str) -> None:
+def test_the_example_of_a_public_name_runs_without_other_imports(name: str) -> None:
     there = getattr(youden, name)
     globs = {} if inspect.ismodule(there) else {there.__name__: there}
     examples = doctest.DocTestParser().get_doctest(inspect.getdoc(there) or "", globs, name, None, 0)
@@ -155,7 +155,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = youden.stats.curl_quantile
 
 
-def test_importing_the_package_loads_no_numpy_and_the_estimators_no_scikit_learn() -> None:
+def test_importing_the_package_loads_no_numpy_and_stats_no_scikit_learn() -> None:
     code = (
         "import sys, youden.stats; assert 'numpy' not in sys.modules; "
         "names = [getattr(youden.stats, name) for name in youden.stats.__all__]; "

@@ -1,4 +1,4 @@
-"""The marker and the fixture `youden_cassette` in somebody else's tests."""
+"""Test the marker and fixture `youden_cassette` in a test suite of a user."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ for module in (
     "pools.generation.generate",
     "judging.backends.openai",
 ):
-    import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
+    import_module(
+        f"youden.{module}"
+    )  # pytester unloads modules that its tests import, and numpy cannot be imported twice
 import_module("vl_convert")
 
 PLUGIN = ("-p", "youden.pytest_plugin", "-W", "ignore:Module already imported")
-"""By name, for entry points are not looked up here. It is imported already, of which pytest before 9.1 warns."""
+"""Load the plugin by name, because pytester ignores entry points; pytest before 9.1 warns that it is imported already."""
 
 TEST = """
 import pytest
@@ -59,12 +61,12 @@ def test_it(tmp_path, youden_cassette):
 
 
 class Suite:
-    """A folder with one test, run with or without a key."""
+    """Folder with one test, which runs with or without a key."""
 
     def __init__(self, pytester: pytest.Pytester, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.server, self.monkeypatch = pytester, server, monkeypatch
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        # a test written anew in the same second, as long as before, would be taken for the compiled one
+        # a test rewritten in the same second with the same length would be taken for the compiled one
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
         write_pool(make_pool(5, 8), pytester.path / "pool")
         self.file = pytester.path / "cassettes" / "mine.jsonl"
@@ -83,10 +85,10 @@ def suite(pytester: pytest.Pytester, server: WireServer, monkeypatch: pytest.Mon
 
 
 def line(said: str, word: str) -> str:
-    return next(one[one.index(word) :] for one in said.splitlines() if word in one)
+    return next(entry[entry.index(word) :] for entry in said.splitlines() if word in entry)
 
 
-def test_a_test_is_recorded_once_and_replayed_without_key_or_server_at_the_same_cost(suite: Suite) -> None:
+def test_a_test_is_recorded_once_and_replayed_offline_at_the_same_cost(suite: Suite) -> None:
     odd = {3: Reply("Hm."), 9: Reply(status=400)}
     suite.server.behave = lambda n, body: odd.get(n, Reply(same_item(body)))
     outcome, first = suite.run("--youden-cassettes=once")
@@ -111,40 +113,40 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest_recorded_
         pool.texts
     ).astype(object)
     write_pool(type(pool)(pool.agents, pool.items, texts), suite.pytester.path / "pool")
-    outcome, said = suite.run(mode=", mode='once'")
+    outcome, output = suite.run(mode=", mode='once'")
     assert outcome == {"failed": 1}
-    assert "ReplayMissError" in said
-    assert re.search(r"-agent \d says something of item \d", said)
-    assert re.search(r"\+agent \d said, of all things, a word about item \d", said)
-    assert "[cassette-miss]" in said
+    assert "ReplayMissError" in output
+    assert re.search(r"-agent \d says something of item \d", output)
+    assert re.search(r"\+agent \d said, of all things, a word about item \d", output)
+    assert "[cassette-miss]" in output
     assert suite.server.n_requests == 60
 
 
-def test_new_asks_only_what_is_not_there_and_all_asks_everything_again(suite: Suite) -> None:
+def test_mode_new_sends_only_unrecorded_requests_and_all_sends_every_request(suite: Suite) -> None:
     suite.run(mode=", mode='all'")
     before = set(suite.file.read_text(encoding="utf-8").splitlines())
-    outcome, said = suite.run(mode=", mode='new'", calls=80)
+    outcome, output = suite.run(mode=", mode='new'", calls=80)
     assert outcome == {"passed": 1}
     n_new = suite.server.n_requests - 60
     assert 20 <= n_new < 80
-    assert line(said, "played ") == f"played {80 - n_new} recorded {n_new}"
+    assert line(output, "played ") == f"played {80 - n_new} recorded {n_new}"
     assert before < set(suite.file.read_text(encoding="utf-8").splitlines())
-    _, said = suite.run(mode=", mode='all'")
-    assert line(said, "played ") == "played 0 recorded 60"
+    _, output = suite.run(mode=", mode='all'")
+    assert line(output, "played ") == "played 0 recorded 60"
     assert set(suite.file.read_text(encoding="utf-8").splitlines()) == before
 
 
 def test_a_missing_cassette_and_an_unknown_mode_are_errors(suite: Suite) -> None:
-    outcome, said = suite.run()
+    outcome, output = suite.run()
     assert outcome == {"errors": 1}
-    assert "There is no cassette at" in said
-    assert "[cassette-missing]" in said
+    assert "There is no cassette at" in output
+    assert "[cassette-missing]" in output
     assert suite.run(mode=", mode='some'")[0] == {"errors": 1}
     assert suite.run(mode=", node='none'")[0] == {"errors": 1}
     assert suite.server.n_requests == 0
 
 
-def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
+def test_commands_in_the_same_process_are_replayed(suite: Suite) -> None:
     suite.pytester.makepyfile(
         test_command=f"""
         import json
@@ -168,7 +170,7 @@ def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
     assert (suite.pytester.path / "cassettes" / "test_it.jsonl").is_file()
 
 
-def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Suite) -> None:
+def test_pools_generated_in_the_same_process_are_replayed(suite: Suite) -> None:
     model = {"backend": "openai", "model": "m", "base_url": suite.server.url, "price": 0}
     agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
     (suite.pytester.path / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
@@ -200,7 +202,7 @@ def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Su
     assert suite.server.n_requests == 2
 
 
-def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: WireServer) -> None:
+def test_each_replicate_is_replayed_with_its_own_answer(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = dense_plan(pool, repeat=2)
     plan = replace(plan, trials=replace(plan.trials, replicate=np.repeat(np.arange(2, dtype=np.int32), len(plan) // 2)))
@@ -215,7 +217,7 @@ def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: 
     assert first.answer[: len(plan) // 2].tolist() != first.answer[len(plan) // 2 :].tolist()
 
 
-def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) -> None:
+def test_replayed_calls_are_not_rate_limited(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
@@ -227,7 +229,7 @@ def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) ->
     assert time.perf_counter() - began < 30
 
 
-def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: WireServer) -> None:
+def test_nothing_is_replayed_after_the_context_ends(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge: dict[str, Json] = {"backend": "openai", "model": "m", "base_url": server.url, "price": 0}
@@ -246,7 +248,7 @@ def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: Wire
     assert format_difference({}, {}) == "The cassette is empty."
 
 
-def test_pytest_starts_without_anything_heavy(tmp_path: Path) -> None:
+def test_pytest_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys, pytest\n"
         "before = set(sys.modules)\n"

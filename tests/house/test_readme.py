@@ -1,4 +1,4 @@
-"""What README shows runs as it stands, and the book's pictures and tables of measured results are those of today."""
+"""Test that the code of README runs, and that its pictures and tables of results are current."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def code(page: Path, language: str) -> list[str]:
     return [block.code for block in book.blocks(page) if block.language == language]
 
 
-def test_the_python_example_runs(
+def test_the_python_example_of_readme_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -50,7 +50,7 @@ def test_the_python_example_runs(
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_example_run(youden: Youden, tmp_path: Path) -> None:
+def test_the_commands_of_readme_run(youden: Youden, tmp_path: Path) -> None:
     _first, commands, _tests = code(README, "sh")
     book.furnish(tmp_path, port=9)
     (config,) = code(README, "yaml")
@@ -61,7 +61,7 @@ def test_the_commands_of_the_example_run(youden: Youden, tmp_path: Path) -> None
     assert (tmp_path / "runs" / "mine" / "report.html").is_file()
 
 
-def test_the_example_of_a_test_passes_on_its_cassette(
+def test_the_pytest_example_of_readme_passes_on_its_cassette(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -84,7 +84,7 @@ def agents_of(plan: Plan, row: int) -> set[str]:
     return {plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]}
 
 
-def test_the_config_example_is_a_config(tmp_path: Path) -> None:
+def test_the_config_example_of_readme_is_valid(tmp_path: Path) -> None:
     from youden.data.folder.run_config import load_run_config
 
     (example,) = code(README, "yaml")
@@ -98,7 +98,7 @@ def demo_report(mine_once: Path) -> ReportData:
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_the_pictures_show_what_the_demo_shows(demo_report: ReportData, picture: str) -> None:
+def test_the_pictures_of_readme_equal_the_output_of_demo(demo_report: ReportData, picture: str) -> None:
     spec = picture_spec(demo_report, picture)
     drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
     again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"

@@ -1,4 +1,4 @@
-"""Random streams: one name, one stream, and no other place that seeds a generator."""
+"""Test that each random stream has one name, and that no other code seeds a generator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = Path(streams.__file__).parent
 
 
 def starts(seed: int) -> dict[str, list[int]]:
-    """The first numbers of every stream; of those that are numbered, of several."""
+    """Return the first numbers of every stream, for several numbers of a numbered stream."""
     several = {"extension": (0, 1, 2), "slots on new items": (1, 2)}
     return {
         f"{name} {number}": streams.stream(name, seed, *number).integers(2**60, size=2).tolist()
@@ -25,22 +25,22 @@ def starts(seed: int) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 5, 7, 123456])
-def test_no_two_streams_of_a_seed_are_equal(seed: int) -> None:
+def test_random_streams_of_a_seed_differ(seed: int) -> None:
     drawn = list(starts(seed).values())
     assert len({tuple(numbers) for numbers in drawn}) == len(drawn)
 
 
-def test_every_name_has_a_key_of_its_own() -> None:
+def test_every_stream_name_has_a_unique_key() -> None:
     assert set(streams.KEYS) == set(get_args(streams.Stream))
     assert len(set(streams.KEYS.values())) == len(streams.KEYS)
 
 
-def test_a_seed_of_its_own_is_no_stream_of_a_run_but_the_one_it_names() -> None:
+def test_a_standalone_stream_equals_only_the_holdout_stream_of_a_run() -> None:
     own = streams.standalone_stream(3).integers(2**60, size=2).tolist()
     assert [name for name, numbers in starts(3).items() if numbers == own] == ["holdout ()"]
 
 
-def test_nothing_else_seeds_a_generator() -> None:
+def test_no_other_code_seeds_a_generator() -> None:
     seeding = {"default_rng", "SeedSequence", "RandomState", "seed", "Generator", "Random"}
     texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py") if path.name != "streams.py"}
     assert [

@@ -1,4 +1,4 @@
-"""Workflows run pinned actions and end: a tag can be moved to other code, and a job without a limit can run for six hours."""
+"""Test that workflows use pinned actions and time limits: a tag can move, and a job can run for six hours."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_every_job_has_a_time_limit(path: Path) -> None:
     assert [name for name, job in jobs.items() if "timeout-minutes" not in job] == []
 
 
-def test_a_workflow_runs_all_checks_every_night() -> None:
+def test_a_nightly_workflow_runs_all_checks() -> None:
     nightly = load(ROOT / ".github/workflows/nightly.yml")
     assert any(step.get("run") == ".ci/run" for step in nightly["jobs"]["checks"]["steps"])
     assert nightly[True]["schedule"], "YAML reads the key `on` as true"
@@ -46,7 +46,7 @@ def test_the_core_tests_run_on_every_supported_python_and_system() -> None:
     assert matrix["os"] == SYSTEMS
 
 
-def test_the_wheel_is_tried_on_the_lowest_and_newest_python() -> None:
+def test_the_wheel_is_tested_on_the_oldest_and_newest_python() -> None:
     matrix = load(ROOT / ".github/workflows/test.yml")["jobs"]["wheel"]["strategy"]["matrix"]
     assert matrix["python"] == [PYTHONS[0], PYTHONS[-1]]
     assert matrix["os"] == SYSTEMS

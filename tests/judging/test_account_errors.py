@@ -1,4 +1,4 @@
-"""An account without credit or with a revoked key ends a run whatever the HTTP status; a text that mentions one does not."""
+"""Test that an account without credit or with a revoked key ends a run for any HTTP status, unlike texts that mention it."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ ABOUT_A_REQUEST = [
 ]
 
 
-@pytest.mark.parametrize(("status", "message"), [(n, one) for n, some in WORDINGS.items() for one in some])
-def test_known_wording_ends_the_run_whatever_form_the_error_has(status: int, message: str) -> None:
+@pytest.mark.parametrize(("status", "message"), [(n, entry) for n, some in WORDINGS.items() for entry in some])
+def test_known_wording_of_an_account_error_ends_the_run_in_any_error_format(status: int, message: str) -> None:
     for body in (
         {"error": {"message": message, "type": "invalid_request_error"}},
         {"error": message},
@@ -118,7 +118,7 @@ def test_known_wording_ends_the_run_whatever_form_the_error_has(status: int, mes
 
 
 @pytest.mark.parametrize("message", ABOUT_A_REQUEST)
-def test_other_wording_stays_the_requests_own_failure(message: str) -> None:
+def test_other_wording_is_a_failure_of_its_request_only(message: str) -> None:
     error = make_status_error(400, json.dumps({"error": {"message": message, "type": "invalid_request_error"}}), {})
     assert (error.kind, error.status) == ("rejected", 400)
 
@@ -133,14 +133,14 @@ def test_other_wording_stays_the_requests_own_failure(message: str) -> None:
         ({"code": 7, "details": [{"reason": "API_KEY_SERVICE_BLOCKED"}]}, 401),
     ],
 )
-def test_a_code_counts_wherever_it_is(error: dict[str, Any], status: int) -> None:
+def test_a_code_is_recognized_anywhere_in_the_error(error: dict[str, Any], status: int) -> None:
     for body in ({"error": error}, [{"error": error}], {"error": [error]}):
-        found = make_status_error(400, json.dumps(body), {})
-        assert (found.kind, found.status in (status, 400)) == ("fatal", True), body
+        status_error = make_status_error(400, json.dumps(body), {})
+        assert (status_error.kind, status_error.status in (status, 400)) == ("fatal", True), body
 
 
-def test_a_rate_limit_that_speaks_of_quota_is_tried_again() -> None:
-    """Gemini words its limits per minute like this."""
+def test_a_rate_limit_that_mentions_quota_is_retried() -> None:
+    """Gemini describes its limits per minute in this way."""
     message = "You exceeded your current quota, please check your plan and billing details. Please retry in 41s."
     error = make_status_error(
         429, json.dumps({"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}}), {}
@@ -150,7 +150,7 @@ def test_a_rate_limit_that_speaks_of_quota_is_tried_again() -> None:
 
 @pytest.mark.parametrize(("body", "slug"), BODIES)
 @pytest.mark.parametrize("backend", each_backend("wire"))
-async def test_the_run_ends_nothing_is_stored_and_the_same_command_goes_on(
+async def test_an_account_error_ends_the_run_unstored_and_the_same_command_resumes(
     tmp_path: Path, backend: str, body: Any, slug: str
 ) -> None:
     refused = Sent(json.dumps(body).encode(), status=400, billed=False)
@@ -189,17 +189,17 @@ async def test_a_hostile_text_that_a_server_repeats_does_not_end_the_run(tmp_pat
         return Sent(json.dumps(error).encode(), status=400, billed=False)
 
     async with UnrulyServer(repeats) as server:
-        found = await ask(
+        result = await ask(
             plan, pool, server.url, tmp_path / "v.db", options=JudgingOptions(max_missing=1.0), backend=backend
         )
-    one, two = plan.text_rows
+    first, second = plan.text_rows
     second_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
-    n = int((((plan.item == 5) & (one == 0)) | ((second_item == 5) & (two == 0))).sum())
-    assert missing(found) == {"answered": len(plan) - n, "failed": n}
+    n = int((((plan.item == 5) & (first == 0)) | ((second_item == 5) & (second == 0))).sum())
+    assert missing(result) == {"answered": len(plan) - n, "failed": n}
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_in_a_batch_too(tmp_path: Path, provider: str) -> None:
+async def test_an_account_error_in_a_batch_ends_the_run(tmp_path: Path, provider: str) -> None:
     error = ANTHROPIC["error"]
     assert isinstance(error, dict)
 
@@ -220,7 +220,7 @@ async def test_in_a_batch_too(tmp_path: Path, provider: str) -> None:
         assert stored.execute("SELECT count(*) FROM answers").fetchone() == (20,)
 
 
-def test_a_body_of_any_shape_has_parts() -> None:
+def test_error_bodies_of_any_shape_are_parsed() -> None:
     bodies: tuple[object, ...] = (
         None,
         5,

@@ -1,7 +1,8 @@
-"""Five hosts that share their name and every process number ask one run into one store: nothing is paid twice, the cap holds.
+"""Test five hosts with equal names and process numbers that judge one run with one store: no double payment, cap
+respected.
 
-Each is a process that is told the same hostname, the same number of its process namespace and the same process number, as first
-containers on five machines are, and to which every other process seems gone. Their clocks are set by an hour as they go on.
+Each process sees the same hostname, PID namespace and PID, like the first containers on five machines, and considers
+every other process dead. Their clocks are changed by an hour meanwhile.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ from youden.cli import main
 main()
 """
 STEPS = (0.0, 1.0, -1.0, 1.0, -1.0)
-"""Hours by which each host's clock is set after 3 s, or once there is no file `clocks-hold` where it runs."""
+"""Hours by which the clock of each host changes after 3 s, or once its folder has no file `clocks-hold`."""
 
 
 def write_cap(run: Bench, usd: float) -> None:
-    """The run's config and pool in a folder for each host."""
+    """Write the config and the pool of the run into a folder for each host."""
     config = yaml.safe_load((run.folder / "r.yaml").read_text())
     for number in range(HOSTS):
         own = run.folder / f"host-{number}"
@@ -55,7 +56,7 @@ def write_cap(run: Bench, usd: float) -> None:
 
 
 async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS) -> list[asyncio.subprocess.Process]:
-    """A leader and four workers, each in a folder of its own."""
+    """Start a coordinator and four workers, each in its own folder."""
     started = []
     for number, hours in enumerate(steps):
         words = ["-c", HOST, str(number), str(hours), "judge", str(run.folder / f"host-{number}/r.yaml")]
@@ -64,7 +65,7 @@ async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS)
 
 
 def n_members(place: str) -> int:
-    """How many ask the run by now."""
+    """Return the number of processes that judge the run."""
     with open_store(place) as store:
         return len(untyped(store.backend.rows)("workers", None, n=HOSTS))
 
@@ -77,14 +78,14 @@ async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> lis
 
 
 @pytest.mark.slow
-async def test_hosts_with_different_clocks_pay_once_and_keep_the_cap(tmp_path: Path, place: str) -> None:
+async def test_hosts_with_different_clocks_pay_once_and_respect_the_cap(tmp_path: Path, place: str) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=SIZE)
         write_cap(run, cap := 60.0)
         server.goes_on.clear()
         (hold := tmp_path / "clocks-hold").touch()
         hosts = await all_hosts(run, place)
-        # a leader that finds workers who spent it all and ended begins anew, with a cap of its own
+        # a coordinator that finds workers which spent the cap and ended starts a new invocation with its own cap
         await until(lambda: n_members(place) == HOSTS)
         hold.unlink()
         server.goes_on.set()

@@ -1,4 +1,4 @@
-"""Every judge that makes calls, against one server: the same request, the same answers, the same fate of every error."""
+"""Test every judge with calls against one server: the same request, the same answers and the same classification of errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[name for name in INSTALLED if name != "litellm"])
 def plain(request: pytest.FixtureRequest) -> str:
-    """A backend that reads replies by our own code: litellm's makes of them what it wants."""
+    """A backend whose replies are read by youden, unlike litellm, which changes them."""
     name: str = request.param
     return name
 
@@ -56,7 +56,7 @@ def plain(request: pytest.FixtureRequest) -> str:
 async def ask(
     backend: str, reply: Reply | Sent, *, seconds: float = 60.0, model: str = "", **connection: Any
 ) -> tuple[Any, Any]:
-    """The completion, or the error, of one call, and its server."""
+    """Return the completion or the error of one call, and its server."""
     asked = UnrulyServer(lambda *_: reply) if isinstance(reply, Sent) else WireServer(lambda *_: reply)
     async with asked as server:
         way = {"api_key": KEY} | connection
@@ -69,7 +69,7 @@ async def ask(
     return got, server
 
 
-async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend: str) -> None:
+async def test_requests_and_replies_are_transferred_completely(backend: str) -> None:
     top = [{"token": "YES", "logprob": -0.1, "bytes": None}, {"token": "NO", "logprob": -2.5, "bytes": None}]
     blank = {"token": "\n", "logprob": -0.1, "bytes": None, "top_logprobs": []}
     logprobs = {"content": [blank, {"token": "YES", "logprob": -0.1, "bytes": None, "top_logprobs": top}]}
@@ -85,7 +85,7 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
 
 
 @pytest.mark.parametrize("cookie", ["a=plain", "a=pässwörd", "a=秘密"])
-async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
+async def test_a_cookie_of_a_reply_is_not_sent_with_the_next_call(backend: str, cookie: str) -> None:
     headers = {"Set-Cookie": f"{cookie}; Path=/"}
     async with WireServer(lambda n, _: Reply("YES", headers={} if n else headers)) as server:
         judge = make_closable_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
@@ -98,11 +98,11 @@ async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(back
 
 
 @respx.mock
-async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> None:
-    """Nothing listens at that address: where respx did not see the client's calls, there would be no answer at all."""
+async def test_respx_replaces_the_server_with_any_installed_openai() -> None:
+    """No server listens at this address: without respx there would be no answer."""
     url = "http://127.0.0.1:9/v1"
-    said = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
-    route = respx.post(f"{url}/chat/completions").respond(json=said)
+    output = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
+    route = respx.post(f"{url}/chat/completions").respond(json=output)
     async with httpx.AsyncClient() as http:
         client: Any = http
         client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=client)
@@ -110,13 +110,13 @@ async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> 
     assert (got.text, got.fingerprint, route.call_count) == ("YES", "fp", 1)
 
 
-async def test_a_refusal_and_a_count_in_quotes_are_read_alike_by_all(backend: str) -> None:
+async def test_every_backend_reads_a_refusal_and_a_quoted_count_alike(backend: str) -> None:
     usage = {"prompt_tokens": "9", "completion_tokens": "1"}
     got, _ = await ask(backend, Reply("", refusal="I cannot.", usage=usage))
     assert (got.text, got.refusal, got.tokens_in, got.tokens_out) == ("", "I cannot.", 9, 1)
 
 
-async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) -> None:
+async def test_a_refusal_without_text_or_usage_is_stored_unchanged(plain: str) -> None:
     got, _ = await ask(plain, Reply(None, refusal="I cannot.", usage=None))
     assert (got.text, got.refusal, got.tokens_in, got.tokens_out) == ("", "I cannot.", 0, 0)
 
@@ -135,7 +135,7 @@ async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) ->
         (503, None, "transient"),
     ],
 )
-async def test_an_http_error_has_its_fate_and_is_sent_once(
+async def test_an_http_error_is_classified_by_status_and_sent_once(
     backend: str, status: int, code: str | None, kind: str
 ) -> None:
     got, server = await ask(backend, Reply(status=status, error={"message": f"no, {KEY}", "code": code}))
@@ -149,7 +149,7 @@ async def test_an_http_error_has_its_fate_and_is_sent_once(
     ("status", "code", "kind"),
     [(402, None, "fatal"), (400, "model_not_found", "fatal"), (408, None, "transient"), (409, None, "transient")],
 )
-async def test_so_has_a_rarer_one(plain: str, status: int, code: str | None, kind: str) -> None:
+async def test_a_rare_http_error_is_classified_by_status(plain: str, status: int, code: str | None, kind: str) -> None:
     got, server = await ask(plain, Reply(status=status, error={"message": "no", "code": code}))
     assert (got.kind, got.status, server.n_requests) == (kind, status, 1)
 
@@ -159,7 +159,7 @@ async def test_retry_after_is_read(backend: str) -> None:
     assert got.retry_after == 7
 
 
-async def test_retry_after_is_read_in_all_its_forms(plain: str) -> None:
+async def test_retry_after_is_read_in_all_its_formats(plain: str) -> None:
     now, in_half_a_minute = (f"Wed, 21 Oct 2026 07:28:{second} GMT" for second in ("00", "30"))
     forms: dict[str, float | None] = {
         "-3": 0,
@@ -167,9 +167,9 @@ async def test_retry_after_is_read_in_all_its_forms(plain: str) -> None:
         in_half_a_minute: 30,
         "Wed, 21 Oct 2026 07:28:30 +9999999999999999": None,
     }
-    for said, seconds in forms.items():
-        got, _ = await ask(plain, Reply(status=429, headers={"Retry-After": said, "Date": now}))
-        assert got.retry_after == seconds, said
+    for output, seconds in forms.items():
+        got, _ = await ask(plain, Reply(status=429, headers={"Retry-After": output, "Date": now}))
+        assert got.retry_after == seconds, output
     others: tuple[tuple[dict[str, str], float | None], ...] = (({}, None), ({"retry-after-ms": "250"}, 0.25))
     for headers, seconds in others:
         got, _ = await ask(plain, Reply(status=429, headers=headers))
@@ -180,7 +180,7 @@ BODIES = ("", "null", "[]", "{", '{"choices": [{}]}', '{"choices": [{"message": 
 
 
 @pytest.mark.parametrize("body", [*BODIES, '{"choices": [{"message": {"content": 5}}]}'])
-async def test_a_reply_that_is_no_completion_is_worth_another_try(plain: str, body: str) -> None:
+async def test_a_reply_that_is_no_completion_is_a_transient_error(plain: str, body: str) -> None:
     got, _ = await ask(plain, Sent(body.encode()))
     assert got.kind == "transient"
 
@@ -197,9 +197,9 @@ ODDITIES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("oddity", ODDITIES)
 async def test_a_reply_that_is_not_strict_json_is_read(backend: str, oddity: str) -> None:
     top = [{"token": "YES", "logprob": -0.1, "bytes": None}, {"token": "x", "logprob": -9.5, "bytes": None}]
-    said = completion(Reply("YES", logprobs={"content": [{**top[0], "top_logprobs": top}]}), model="m")
-    said["choices"][0]["message"]["reasoning_content"] = "hm"
-    body = ODDITIES[oddity](json.dumps(said).encode())
+    reply = completion(Reply("YES", logprobs={"content": [{**top[0], "top_logprobs": top}]}), model="m")
+    reply["choices"][0]["message"]["reasoning_content"] = "hm"
+    body = ODDITIES[oddity](json.dumps(reply).encode())
     if backend == "anthropic":
         body = ODDITIES[oddity](json.dumps(claude_message(Reply("YES"), model="m") | {"id": "hm", "index": 0}).encode())
     got, _ = await ask(backend, Sent(body))
@@ -209,25 +209,27 @@ async def test_a_reply_that_is_not_strict_json_is_read(backend: str, oddity: str
 
 
 @pytest.mark.parametrize("backend", [*INSTALLED, "anthropic"])
-async def test_a_content_of_parts_is_joined(backend: str) -> None:
+async def test_text_parts_of_a_content_are_joined(backend: str) -> None:
     parts: list[dict[str, Any]] = [{"type": "thinking", "thinking": [{"type": "text", "text": "NO"}]}]
-    said = completion(Reply("YES"), model="m")
-    said["choices"][0]["message"]["content"] = [*parts, {"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}]
+    reply = completion(Reply("YES"), model="m")
+    reply["choices"][0]["message"]["content"] = [*parts, {"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}]
     if backend == "anthropic":
-        said = claude_message(Reply("Y"), model="m")
-        said["content"] = [*parts, *said["content"], {"type": "text", "text": "ES"}]
-    got, _ = await ask(backend, Sent(json.dumps(said).encode()), model=judged.model_at(backend))
+        reply = claude_message(Reply("Y"), model="m")
+        reply["content"] = [*parts, *reply["content"], {"type": "text", "text": "ES"}]
+    got, _ = await ask(backend, Sent(json.dumps(reply).encode()), model=judged.model_at(backend))
     assert getattr(got, "text", got) == "YES"
 
 
 @pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])
-async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
+async def test_every_malformed_reply_is_a_transient_error_and_not_resent_by_the_backend(
+    backend: str, fault: Fault
+) -> None:
     got, server = await ask(backend, Reply(fault=fault))
     assert (got.kind, got.status, server.n_requests) == ("transient", None, 1)
 
 
-async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
-    """The other backends leave it to the engine to look at the clock."""
+async def test_a_timeout_of_the_sdk_is_a_transient_error() -> None:
+    """Other backends leave deadlines to the engine."""
     got, server = await ask("openai", Reply(fault="stall"), seconds=0.2)
     assert (got.kind, got.status) == ("transient", None)
     assert server.n_requests <= 1
@@ -237,7 +239,7 @@ async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
     ("connection", "sent"),
     [({"api_key": "k"}, "Bearer k"), ({"api_key": None, "authorization": "Basic eDp5"}, "Basic eDp5")],
 )
-async def test_key_or_basic_credentials_reach_the_server(backend: str, connection: dict[str, Any], sent: str) -> None:
+async def test_the_key_or_basic_credentials_are_sent(backend: str, connection: dict[str, Any], sent: str) -> None:
     if backend == "litellm" and "authorization" in connection:
         with pytest.raises(ConfigError, match="backend: wire"):
             await ask(backend, Reply("YES"), **connection)
@@ -246,7 +248,7 @@ async def test_key_or_basic_credentials_reach_the_server(backend: str, connectio
         assert server.headers[0]["Authorization"] == sent
 
 
-async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
+async def test_an_unreachable_host_is_a_transient_error(backend: str) -> None:
     judge = make_closable_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
     with pytest.raises(CallError) as caught:
         await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
@@ -254,7 +256,7 @@ async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
     assert caught.value.kind == "transient"
 
 
-async def test_every_backend_gives_equal_verdicts_which_replay_without_a_server(
+async def test_every_backend_gives_equal_verdicts_that_replay_without_a_server(
     tmp_path: Path,
 ) -> None:
     results, configs = [], {}
@@ -267,31 +269,31 @@ async def test_every_backend_gives_equal_verdicts_which_replay_without_a_server(
         config = load_judge_config({"backend": "replay", "replay_of": configs[backend].public()})
         again = await judged.ask(PLAN, POOL, config, tmp_path / f"{backend}.db")
         for column in ("answer", "hard_answer", "missing_reason"):
-            for other in (results[0], again):
-                np.testing.assert_array_equal(getattr(result, column), getattr(other, column))
+            for case in (results[0], again):
+                np.testing.assert_array_equal(getattr(result, column), getattr(case, column))
         assert result.judge == again.judge
 
 
-async def test_what_openai_was_asked_wire_finds_in_the_store(tmp_path: Path) -> None:
-    """The key is of the request that was sent; who carried it is no part of it."""
+async def test_the_wire_backend_reuses_stored_answers_of_the_openai_backend(tmp_path: Path) -> None:
+    """The request hash depends on the request, not on the backend."""
     async with WireServer(well_behaved) as server:
         for backend in ("openai", "wire"):
             await judged.ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)
     assert server.n_requests == len(PLAN)
 
 
-async def test_a_servers_own_words_reach_no_log(backend: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_server_error_texts_reach_no_log(backend: str, caplog: pytest.LogCaptureFixture) -> None:
     await ask(backend, Reply("YES", finish_reason="planted"))
     assert "planted" not in caplog.text
 
 
-def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_litellm_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "litellm", None)
     with pytest.raises(JudgeError, match=rf"{re.escape(format_install('litellm'))}.*\[judge-extra\]"):
         JUDGES.load("litellm")(Connection("test", "", 1.0))
 
 
-def test_litellm_finds_its_providers_address_and_key_by_itself() -> None:
+def test_litellm_finds_address_and_key_of_its_provider() -> None:
     connection = load_judge_config("llama3-70b").connection({"AWS_SECRET_ACCESS_KEY": KEY})
     assert (connection.address, connection.api_key) == ("", None)
     assert CallError(f"bad key {KEY}", kind="fatal").reason == "bad key ***"

@@ -1,4 +1,4 @@
-"""Batches against a real server that refuses, expires, forgets and loses replies."""
+"""Test batches against a real server that rejects, expires, forgets and loses replies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLAN = dense_plan(POOL)
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Of either kind; what several hosts do, and what all stores promise (`test_store_contract`), is always tried in both."""
+    """A store of either kind; tests with several hosts and of `test_store_contract` always use both."""
     with place_of(request.param, request, tmp_path) as place, open_store(place) as opened:
         yield opened
 
@@ -56,7 +56,7 @@ def short_list_lag(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulated end of the process."""
 
 
 async def ask(
@@ -76,7 +76,7 @@ async def ask(
 
 
 async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) -> None:
-    """A process that sent half of the plan."""
+    """Run a process that sends half of the plan."""
 
     async def die(_: float) -> None:
         raise Killed
@@ -86,18 +86,22 @@ async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) 
         await ask(server, store, plan=half, sleep=die, **more)
 
 
-async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(any_store: Store) -> None:
-    said: list[str] = []
+async def test_a_plan_is_uploaded_as_one_file_and_results_are_matched_by_key(any_store: Store) -> None:
+    messages: list[str] = []
     async with BatchServer(looks_needed=3) as server:
         verdicts = await ask(
-            server, any_store, plan=dense_plan(POOL, repeat=2), changes={"price": 2, "batch_discount": 0.5}, said=said
+            server,
+            any_store,
+            plan=dense_plan(POOL, repeat=2),
+            changes={"price": 2, "batch_discount": 0.5},
+            said=messages,
         )
     np.testing.assert_array_equal(verdicts.answer, np.tile(truth(PLAN), 2))
     assert len(server.batches) == 1
     assert len(server.bodies) == len(PLAN)
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 * 2 / 1e6 / 2)
     assert verdicts.models == ("m",)
-    assert said == [
+    assert messages == [
         "batch batch_0: 240 requests sent",
         "batch batch_0: in_progress, 0 of 240 done",
         "batch batch_0: completed, 240 of 240 done",
@@ -107,7 +111,7 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(any_store: Store
     np.testing.assert_array_equal(repeated.answer, truth(PLAN))
 
 
-async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_judge_uses_the_batch_api_if_batching_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", judged.KEY)
     store, status = tmp_path / "v.db", list[str]()
     async with BatchServer(looks_needed=2) as server:
@@ -130,17 +134,19 @@ async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch
     most=st.integers(1, 10),
     most_bytes=st.integers(30, 100),
 )
-def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], most: int, most_bytes: int) -> None:
+def test_batch_files_preserve_order_and_limits_and_are_as_few_as_possible(
+    sizes: list[int], most: int, most_bytes: int
+) -> None:
     lines = [RequestLine(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
-    made = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
-    assert [line for part in made for line in part] == lines
-    totals = [sum(len(line.text) for line in part) for part in made]
-    assert all(len(part) <= most and total <= most_bytes for part, total in zip(made, totals, strict=True))
-    for part, total, after in zip(made, totals, made[1:], strict=False):
+    created = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
+    assert [line for part in created for line in part] == lines
+    totals = [sum(len(line.text) for line in part) for part in created]
+    assert all(len(part) <= most and total <= most_bytes for part, total in zip(created, totals, strict=True))
+    for part, total, after in zip(created, totals, created[1:], strict=False):
         assert len(part) == most or total + len(after[0].text) > most_bytes
 
 
-async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(any_store: Store) -> None:
+async def test_only_failed_lines_are_resent_and_rejected_ones_are_counted(any_store: Store) -> None:
     odd = {
         5: Reply(status=500),
         6: Reply(status=429),
@@ -159,7 +165,7 @@ async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(a
     assert mended.answered.all()
 
 
-async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(any_store: Store) -> None:
+async def test_a_line_that_always_fails_is_abandoned_after_max_tries(any_store: Store) -> None:
     def behave(_n: int, body: Any) -> Reply:
         bad = "agent 1 says something of item 3" in str(body) and "agent 2 says something of item 3" in str(body)
         return Reply(status=503) if bad else Reply(same_item(body))
@@ -178,12 +184,12 @@ async def test_batch_results_without_usage_are_booked_at_their_maximum_cost_and_
 
     async with BatchServer(behave) as server:
         verdicts = await ask(server, any_store, changes={"price": 1}, max_cost=1.0)
-    (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
-    assert said.message.startswith("5 answers of 'm' reported no credible token usage")
+    (output,) = [warning for warning in verdicts.warnings if warning.slug == "bill"]
+    assert output.message.startswith("5 answers of 'm' reported no credible token usage")
     assert verdicts.total_usd > 235 * 101 / 1e6
 
 
-async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_paid(any_store: Store) -> None:
+async def test_a_refused_batch_ends_the_run_with_the_reason_and_no_cost(any_store: Store) -> None:
     async with BatchServer(fates=["refused"]) as server:
         with pytest.raises(JudgeError, match=r"Enqueued token limit.*\[batch-refused\]"):
             await ask(server, any_store)
@@ -210,10 +216,10 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(any_store
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
-async def test_a_batch_resumes_after_a_stop_at_any_moment_and_nothing_is_paid_twice(
+async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The steps are cut off behind the provider's work, before its reply is noted."""
+    """Each step is interrupted after the provider acted, before its reply is recorded."""
     async with BatchServer(looks_needed=2) as server:
         target = {
             "upload": "youden.judging.offline.batch_leases.BatchLeases.note_file",
@@ -237,13 +243,13 @@ async def test_a_batch_resumes_after_a_stop_at_any_moment_and_nothing_is_paid_tw
     assert len(server.batches) == 1
 
 
-async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_beside_it(any_store: Store) -> None:
+async def test_a_pending_batch_is_awaited_while_new_requests_of_the_plan_are_sent(any_store: Store) -> None:
     async with BatchServer(looks_needed=3) as server:
         await killed_while_it_waits(server, any_store)
-        said: list[str] = []
-        verdicts = await ask(server, any_store, said=said)
+        messages: list[str] = []
+        verdicts = await ask(server, any_store, said=messages)
         assert [len(lines) for lines in server.inputs] == [120, 120]
-    assert said[0] == "batch batch_0: 120 requests were sent earlier"
+    assert messages[0] == "batch batch_0: 120 requests were sent earlier"
     assert verdicts.answered.all()
 
 
@@ -257,7 +263,7 @@ async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_be
         {"fetch": ["reset", "500"]},
     ],
 )
-async def test_every_step_is_tried_again_and_no_batch_begun_twice(
+async def test_every_step_of_a_batch_is_retried_and_no_batch_started_twice(
     any_store: Store, faults: dict[Step, list[Fault | None]]
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
@@ -276,7 +282,7 @@ async def test_every_step_is_tried_again_and_no_batch_begun_twice(
         ({"fetch": ["500"] * 9}, "batch-unreachable"),
     ],
 )
-async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
+async def test_a_failing_provider_ends_the_run_and_the_same_command_resumes(
     any_store: Store, faults: dict[Step, list[Fault | None]], slug: str
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
@@ -308,10 +314,10 @@ async def test_a_batch_unknown_to_the_provider_is_an_error_and_is_not_resent(any
         (0, {"status": 451, "code": None}, r"no quota.*\[judge-rejects\]"),
     ],
 )
-async def test_what_would_befall_every_line_ends_the_run_with_all_answers_kept(
+async def test_a_failure_common_to_all_lines_ends_the_run_with_answers_stored(
     any_store: Store, n_good: int, error: dict[str, Any], says: str
 ) -> None:
-    """So do rejections before the first answer, which are no trial's own."""
+    """Rejections before the first answer end the run as well."""
     odd = Reply(status=error["status"], error={"message": "no quota", "code": error["code"]})
     async with BatchServer(lambda n, body: well_behaved(n, body) if n < n_good else odd) as server:
         with pytest.raises(JudgeError, match=says):
@@ -324,9 +330,7 @@ async def test_what_would_befall_every_line_ends_the_run_with_all_answers_kept(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resumes(
-    any_store: Store, seed: int
-) -> None:
+async def test_the_cap_applies_to_batch_prices_and_the_same_command_resumes(any_store: Store, seed: int) -> None:
     dice = np.random.default_rng(seed)
     billed: list[float] = []
 
@@ -348,7 +352,7 @@ async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resu
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
 
 
-async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(any_store: Store) -> None:
+async def test_a_batch_in_progress_counts_against_the_cap_of_the_next_command(any_store: Store) -> None:
     little = {"prompt_tokens": 20, "completion_tokens": 1}
     terms: dict[str, Any] = {"changes": {"price": 1}, "max_cost": 0.2}
     async with BatchServer(lambda n, body: replace(well_behaved(n, body), usage=little), looks_needed=2) as server:
@@ -356,7 +360,7 @@ async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(any_
         assert (await ask(server, any_store, **terms)).answered.all()
 
 
-async def test_too_many_missing_answers_stop_before_more_is_sent(any_store: Store) -> None:
+async def test_too_many_missing_answers_stop_the_run_before_the_next_batch(any_store: Store) -> None:
     async with BatchServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
         with pytest.raises(TooManyMissingError, match="unparsed"):
             await ask(server, any_store)
@@ -368,85 +372,85 @@ async def briefly(_: float) -> None:
     await asyncio.sleep(0.02)
 
 
-async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: str) -> None:
-    """The second waits for what the first sent, and neither begins a batch of the other again."""
+async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_all_answers(place: str) -> None:
+    """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:
-        with open_store(place) as one, open_store(place) as two:
-            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (one, two)))
-            assert list_jobs(one.backend) == []
+        with open_store(place) as first, open_store(place) as second:
+            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
+            assert list_jobs(first.backend) == []
     assert all(verdicts.answered.all() for verdicts in both)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(
+async def test_the_batch_of_a_dead_host_is_resumed_by_a_waiting_one(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its claims lapse while the other waits: the batch is fetched, and nothing of it sent again."""
+    """The leases expire while the other host waits: it fetches the batch without sending requests again."""
     waits, never, clock = asyncio.Event(), asyncio.Event(), Clock()
-    said: list[str] = []
+    messages: list[str] = []
 
     async def forever(_: float) -> None:
         waits.set()
         await never.wait()
 
     async def five_seconds(_: float) -> None:
-        assert clock.now > LEASE_SECONDS or said == []
+        assert clock.now > LEASE_SECONDS or messages == []
         clock.now += 5
 
     async with BatchServer(looks_needed=3) as server:
-        with open_store(place) as one, open_store(place) as two:
-            monkeypatch.setattr(two, "leases", lambda: Leases(two.backend, now=clock))
-            dead = asyncio.create_task(ask(server, one, sleep=forever))
+        with open_store(place) as first, open_store(place) as second:
+            monkeypatch.setattr(second, "leases", lambda: Leases(second.backend, now=clock))
+            dead = asyncio.create_task(ask(server, first, sleep=forever))
             await waits.wait()
-            verdicts = await ask(server, two, sleep=five_seconds, said=said)
-            assert said[0] == "batch batch_0: 240 requests were sent earlier"
+            verdicts = await ask(server, second, sleep=five_seconds, said=messages)
+            assert messages[0] == "batch batch_0: 240 requests were sent earlier"
             dead.cancel()
             await asyncio.gather(dead, return_exceptions=True)
     assert verdicts.answered.all()
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
+async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its note may have been taken over meanwhile."""
+    """Another host may have taken over the record meanwhile."""
     plain, clock = OpenAIBatches.upload, Clock()
 
     async def five_seconds(_: float) -> None:
         clock.now += 5
 
     async with BatchServer() as server:
-        with open_store(place) as one, open_store(place) as two, monkeypatch.context() as patch:
+        with open_store(place) as first, open_store(place) as second, monkeypatch.context() as patch:
 
             async def stands_still(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
-                patch.setattr(two, "leases", lambda: Leases(two.backend, now=clock))
-                assert (await ask(server, two, sleep=five_seconds)).answered.all()
+                patch.setattr(second, "leases", lambda: Leases(second.backend, now=clock))
+                assert (await ask(server, second, sleep=five_seconds)).answered.all()
                 return file
 
             patch.setattr(OpenAIBatches, "upload", stands_still)
             with pytest.raises(JudgeError, match="lease-lost"):
-                await ask(server, one)
-            assert (await ask(server, one)).answered.all()
+                await ask(server, first)
+            assert (await ask(server, first)).answered.all()
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
 async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_expire(any_store: Store) -> None:
-    """The note was made while the keys were held, so whoever gets them afterwards finds it."""
+    """The batch was recorded while the leases were held, so that the next holder finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
-    one, other = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
+    a, b = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
-    other.note(0.0, keys[:4])
-    assert one.exclude_sent(keys) == set(keys[4:])
-    assert one.elsewhere
+    b.note(0.0, keys[:4])
+    assert a.exclude_sent(keys) == set(keys[4:])
+    assert a.elsewhere
 
 
-async def test_a_host_that_stood_still_before_its_note_notes_nothing(
+async def test_a_host_suspended_before_its_record_records_no_batch(
     any_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
+    """Others may have sent these requests meanwhile, and would send those of a recorded batch again."""
     stood_still = 0.0
     monkeypatch.setattr(any_store, "leases", lambda: Leases(any_store.backend, now=lambda: time.time() + stood_still))
     leases = BatchLeases(any_store, address="a", model="m")
@@ -454,12 +458,10 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
         leases.note(0.0, ["b"])
-    assert [len(one.keys) for one in list_jobs(any_store.backend)] == [1]
+    assert [len(entry.keys) for entry in list_jobs(any_store.backend)] == [1]
 
 
-async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(
-    place: str, any_store: Store
-) -> None:
+async def test_a_judge_without_batches_or_prices_is_refused_before_any_request(place: str, any_store: Store) -> None:
     async with BatchServer() as server:
         with pytest.raises(ConfigError, match="price"):
             await judge_async(PLAN, judge=judge_config(server.url), store=place, max_cost=1.0, mode="batch")
@@ -468,7 +470,7 @@ async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_
         assert not server.files
 
 
-async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, any_store: Store) -> None:
+async def test_the_api_key_is_only_in_its_header(tmp_path: Path, any_store: Store) -> None:
     async with BatchServer() as server:
         await ask(server, any_store)
         assert all(headers["Authorization"] == f"Bearer {KEY}" for headers in server.headers)
@@ -476,7 +478,7 @@ async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, 
     assert KEY.encode() not in everything_in(tmp_path)
 
 
-def test_result_lines_are_read_in_all_their_forms() -> None:
+def test_result_lines_are_read_in_all_formats() -> None:
     text = b"\n".join(
         (
             b'{"custom_id": "a", "response": {"status_code": 200, "body": {"choices": [{"message": {"content": "YES"}}]}}}',
@@ -490,14 +492,14 @@ def test_result_lines_are_read_in_all_their_forms() -> None:
             b"torn {",
         )
     )
-    came = dict(iter_results(text))
-    assert isinstance(came["a"], Completion)
-    kinds = {key: one.kind for key, one in came.items() if isinstance(one, CallError)}
+    results = dict(iter_results(text))
+    assert isinstance(results["a"], Completion)
+    kinds = {key: entry.kind for key, entry in results.items() if isinstance(entry, CallError)}
     assert kinds == {"b": "transient", "c": "transient", "d": "rejected", "e": "fatal"}
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHES if name in BACKENDS])
-async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(any_store: Store, name: str) -> None:
+async def test_every_batch_provider_judges_a_plan_and_reveals_no_key(any_store: Store, name: str) -> None:
     provider = batch_provider(name, Connection("test", "http://127.0.0.1:9/v1", 1.0, api_key=KEY), RetryPolicy(1, 0.1))
     assert KEY not in repr(vars(provider))
     await provider.aclose()

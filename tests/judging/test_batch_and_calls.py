@@ -1,4 +1,4 @@
-"""Runs that ask call by call beside batches: what was sent in a batch is paid there, whoever sent it and however that ended."""
+"""Test runs by calls next to runs by batches: a request that was sent in a batch is paid for there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = No
 async def call_by_call(
     url: str, place: str, plan: Plan = PLAN, *, calls: WireServer, told: Counted | None = None
 ) -> Verdicts:
-    """As the judge at `url`, whose calls go to `calls`."""
+    """Return the judge at `url` with its calls sent to `calls`."""
     async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 60.0))) as judge:
         return await ask(plan, POOL, judge, place, base_url=url, options=JudgingOptions(progress=told))
 
@@ -51,8 +51,8 @@ def slowly(n: int, body: Any) -> Reply:
     return replace(well_behaved(n, body), delay=0.05)
 
 
-async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: str) -> None:
-    """Each begins while the other is under way: batches wait for calls, and calls leave to a batch what was sent in it."""
+async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(place: str) -> None:
+    """Each starts while the other is in progress: batches wait for calls, and calls leave requests in batches to them."""
     async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:
         batch = asyncio.create_task(in_batches(server.url, place, HALF))
         await until(lambda: bool(server.batches))
@@ -72,28 +72,28 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
 
 
 @pytest.mark.slow
-async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: str) -> None:
-    """The rest is; who watches learns at once how many are left, and how to go on."""
+async def test_requests_in_the_batch_of_a_killed_run_are_not_sent_as_calls(place: str) -> None:
+    """Other requests are sent as calls; the number of pending ones and the next command are printed at once."""
     async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:
         path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
         sending = await asyncio.create_subprocess_exec(
             sys.executable, __file__, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
-            await until(lambda: any(one.batch for one in list_jobs(store.backend)))
+            await until(lambda: any(entry.batch for entry in list_jobs(store.backend)))
             sending.kill()
             assert await sending.wait() == -9
-            told = Counted(calls=lambda: calls.n_requests)
+            differences = Counted(calls=lambda: calls.n_requests)
             with pytest.raises(IncompleteRunError, match=r"120 answers are pending.*\[batch-awaited\]") as caught:
-                await call_by_call(server.url, place, calls=calls, told=told)
-            assert told.said == [(0, str(caught.value))]
+                await call_by_call(server.url, place, calls=calls, told=differences)
+            assert differences.said == [(0, str(caught.value))]
             assert f"`youden store batches {store.name}`" in str(caught.value)
             assert (calls.n_requests, len(store)) == (120, 120)
         server.looks_needed = 1
         assert (await in_batches(server.url, place)).answered.all()
-        told = Counted(calls=lambda: calls.n_requests)
-        assert (await call_by_call(server.url, place, calls=calls, told=told)).answered.all()
-        assert told.said == []
+        differences = Counted(calls=lambda: calls.n_requests)
+        assert (await call_by_call(server.url, place, calls=calls, told=differences)).answered.all()
+        assert differences.said == []
         assert (len(server.batches), len(server.bodies), calls.n_requests) == (1, 120, 120)
 
 
@@ -115,7 +115,7 @@ async def test_requests_of_an_abandoned_batch_are_sent_as_calls_once_it_is_forgo
         assert calls.n_requests == 120
 
 
-async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a_batch(place: str) -> None:
+async def test_a_process_waiting_for_leased_answers_stops_if_they_are_in_a_batch(place: str) -> None:
     questions = judge_config(NOWHERE).questions()
     keys = [key for _, key, _ in questions.iter_requests(HALF)]
     async with WireServer() as calls:

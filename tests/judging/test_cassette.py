@@ -1,4 +1,4 @@
-"""Cassettes: what a run was answered, as a file that proves itself, and back into a store."""
+"""Test cassettes: answers of a run exported to a verifiable file, and imported into a store."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def an_entry(n: int = 0, said: str = "YES") -> Entry:
 
 @pytest.fixture
 def recorded_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
-    """A judged run in runs/mine, some of its answers odd."""
+    """Create a judged run in runs/mine with some irregular answers."""
     odd = {3: Reply("", refusal="I will not"), 7: Reply("Well, the", finish_reason="length"), 15: Reply(status=400)}
     server.behave = lambda n, body: odd.get(n, Reply(f"It is a {same_item(body)}"))
     monkeypatch.chdir(tmp_path)
@@ -64,11 +64,11 @@ def recorded_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireSe
 
 
 @pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("--redact",)])
-def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
+def test_an_exported_run_imported_into_an_empty_store_replays_alike(
     youden: Youden, recorded_run: Path, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
-    said = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
-    assert said == {"file": "c.jsonl", "n_answers": 109, "n_failures": 1, "n_unanswered": 0}
+    data = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
+    assert data == {"file": "c.jsonl", "n_answers": 109, "n_failures": 1, "n_unanswered": 0}
     assert youden("cassette", "verify", "c.jsonl", "runs/mine").code == 0
     for n_added in (110, 0):
         done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
@@ -81,7 +81,7 @@ def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
         assert (recorded_run / table).read_bytes() == (tmp_path / "runs/replay" / table).read_bytes()
 
 
-def test_the_file_is_sorted_the_same_again_and_holds_no_secret(
+def test_a_cassette_is_sorted_reproducible_and_free_of_secrets(
     youden: Youden, recorded_run: Path, tmp_path: Path
 ) -> None:
     for name in ("one.jsonl", "two.jsonl"):
@@ -100,7 +100,7 @@ def test_the_file_is_sorted_the_same_again_and_holds_no_secret(
     assert '"text":"YES"' in redacted
 
 
-def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(
+def test_requests_missing_from_a_cassette_are_listed_with_exit_code_1(
     youden: Youden, recorded_run: Path, tmp_path: Path
 ) -> None:
     assert youden("cassette", "export", "runs/mine", "--out", "c.jsonl").code == 0
@@ -111,7 +111,7 @@ def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(
     assert sorted(json.loads(ended.out)["missing"]) == [json.loads(line)["request_hash"] for line in lines[-2:]]
 
 
-def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Path) -> None:
+def test_a_run_without_calls_is_refused(youden: Youden, tmp_path: Path) -> None:
     write_small_run(tmp_path, "words")
     assert youden("judge", "words.yaml").code == 0
     ended = youden("cassette", "export", "runs/words", "--out", "c.jsonl")
@@ -119,15 +119,15 @@ def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Pat
     assert not (tmp_path / "c.jsonl").exists()
 
 
-def test_a_pool_that_changed_since_is_refused(youden: Youden, recorded_run: Path, tmp_path: Path) -> None:
+def test_a_changed_pool_is_refused(youden: Youden, recorded_run: Path, tmp_path: Path) -> None:
     write_pool(make_pool(4, 9), tmp_path / "pool")
     ended = youden("cassette", "export", "runs/mine", "--out", "c.jsonl")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[plan-other-pool]")
 
 
-def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> None:
-    entries = {one.request_hash: one for one in map(an_entry, range(5))}
+def test_a_cassette_reads_back_unchanged_except_for_seconds(tmp_path: Path) -> None:
+    entries = {entry.request_hash: entry for entry in map(an_entry, range(5))}
     failed = replace(an_entry(6), outcome=Failure("rejected", 400, "too long"))
     cassette = Cassette((JUDGE.public(),), entries | {failed.request_hash: failed})
     write_cassette(tmp_path / "c.jsonl", cassette)
@@ -151,9 +151,9 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
         (lambda line: line + line, "occurs twice"),
     ],
 )
-def test_damage_is_told_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
+def test_a_damaged_cassette_is_an_error_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
     path = tmp_path / "c.jsonl"
-    write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
+    write_cassette(path, Cassette((), {case.request_hash: case for case in (an_entry(0), an_entry(1))}))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join([lines[0], damage(lines[1]), lines[2]]), encoding="utf-8")
     cassette, (problem, *_) = check_cassette(path)
@@ -166,10 +166,12 @@ def test_damage_is_told_with_its_line(tmp_path: Path, damage: Callable[[str], st
 
 def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
-    write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
+    write_cassette(path, Cassette((), {entry.request_hash: entry for entry in (an_entry(0), an_entry(1))}))
     head, line, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(BOM_UTF8 + head + line.replace(b'"text":"', b'"text":"\\uD83D', 1) + last)
-    text, _ = (one.outcome.text for one in read_cassette(path).entries.values() if isinstance(one.outcome, Completion))
+    text, _ = (
+        entry.outcome.text for entry in read_cassette(path).entries.values() if isinstance(entry.outcome, Completion)
+    )
     assert text.startswith("\ufffd")
 
 
@@ -182,7 +184,7 @@ def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path
         ('{"cassette":9,"judges":[]}', "cassette-version"),
     ],
 )
-def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) -> None:
+def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) -> None:
     (tmp_path / "c.jsonl").write_text(text, encoding="utf-8")
     for path, expected in ((tmp_path / "c.jsonl", slug), (tmp_path / "none.jsonl", "cassette-unreadable")):
         with pytest.raises(InputError, match=rf"\[{expected}\]"):
@@ -202,11 +204,11 @@ def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) ->
     odds=st.sampled_from([(), (("YES", -0.5), ("NO", -1.0)), (("Hm", -0.1),)]),
     decision=st.sampled_from(list(PARSERS)),
 )
-def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
+def test_a_redacted_answer_parses_as_the_original(
     said: str, finish: str, refusal: str | None, odds: tuple[tuple[str, float], ...], decision: Decision
 ) -> None:
-    def read(one: Completion) -> Reading:
-        return read_answer(one, PROMPT, decision=decision)
+    def read(completion: Completion) -> Reading:
+        return read_answer(completion, PROMPT, decision=decision)
 
     outcome = Completion(said, finish, "m", 1, 1, refusal=refusal, top_logprobs=odds)
     hidden = redact(replace(an_entry(), outcome=outcome), read=read, labels=PROMPT.labels)
@@ -217,12 +219,12 @@ def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
     assert hidden.outcome.text in allowed or re.fullmatch("sha256:[0-9a-f]{64}", hidden.outcome.text)
 
 
-def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
-    said, known, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
-    write_cassette(tmp_path / "c.jsonl", Cassette((), {said.request_hash: said, new.request_hash: new}))
+def test_an_answer_in_the_store_is_not_replaced(tmp_path: Path) -> None:
+    output, expected, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
+    write_cassette(tmp_path / "c.jsonl", Cassette((), {output.request_hash: output, new.request_hash: new}))
     with open_store(tmp_path / "v.db") as store:
-        store.add(known.request_hash, known.outcome)
+        store.add(expected.request_hash, expected.outcome)
     done = import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
     assert (done.n_added, done.n_kept) == (1, 1)
     with open_store(tmp_path / "v.db") as store:
-        assert store.answers([known.request_hash])[known.request_hash].text == "YES"
+        assert store.answers([expected.request_hash])[expected.request_hash].text == "YES"

@@ -1,4 +1,4 @@
-"""Connections over TLS: which certificates are trusted."""
+"""Test which TLS certificates are trusted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUEST = Request("m", (Message("user", "u"),))
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate of 127.0.0.1, with its key beside it."""
+    """Create a self-signed certificate of 127.0.0.1 with its key in the same file."""
     path = tmp_path_factory.mktemp("tls") / "server.pem"
     command = (
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
@@ -33,7 +33,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def address(certificate: Path) -> AsyncIterator[str]:
-    """The base URL of a server that answers every request with YES."""
+    """Return the base URL of a server that answers every request with YES."""
     body = json.dumps(completion(Reply("YES"), model="m")).encode()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

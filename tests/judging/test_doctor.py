@@ -1,4 +1,4 @@
-"""What the doctor says of judges in every state of health."""
+"""Test `youden doctor` on usable and unusable judges."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ODDS = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token":
 
 
 def examined(server: WireServer, environment: dict[str, str] | None = None, **changes: Any) -> Diagnosis:
-    (one,) = diagnose(
+    (diagnosis,) = diagnose(
         judge_config(server.url, **{"backend": "openai"} | changes),
         environment=ENVIRONMENT if environment is None else environment,
     )
-    return one
+    return diagnosis
 
 
 def statuses(diagnosis: Diagnosis) -> dict[str, str]:
@@ -39,39 +39,39 @@ def said(diagnosis: Diagnosis, step: str) -> str:
 
 def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("YES", logprobs=ODDS, model="m-2026-01-01")
-    found = examined(server, price=10)
-    assert statuses(found) == dict.fromkeys(STEPS, "ok")
-    assert found.is_usable
+    result = examined(server, price=10)
+    assert statuses(result) == dict.fromkeys(STEPS, "ok")
+    assert result.is_usable
     assert server.n_requests == 1
-    assert "m-2026-01-01" in said(found, "model")
-    assert "'YES' reads as 1" in said(found, "parse")
-    assert "$0.001010" in said(found, "price")
+    assert "m-2026-01-01" in said(result, "model")
+    assert "'YES' reads as 1" in said(result, "parse")
+    assert "$0.001010" in said(result, "price")
     assert server.bodies[0]["logprobs"] is True
 
 
-def test_a_model_that_turns_log_probabilities_down_is_asked_once_more_without(server: WireServer) -> None:
+def test_a_model_that_rejects_log_probabilities_is_called_once_more_without_them(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply(status=400) if "logprobs" in body else Reply("NO")
-    found = examined(server)
-    assert statuses(found) == dict.fromkeys(STEPS, "ok") | {"logprobs": "warning", "price": "warning"}
-    assert found.is_usable
+    result = examined(server)
+    assert statuses(result) == dict.fromkeys(STEPS, "ok") | {"logprobs": "warning", "price": "warning"}
+    assert result.is_usable
     assert server.n_requests == 2
 
 
-def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer) -> None:
+def test_a_judge_that_decides_by_log_probabilities_requires_them(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
-    found = examined(server, decision="logprobs")
-    assert statuses(found)["logprobs"] == "failed"
-    assert said(found, "logprobs") == "the model returns none. Set `decision: text` in the judge's config."
-    assert not found.is_usable
+    result = examined(server, decision="logprobs")
+    assert statuses(result)["logprobs"] == "failed"
+    assert said(result, "logprobs") == "the model returns none. Set `decision: text` in the judge's config."
+    assert not result.is_usable
 
 
-def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(server: WireServer) -> None:
+def test_another_model_is_a_warning_and_an_unparsable_answer_a_failure(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("As an assistant I", model="other", finish_reason="length")
-    found = examined(server)
-    assert (statuses(found)["model"], statuses(found)["parse"]) == ("warning", "failed")
-    assert "requested m, but other answers" in said(found, "model")
-    assert "truncated" in said(found, "parse")
-    assert not found.is_usable
+    result = examined(server)
+    assert (statuses(result)["model"], statuses(result)["parse"]) == ("warning", "failed")
+    assert "requested m, but other answers" in said(result, "model")
+    assert "truncated" in said(result, "parse")
+    assert not result.is_usable
 
 
 @pytest.mark.parametrize(
@@ -85,27 +85,27 @@ def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(
         (Reply(fault="stall"), "reach", "No reply within 0.2 s"),
     ],
 )
-def test_what_fails_is_said_once_without_secrets_and_the_rest_skipped(
+def test_a_failure_is_printed_once_without_secrets_and_later_steps_are_skipped(
     server: WireServer, reply: Reply, failed: str, says: str
 ) -> None:
     server.behave = lambda *_: reply
-    found = examined(server, timeout=0.2 if reply.fault == "stall" else 60)
-    assert says in said(found, failed)
-    assert KEY not in repr(found)
-    assert list(statuses(found)) == list(STEPS)
+    result = examined(server, timeout=0.2 if reply.fault == "stall" else 60)
+    assert says in said(result, failed)
+    assert KEY not in repr(result)
+    assert list(statuses(result)) == list(STEPS)
     after = STEPS[STEPS.index(failed) + 1 :]
-    assert [statuses(found)[step] for step in after] == ["skipped"] * len(after)
+    assert [statuses(result)[step] for step in after] == ["skipped"] * len(after)
     assert server.n_requests == 1
 
 
-def test_without_a_key_nothing_is_sent(server: WireServer) -> None:
-    found = examined(server, {})
-    assert statuses(found) == {"key": "failed"} | dict.fromkeys(STEPS[1:], "skipped")
-    assert "OPENAI_API_KEY" in said(found, "key")
+def test_without_a_key_no_request_is_sent(server: WireServer) -> None:
+    result = examined(server, {})
+    assert statuses(result) == {"key": "failed"} | dict.fromkeys(STEPS[1:], "skipped")
+    assert "OPENAI_API_KEY" in said(result, "key")
     assert server.n_requests == 0
 
 
-def test_a_judge_without_calls_is_well_and_a_jury_is_examined_one_by_one(server: WireServer) -> None:
+def test_a_judge_without_calls_passes_and_judges_of_a_jury_are_checked_one_by_one(server: WireServer) -> None:
     (lexical,) = diagnose(load_judge_config("lexical"), environment={})
     assert lexical.is_usable
     server.behave = lambda *_: Reply("YES")
@@ -113,7 +113,7 @@ def test_a_judge_without_calls_is_well_and_a_jury_is_examined_one_by_one(server:
     jury = load_judge_config(
         {"backend": "jury", "judges": [*({**member, "model": name} for name in ("a", "b")), {"backend": "lexical"}]}
     )
-    assert [one.judge for one in diagnose(jury, environment={})] == ["a", "b", "lexical"]
+    assert [diagnosis.judge for diagnosis in diagnose(jury, environment={})] == ["a", "b", "lexical"]
     assert server.n_requests == 2
 
 
@@ -132,7 +132,7 @@ def test_doctor_prints_every_step_and_its_exit_code_states_if_the_judge_is_usabl
     assert KEY not in ended.out + ended.err + as_json.out + as_json.err
 
 
-def test_an_unknown_judge_is_bad_input(youden: Youden) -> None:
+def test_an_unknown_judge_is_an_input_error(youden: Youden) -> None:
     ended = youden("doctor", "gpt-4o-mimi")
     assert ended.code == 2
     assert "Did you mean 'gpt-4o-mini'" in ended.err
@@ -169,12 +169,12 @@ def test_an_outdated_price_is_a_warning_for_the_judges_that_use_it(
     server.behave = lambda *_: Reply("YES", logprobs=ODDS)
     config = load_judge_config({"backend": "openai", "model": "m", **keys})
     assert (config.price_source == "a table") == is_from_table
-    (found,) = diagnose(config.with_changes({"base_url": server.url}), environment=ENVIRONMENT)
-    assert statuses(found)["price"] == ("warning" if is_from_table else "ok")
-    assert (f"{MAX_AGE_DAYS + 1} days old. Upgrade youden" in said(found, "price")) == is_from_table
+    (result,) = diagnose(config.with_changes({"base_url": server.url}), environment=ENVIRONMENT)
+    assert statuses(result)["price"] == ("warning" if is_from_table else "ok")
+    assert (f"{MAX_AGE_DAYS + 1} days old. Upgrade youden" in said(result, "price")) == is_from_table
 
 
-def test_the_date_of_the_shipped_prices_is_stated_twice_alike() -> None:
+def test_both_statements_of_the_date_of_shipped_prices_agree() -> None:
     shipped = json.loads((ROOT / "configs" / PRICES).read_text(encoding="utf-8"))["source"]
     day = date.fromisoformat(shipped["date"])
     assert shipped["description"].endswith(f"seen on {day.day} {day:%B %Y}")

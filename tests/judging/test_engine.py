@@ -1,4 +1,4 @@
-"""The engine against a real server that misbehaves, and against scripted judges."""
+"""Test the engine against a real faulty server and scripted judges."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def ask(
     return await judged.ask(plan, POOL, who, store, options=JudgingOptions(**terms), **(changes or {}))
 
 
-async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Store) -> None:
+async def test_every_trial_is_sent_once_with_texts_in_planned_order(store: Store) -> None:
     progress = Counted()
     async with WireServer() as server:
         verdicts = await ask(server, store, progress=progress, changes={"price_in": 1, "price_out": 2})
@@ -63,17 +63,17 @@ async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Stor
     assert server.most_open <= 8
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 102 / 1e6) == pytest.approx(progress.usd)
     assert (verdicts.models, progress.failed, progress.stopped) == (("m",), 0, True)
-    said = r"(agent \d+ says something of item \d+)"
-    sent = [re.search(f"<first-.*?{said}.*<second-.*?{said}", str(body["messages"][1])) for body in server.bodies]
-    other = np.where(PLAN.trial_type == PAIRED, PLAN.item, PLAN.other_item)
-    wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other], strict=True)
+    output = r"(agent \d+ says something of item \d+)"
+    sent = [re.search(f"<first-.*?{output}.*<second-.*?{output}", str(body["messages"][1])) for body in server.bodies]
+    other_item = np.where(PLAN.trial_type == PAIRED, PLAN.item, PLAN.other_item)
+    wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other_item], strict=True)
     assert sorted(match.groups() for match in sent if match) == sorted(wanted)
     again = await ask(server, store)
     np.testing.assert_array_equal(again.answer, truth(PLAN))
     assert (server.n_requests, again.total_usd) == (len(PLAN), 0)
 
 
-async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
+async def test_every_network_fault_is_survived(store: Store) -> None:
     dice = random.Random(1)
     faults: list[Fault] = ["reset", "truncated", "malformed", "no_choices", "html"]
     replies = [Reply(fault=fault) for fault in faults] + [Reply(status=status) for status in (500, 503, 408, 429)]
@@ -91,13 +91,13 @@ async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
     assert server.n_requests > len(plan) + 2 * len(replies)
 
 
-async def test_a_stalled_call_meets_its_deadline_and_is_tried_again(store: Store) -> None:
+async def test_a_stalled_call_reaches_its_deadline_and_is_retried(store: Store) -> None:
     plan = replace(PLAN, trials=PLAN.trials.take(slice(8)))
     async with WireServer(lambda n, body: Reply(fault="stall") if n == 0 else well_behaved(n, body)) as server:
         assert (await ask(server, store, plan=plan, changes={"timeout": 0.2})).answered.all()
 
 
-async def test_a_wait_longer_than_a_run_should_take_is_a_counted_failure(store: Store) -> None:
+async def test_a_retry_after_that_is_too_long_is_a_counted_failure(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         return Reply(status=429, headers={"Retry-After": "3600"}) if n == 40 else well_behaved(n, body)
 
@@ -106,7 +106,7 @@ async def test_a_wait_longer_than_a_run_should_take_is_a_counted_failure(store: 
     assert missing(verdicts) == {"answered": len(PLAN) - 1, "failed": 1}
 
 
-async def test_identical_trials_share_one_call_and_one_bill(store: Store) -> None:
+async def test_identical_trials_share_one_call_and_one_cost(store: Store) -> None:
     plan = dense_plan(POOL, repeat=6)
     async with WireServer(lambda n, body: replace(well_behaved(n, body), delay=0.002)) as server:
         verdicts = await ask(server, store, plan=plan, changes={"price": 1})
@@ -115,7 +115,7 @@ async def test_identical_trials_share_one_call_and_one_bill(store: Store) -> Non
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 / 1e6)
 
 
-async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on_demand(store: Store) -> None:
+async def test_invalid_answers_are_missing_with_their_reason_and_resent_only_on_request(store: Store) -> None:
     odd = {50: Reply("Hm."), 60: Reply("", refusal="no"), 80: Reply(status=400)}
     odd[70] = Reply("The", finish_reason="length")
     async with WireServer(lambda n, body: odd.get(n) or well_behaved(n, body)) as server:
@@ -131,7 +131,7 @@ async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on
     assert server.n_requests == len(PLAN) + 4
 
 
-async def test_a_call_given_up_on_is_tried_again_by_the_next_run(store: Store) -> None:
+async def test_an_abandoned_call_is_retried_by_the_next_run(store: Store) -> None:
     async with WireServer(lambda n, body: Reply(status=500) if n == 30 else well_behaved(n, body)) as server:
         first = await ask(server, store, changes={"max_tries": 1})
         again = await ask(server, store)
@@ -140,7 +140,7 @@ async def test_a_call_given_up_on_is_tried_again_by_the_next_run(store: Store) -
     assert server.n_requests == len(PLAN) + 1
 
 
-async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store) -> None:
+async def test_too_many_missing_answers_stop_the_run_and_are_named(store: Store) -> None:
     pool = make_pool(4, 10)
     plan = dense_plan(pool)
     async with WireServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
@@ -165,7 +165,7 @@ async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store)
         (Reply(fault="reset"), "judge-unreachable"),
     ],
 )
-async def test_what_would_befall_every_call_stops_the_run_at_once(store: Store, reply: Reply, slug: str) -> None:
+async def test_a_failure_common_to_all_calls_stops_the_run_at_once(store: Store, reply: Reply, slug: str) -> None:
     async with WireServer(lambda *_: reply) as server:
         with pytest.raises(JudgeError, match=rf"\[{slug}\]") as caught:
             await ask(server, store, changes={"max_tries": 2})
@@ -187,7 +187,7 @@ async def test_a_judge_whose_first_replies_lack_log_probabilities_stops_early(st
     assert verdicts.answer == pytest.approx(np.full(len(PLAN), np.exp(-0.5) / (np.exp(-0.5) + np.exp(-1))))
 
 
-async def test_answers_before_a_stop_are_kept(store: Store) -> None:
+async def test_answers_before_a_stop_are_stored(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=401)) as server:
         with pytest.raises(JudgeError):
             await ask(server, store)
@@ -198,7 +198,7 @@ async def test_answers_before_a_stop_are_kept(store: Store) -> None:
         assert server.n_requests - before == len(PLAN) - 100
 
 
-async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store: Store) -> None:
+async def test_no_request_is_sent_without_a_key_or_at_an_unknown_price(store: Store) -> None:
     async with WireServer() as server:
         config = judge_config(server.url)
         with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
@@ -217,12 +217,12 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
     assert server.n_requests == 0
 
 
-async def test_a_known_price_of_nothing_fits_under_any_cap(store: Store) -> None:
+async def test_a_price_of_zero_fits_any_cap(store: Store) -> None:
     assert (await ask(Scripted(say), store, max_cost=0.0, changes={"price": 0})).answered.all()
 
 
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n > 2 else []) for n in range(20)])
-async def test_the_cap_is_never_passed_and_the_same_call_resumes(store: Store, seed: int) -> None:
+async def test_the_cap_is_never_exceeded_and_the_same_call_resumes(store: Store, seed: int) -> None:
     dice = random.Random(seed)
     billed: list[float] = []
 
@@ -247,8 +247,8 @@ async def test_the_cap_is_never_passed_and_the_same_call_resumes(store: Store, s
 
 
 @pytest.mark.parametrize("status", [504, None])
-async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(store: Store, status: int | None) -> None:
-    """The server behind it works on all of them, and bills them; None: the connection was closed after sending."""
+async def test_calls_that_time_out_at_a_gateway_count_against_the_cap(store: Store, status: int | None) -> None:
+    """The server behind the gateway processes and bills all of them; None: the connection was closed after sending."""
     dice, billed = random.Random(0), list[float]()
 
     def script(request: Request) -> Completion:
@@ -273,21 +273,21 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     judge = Scripted(script)
     verdicts = await ask(judge, store, changes={"price_in": 3, "price_out": 10, "max_tries": 50})
     assert verdicts.answered.all()
-    (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
-    assert said.facts["n"] == 3
-    facts: Mapping[str, Any] = said.facts
+    (output,) = [warning for warning in verdicts.warnings if warning.slug == "bill"]
+    assert output.facts["n"] == 3
+    facts: Mapping[str, Any] = output.facts
     assert 0 < facts["usd"] <= facts["most"]
-    assert "3 calls were sent and got no reply" in str(said)
+    assert "3 calls were sent and got no reply" in str(output)
 
 
-async def test_the_end_of_the_budget_says_what_was_spent_and_what_remains(store: Store) -> None:
+async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(store: Store) -> None:
     with pytest.raises(BudgetError, match=r"of 120 trials are done and \d+ remain") as caught:
         await ask(Scripted(say), store, changes={"price": 3}, max_cost=0.02)
     assert caught.value.exit_code == 1
 
 
-async def test_a_call_nobody_can_price_counts_in_full(store: Store) -> None:
-    """A reply without usage, or a connection that broke, may have cost as much as was reserved."""
+async def test_a_call_of_unknown_cost_counts_at_its_maximum(store: Store) -> None:
+    """A reply without usage, or a broken connection, may have cost as much as was reserved."""
     judge = Scripted(lambda request: Completion(say(request), "stop", "m", 0, 0))
     with pytest.raises(BudgetError):
         await ask(judge, store, changes={"price": 10}, max_cost=0.1)
@@ -295,8 +295,8 @@ async def test_a_call_nobody_can_price_counts_in_full(store: Store) -> None:
     assert judge.n_calls <= 0.1 / (10 * characters / 1e6)
 
 
-def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Path) -> None:
-    """Each look of an adaptive run has a loop of its own. Eight ask at once under a cap for about three, and wait."""
+def test_one_budget_serves_several_event_loops_in_sequence(tmp_path: Path) -> None:
+    """Each interim analysis of a search has its own loop. Eight calls wait under a cap for about three."""
     pool = make_pool(3, 3)
     plan = dense_plan(pool)
     with running(
@@ -313,7 +313,7 @@ def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("grace", "delay"), [(60.0, 0.5), (0.1, 60.0)])
-async def test_a_run_that_is_cancelled_stores_what_is_in_flight_within_its_grace(
+async def test_a_cancelled_run_stores_in_flight_answers_within_its_grace_period(
     store: Store, grace: float, delay: float
 ) -> None:
     all_there = asyncio.Event()
@@ -332,7 +332,7 @@ async def test_a_run_that_is_cancelled_stores_what_is_in_flight_within_its_grace
         assert (server.n_requests, len(store)) == (8, 8 if delay < grace else 0)
 
 
-async def test_calls_that_wait_for_their_pace_do_not_hold_up_a_stop(store: Store) -> None:
+async def test_calls_waiting_for_the_rate_limit_do_not_delay_a_stop(store: Store) -> None:
     asked = asyncio.Event()
 
     def behave(n: int, body: Any) -> Reply:
@@ -350,7 +350,7 @@ async def test_calls_that_wait_for_their_pace_do_not_hold_up_a_stop(store: Store
         assert server.n_requests == len(store)
 
 
-async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -> None:
+async def test_an_exception_in_a_judge_neither_hangs_nor_loses_answers(store: Store) -> None:
     def script(request: Request) -> str:
         if judge.n_calls == 120:
             raise ZeroDivisionError
@@ -362,7 +362,7 @@ async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -
     assert len(store) == judge.n_calls - 1
 
 
-async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
+async def test_a_failing_store_stops_the_run(store: Store) -> None:
     connection_of(store).execute("PRAGMA query_only = 1")
     judge = Scripted(say)
     with pytest.raises(JudgeError, match="cannot be opened or written"):
@@ -411,7 +411,7 @@ def test_overlapping_runs_restore_the_garbage_collector() -> None:
     assert gc.get_threshold() == before
 
 
-async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:
+async def test_the_number_of_tasks_does_not_grow_with_the_plan(store: Store) -> None:
     most = 0
 
     def script(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Whatever a server says of what went wrong, in headers and in bodies, it is read as a failure and nothing breaks."""
+"""Test that any error headers and bodies of a server are read as a failure without an exception."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ BODIES = st.sampled_from(list(ERROR_BODIES.values())) | st.binary(max_size=60) |
 
 
 def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
-    """None of what reads a failure raises anything but a CallError, with a reason that can be kept.
+    """Check that reading a failure raises only CallError with a storable reason.
 
-    A line that says neither what was answered nor what failed is no result.
+    A line without an answer or a failure is no result.
     """
     seconds = parse_retry_after(headers)
     assert seconds is None or seconds >= 0
@@ -75,9 +75,9 @@ def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
         failures.append(error)
     lines = [{"custom_id": "k", "error": said}, {"custom_id": "k", "response": {"status_code": status, "body": said}}]
     outcomes = [parse_outcome(line) for line in lines] + [outcome for _, outcome in iter_results(body)]
-    failures += [one for one in outcomes if isinstance(one, CallError)]
-    assert all(one is None or isinstance(one, CallError | Completion) for one in outcomes)
-    assert all(len(one.reason) <= 300 for one in failures)
+    failures += [failure for failure in outcomes if isinstance(failure, CallError)]
+    assert all(failure is None or isinstance(failure, CallError | Completion) for failure in outcomes)
+    assert all(len(failure.reason) <= 300 for failure in failures)
 
 
 def fuzz(n: int) -> None:
@@ -85,16 +85,16 @@ def fuzz(n: int) -> None:
     quick(given(st.sampled_from(STATUSES), BODIES, HEADERS, ERROR)(check))()
 
 
-def test_no_header_and_no_error_body_breaks_what_reads_them() -> None:
+def test_arbitrary_headers_and_error_bodies_are_parsed_without_an_exception() -> None:
     fuzz(100)
 
 
 @pytest.mark.long
-def test_twenty_thousand_headers_and_error_bodies_break_nothing() -> None:
+def test_twenty_thousand_headers_and_error_bodies_are_parsed_without_an_exception() -> None:
     fuzz(20_000)
 
 
-def test_each_odd_reply_is_a_failure_with_its_status() -> None:
+def test_each_irregular_reply_is_a_failure_with_its_status() -> None:
     for body, after in product(ERROR_BODIES.values(), RETRY_AFTER):
         error = make_status_error(500, body, {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
         assert (error.kind, error.status) == ("transient", 500), (body, after)

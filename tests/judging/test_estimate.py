@@ -1,4 +1,4 @@
-"""What a plan will cost, and the saying of how that is known."""
+"""Test the forecast cost of a plan and the stated basis of the forecast."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ API = {"backend": "openai", "model": "gpt-x", "price_in": 1, "price_out": 2}
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed litellm that only has its table, and falls over when it is imported."""
+    """Install a litellm that has only its price table and fails when imported."""
     package = tmp_path / "litellm"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('imported')", encoding="utf-8")
-    known = {"input_cost_per_token": 2e-6, "output_cost_per_token": 3e-6}
-    models = {"gpt-x": known, "host/llama": known, "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}}
+    expected = {"input_cost_per_token": 2e-6, "output_cost_per_token": 3e-6}
+    models = {
+        "gpt-x": expected,
+        "host/llama": expected,
+        "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
+    }
     (package / "model_prices_and_context_window_backup.json").write_text(json.dumps(models), encoding="utf-8")
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -42,7 +46,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiktoken with one encoding, of two characters a token."""
+    """Install a tiktoken with one encoding of two characters per token."""
 
     def name_for(model: str) -> str:
         return {"gpt-x": "pairs"}[model]
@@ -56,7 +60,7 @@ def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(encoding_name_for_model=name_for, get_encoding=get))
 
 
-def test_tokens_are_counted_by_a_local_tokenizer_or_as_four_characters_each(
+def test_tokens_are_counted_by_a_local_tokenizer_or_as_one_per_four_characters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tiktoken(monkeypatch)
@@ -89,7 +93,7 @@ def test_tokens_are_counted_by_a_local_tokenizer_or_as_four_characters_each(
         ({"backend": "litellm", "model": "free"}, (None, None), ""),
     ],
 )
-def test_prices_come_from_the_config_or_else_from_litellms_table(
+def test_prices_are_read_from_the_config_or_else_from_the_table_of_litellm(
     keys: dict[str, Any], price: tuple[float | None, float | None], source: str
 ) -> None:
     config = load_judge_config(keys)
@@ -97,14 +101,14 @@ def test_prices_come_from_the_config_or_else_from_litellms_table(
     assert estimate(dense_plan(POOL), config, environment={}).prices == source
 
 
-def test_without_litellm_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_litellm_no_price_table_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "_load_table", dict)
     assert load_judge_config({"backend": "openai", "model": "gpt-4o-mini"}).price_in is None
 
 
 @pytest.mark.parametrize("start", [1, 3, 20])
 @pytest.mark.parametrize("n_calls", [1, 20, 57, 400, 10_000])
-def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: int, start: int) -> None:
+def test_concurrency_growth_by_one_per_round_agrees_with_a_manual_count(n_calls: int, start: int) -> None:
     left, at_once, rounds = n_calls, start, 0
     while left > 0:
         left, at_once, rounds = left - at_once, min(at_once + 1, 40), rounds + 1
@@ -121,7 +125,7 @@ def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: 
         ({"concurrency": 10, "requests_per_minute": 100, "tokens_per_minute": 6000}, 10.0, "6000 tokens per minute"),
     ],
 )
-def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, Any], minutes: float, pace: str) -> None:
+def test_minutes_follow_from_the_slowest_limit_and_name_it(keys: dict[str, Any], minutes: float, pace: str) -> None:
     expected = expected_duration(load_judge_config(API | keys), n_calls=600, n_tokens=60_000)
     assert expected[0] == pytest.approx(minutes)
     assert expected[1] == pace
@@ -133,17 +137,17 @@ def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None
     assert estimate(PLAN, load_judge_config("lexical")).minutes is None
 
 
-def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
+def test_the_minutes_of_a_jury_are_the_sum_over_its_judges() -> None:
     members = [API | {"name": name, "seconds_per_call": 2} for name in "ab"]
-    one = estimate(PLAN, load_judge_config(members[0]), environment={})
+    estimated = estimate(PLAN, load_judge_config(members[0]), environment={})
     jury = {"backend": "jury", "judges": [*members, {"backend": "lexical"}]}
     both = estimate(PLAN, load_judge_config(jury), environment={})
-    assert one.minutes is not None
-    assert both.minutes == pytest.approx(2 * one.minutes)
-    assert both.pace == f"{one.pace}; then {one.pace}"
+    assert estimated.minutes is not None
+    assert both.minutes == pytest.approx(2 * estimated.minutes)
+    assert both.pace == f"{estimated.pace}; then {estimated.pace}"
 
 
-def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> None:
+def test_the_remaining_cost_is_proportional_to_the_remaining_characters(store: Store) -> None:
     config = load_judge_config(API)
     keys = sorted({key for _, key, _ in config.questions().iter_requests(PLAN)})
     for key in keys[::4]:
@@ -154,5 +158,5 @@ def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> 
     assert cost.usd_left == pytest.approx((1 - cost.stored / len(PLAN)) * (cost.usd or 0), rel=0.02)
 
 
-def test_what_a_call_is_thought_to_take_decides_no_answer() -> None:
+def test_the_estimated_call_duration_does_not_affect_the_signature() -> None:
     assert load_judge_config(API | {"seconds_per_call": 9}).describe() == load_judge_config(API).describe()

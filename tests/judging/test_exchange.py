@@ -1,4 +1,4 @@
-"""A plan goes out as files and comes back as files, and ranks as if it had been asked directly."""
+"""Test that a plan exported to files and answered elsewhere ranks like the directly judged run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JUDGE = {"backend": "wire", "model": "m", "base_url": NOWHERE, "api_key_env": No
 
 @pytest.fixture(scope="module")
 def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with c.yaml, its pool and, in x, its export."""
+    """Create a folder with c.yaml, its pool and its export x."""
     place = tmp_path_factory.mktemp("exported")
     write_small_run(place, "c", judge=JUDGE)
     with pytest.MonkeyPatch.context() as patch:
@@ -51,22 +51,22 @@ def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def exported_folder(exported_once: Path, tmp_path: Path) -> Path:
-    """That folder to oneself."""
+    """Copy the folder of `exported_once`."""
     shutil.copytree(exported_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
 def answer(export: Path, *, decide: Any = decide) -> list[Path]:
-    """The toy engine's answers to an export, beside it."""
-    made = []
+    """Write the toy engine's answers to an export next to it."""
+    created = []
     for requests in sorted(export.glob("requests-*")):
         results = requests.with_name(requests.name.replace("requests", "answers"))
         if requests.suffix == ".parquet":
             answer_parquet(requests, results)
         else:
             run_batch(requests, results, decide=decide)
-        made.append(results)
-    return made
+        created.append(results)
+    return created
 
 
 def exported(youden: Youden, folder: str, config: str = "c.yaml", *more: str) -> Ended:
@@ -86,7 +86,7 @@ def rewrite(path: Path, change: Callable[[list[str]], list[str]]) -> None:
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
 
 
-def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
+def test_an_export_answered_by_any_engine_ranks_like_the_direct_run(
     youden: Youden, exported_folder: Path, server: WireServer
 ) -> None:
     server.behave = decide
@@ -96,11 +96,11 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
     assert youden("fit", "runs/direct").code == 0
     asked, direct = server.n_requests, pq.read_table(exported_folder / "runs/direct/verdicts.parquet")
     for form in ("jsonl", "parquet"):
-        said = json.loads(exported(youden, f"in-{form}", f"{form}.yaml", "--format", form, "--shards", "3").out)[
+        export = json.loads(exported(youden, f"in-{form}", f"{form}.yaml", "--format", form, "--shards", "3").out)[
             "export"
         ]
-        assert (said["requests"], said["round"]) == (110, None)
-        assert [Path(file).name for file in said["files"]] == [f"requests-{n}.{form}" for n in range(3)]
+        assert (export["requests"], export["round"]) == (110, None)
+        assert [Path(file).name for file in export["files"]] == [f"requests-{n}.{form}" for n in range(3)]
         imported(youden, *answer(exported_folder / f"in-{form}"), config=f"{form}.yaml")
         assert server.n_requests == asked
         assert youden("fit", f"runs/{form}").code == 0
@@ -116,7 +116,7 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
             assert (judge["model"], store.served(judge)) == ("m", ["m"])
 
 
-def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(
+def test_exported_lines_have_the_batch_format_and_parquet_describes_itself(
     youden: Youden, exported_folder: Path
 ) -> None:
     exported(youden, "columns", "c.yaml", "--format", "parquet")
@@ -125,10 +125,10 @@ def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(
     assert [line["custom_id"] for line in lines] == rows["request_hash"].to_pylist()
     assert [line["body"]["messages"] for line in lines] == rows["messages"].to_pylist()
     assert lines[0]["body"].keys() == {"model", "messages", "temperature", "max_tokens"}
-    said = json.loads((exported_folder / "x/export.json").read_text())
-    assert (said["version"], said["model"], said["parameters"]) == (2, "m", {"temperature": 0.0, "max_tokens": 8})
-    assert said["judge"]["base_url"] == JUDGE["base_url"]
-    assert json.loads(rows.schema.metadata[b"youden"]) == said | {"files": ["requests-0.parquet"]}
+    data = json.loads((exported_folder / "x/export.json").read_text())
+    assert (data["version"], data["model"], data["parameters"]) == (2, "m", {"temperature": 0.0, "max_tokens": 8})
+    assert data["judge"]["base_url"] == JUDGE["base_url"]
+    assert json.loads(rows.schema.metadata[b"youden"]) == data | {"files": ["requests-0.parquet"]}
     assert pq.ParquetFile(exported_folder / "columns/requests-0.parquet").num_row_groups == 1
     imported(youden, "columns/requests-0.parquet", code=2, slug="import-columns")
 
@@ -137,10 +137,10 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     youden: Youden, exported_folder: Path
 ) -> None:
     exported(youden, "two", "c.yaml", "--shards", "2")
-    one, other = answer(exported_folder / "two")
-    rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
-    rewrite(other, lambda lines: [*lines[:30], lines[30][:50]])
-    short = imported(youden, other, one, code=1)
+    outcome, b = answer(exported_folder / "two")
+    rewrite(outcome, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
+    rewrite(b, lambda lines: [*lines[:30], lines[30][:50]])
+    short = imported(youden, b, outcome, code=1)
     assert "141 rows read: 85 answers added, 55 stored already" in short.err
     assert "1 row skipped: cut off" in short.err
     assert "the cost of imported answers is not known" in short.err
@@ -158,7 +158,7 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     assert not (exported_folder / "none").exists()
 
 
-def test_nothing_that_is_there_is_overwritten(youden: Youden, exported_folder: Path) -> None:
+def test_export_overwrites_no_existing_file(youden: Youden, exported_folder: Path) -> None:
     (answers,) = answer(exported_folder / "x")
     imported(youden, answers)
     before = (exported_folder / "runs/c/verdicts.parquet").read_bytes()
@@ -169,7 +169,7 @@ def test_nothing_that_is_there_is_overwritten(youden: Youden, exported_folder: P
     assert (taken.code, "[export-not-empty]" in taken.err) == (2, True)
 
 
-def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, exported_folder: Path) -> None:
+def test_unknown_keys_are_refused_named_and_counted(youden: Youden, exported_folder: Path) -> None:
     (answers,) = answer(exported_folder / "x")
     body = next(lines_of([exported_folder / "x/requests-0.jsonl"]))["body"]
     strange = ["f" * 64, "\x1b[31m" + "0" * 62, "short", ""]
@@ -238,8 +238,8 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
-def test_hostile_rows_are_data(youden: Youden, exported_folder: Path) -> None:
-    """They are taken as a reply would be, or are no answer; the row beside each is."""
+def test_hostile_rows_are_stored_as_replies_or_counted_as_no_answer(youden: Youden, exported_folder: Path) -> None:
+    """Hostile rows are treated like replies, and valid rows between them are stored."""
     exported(youden, "columns", "c.yaml", "--format", "parquet")
     answer_parquet(exported_folder / "columns/requests-0.parquet", exported_folder / "all.parquet")
     good = pq.read_table(exported_folder / "all.parquet")
@@ -261,15 +261,13 @@ def test_hostile_rows_are_data(youden: Youden, exported_folder: Path) -> None:
         with open_store(exported_folder / ".youden/answers.db") as store:
             kept = store.answers([bad["request_hash"]]) if isinstance(bad["request_hash"], str) else {}
             assert ended.code == 2 or store.answers([beside]), hostile
-        for one in kept.values():
-            assert isinstance(one.text, str), hostile
-            assert 0 <= one.tokens_in <= 10_000_000, hostile
-            assert all(logprob <= 0 for _, logprob in one.top_logprobs), hostile
+        for outcome in kept.values():
+            assert isinstance(outcome.text, str), hostile
+            assert 0 <= outcome.tokens_in <= 10_000_000, hostile
+            assert all(logprob <= 0 for _, logprob in outcome.top_logprobs), hostile
 
 
-def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help(
-    youden: Youden, exported_folder: Path
-) -> None:
+def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden: Youden, exported_folder: Path) -> None:
     odd = {4: Reply(status=400), 5: Reply(status=500), 6: Reply("Hm."), 7: Reply(status=404)}
     (answers,) = answer(exported_folder / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
@@ -285,7 +283,9 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
     assert sum(sum(calls[f"missing_{trial_type}"].values()) for trial_type in ("paired", "independent")) == 2
 
 
-def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, exported_folder: Path) -> None:
+def test_an_engine_that_rejects_everything_is_an_error_that_stores_no_rejection(
+    youden: Youden, exported_folder: Path
+) -> None:
     imported(
         youden, *answer(exported_folder / "x", decide=lambda *_: Reply(status=400)), code=2, slug="import-rejected"
     )
@@ -302,13 +302,13 @@ def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, e
         ("judge", "c.yaml", "--import", "nowhere"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(youden: Youden, exported_folder: Path, words: tuple[str, ...]) -> None:
+def test_options_without_effect_are_refused(youden: Youden, exported_folder: Path, words: tuple[str, ...]) -> None:
     (exported_folder / "x.jsonl").write_text("")
     assert youden(*words, "--out", "new").code == 2
     assert not (exported_folder / "new").exists()
 
 
-def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, exported_folder: Path) -> None:
+def test_a_judge_without_calls_has_no_requests_to_export(youden: Youden, exported_folder: Path) -> None:
     write_config(exported_folder / "l.yaml", pool="pool", calls=110)
     (exported_folder / "a.jsonl").write_text("{}")
     for words in (("plan", "l.yaml", "--export", "y"), ("judge", "l.yaml", "--import", "a.jsonl")):
@@ -316,12 +316,12 @@ def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, exported_fo
         assert (ended.code, "[export-no-calls]" in ended.err) == (2, True)
 
 
-def test_a_jury_is_asked_judge_by_judge(youden: Youden, exported_folder: Path) -> None:
+def test_a_jury_is_exported_judge_by_judge(youden: Youden, exported_folder: Path) -> None:
     members = [{"backend": "lexical"}, *(JUDGE | {"name": name, "model": name} for name in "ab")]
     write_small_run(exported_folder, "j", judge={"backend": "jury", "judges": members, "vote": "mean"})
     assert json.loads(exported(youden, "jury", "j.yaml").out)["export"]["requests"] == 220
-    made = [*answer(exported_folder / "jury/judge-1"), *answer(exported_folder / "jury/judge-2")]
-    imported(youden, made[0], config="j.yaml", code=1)
+    created = [*answer(exported_folder / "jury/judge-1"), *answer(exported_folder / "jury/judge-2")]
+    imported(youden, created[0], config="j.yaml", code=1)
     assert "110 answers added, 110 stored" in imported(youden, "jury", config="j.yaml").err
 
 
@@ -334,7 +334,7 @@ def test_a_jury_is_asked_judge_by_judge(youden: Youden, exported_folder: Path) -
         (14, {"calls": 400, "follow_up_fraction": 0.5}),
     ],
 )
-def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
+def test_plans_in_rounds_are_exported_and_imported_one_round_at_a_time(
     youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, more: dict[str, Any]
 ) -> None:
     server.behave = decide
@@ -355,10 +355,10 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     assert "every request has an answer" in exported(youden, "none", "elsewhere.yaml").err
     assert len(answers) > 1
     assert server.n_requests == asked
-    one, other = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))
-    assert one.read_plan().digest == other.read_plan().digest
+    outcome, b = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))
+    assert outcome.read_plan().digest == b.read_plan().digest
     np.testing.assert_array_equal(
-        one.read_verdicts(one.read_plan()).answer, other.read_verdicts(other.read_plan()).answer
+        outcome.read_verdicts(outcome.read_plan()).answer, b.read_verdicts(b.read_plan()).answer
     )
     shutil.rmtree(tmp_path / "runs/elsewhere")
     (tmp_path / "elsewhere.db").unlink()
@@ -367,7 +367,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     assert f"{asked:,} answers added, 0 stored already" in at_once.err
 
 
-def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(
+def test_an_extended_run_exports_only_new_requests_and_imports_the_first_answers(
     youden: Youden, exported_folder: Path
 ) -> None:
     first = answer(exported_folder / "x")
@@ -379,8 +379,8 @@ def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(
     assert "110 stored already" in imported(youden, *first, *answer(exported_folder / "y")).err
 
 
-def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
-    """Against the slow way, with texts that are cut and letters of several bytes."""
+def test_request_summaries_equal_those_parsed_from_the_requests() -> None:
+    """Compared with a naive computation, for truncated texts and multi-byte characters."""
     pool = make_pool(4, 10)
     texts = pool.texts.copy()
     texts[1, :] = "agent 1 says žluťoučký kůň 🐎 " * 6
@@ -396,7 +396,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     assert set(names) == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
         messages = slow[names[at]].messages
-        assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
+        assert (characters, asked.n_messages) == (sum(len(outcome.content) for outcome in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.iter_requests(plan)]
     places = asked.find(hashes_to_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
@@ -407,7 +407,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "f" * 63, "f" * 62 + "  ", " " * 64, "ž" * 64, 5, None, b"f" * 64])
-def test_what_is_no_key_is_none(key: object) -> None:
+def test_an_invalid_hash_becomes_an_empty_one(key: object) -> None:
     good = "0a" * 32
     assert hashes_to_bytes([good, key, good]).tolist() == [b"\n" * 32, b"", b"\n" * 32]
 
@@ -437,18 +437,18 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-def test_a_row_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
-    """Answers that say the same are checked once: what only seems the same is not taken for it."""
+def test_a_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
+    """Equal answers are validated once, and similar ones are not treated as equal."""
     dice = random.Random(0)
     results = [odd_result(dice.choice(ODD)) for _ in range(400)]
     path = tmp_path / "answers.jsonl"
-    path.write_text("".join(json.dumps({**one, "custom_id": str(n)}) + "\n" for n, one in enumerate(results)))
+    path.write_text("".join(json.dumps({**outcome, "custom_id": str(n)}) + "\n" for n, outcome in enumerate(results)))
     read = [row for rows in iter_result_rows(path) for row in rows]
     assert [row.key for row in read] == [str(n) for n in range(400)]
-    assert [said(row.outcome) for row in read] == [said(parse_outcome(one)) for one in results]
+    assert [said(row.outcome) for row in read] == [said(parse_outcome(outcome)) for outcome in results]
 
 
-def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
+def test_a_parquet_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
     dice = random.Random(0)
     texts, models, counts = ["YES", "NO", None, "ž" * 300], ["m", "", None], [1, 0, None, -1]
     rows = [
@@ -464,8 +464,8 @@ def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Pa
         pq.write_table(
             pa.table({"request_hash": [str(n)], **dict(zip(names, arrays, strict=True))}), tmp_path / "one.parquet"
         )
-        alone += [one for many in iter_result_rows(tmp_path / "one.parquet") for one in many]
-    together = [one for many in iter_result_rows(tmp_path / "all.parquet") for one in many]
+        alone += [outcome for many in iter_result_rows(tmp_path / "one.parquet") for outcome in many]
+    together = [outcome for many in iter_result_rows(tmp_path / "all.parquet") for outcome in many]
     assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]
     answered = [text is not None and error != "full" for text, _, _, error in rows]
     assert [isinstance(row.outcome, Completion) for row in together] == answered
@@ -489,7 +489,7 @@ def said(outcome: Completion | CallError | None) -> object:
     return (outcome.kind, outcome.reason, outcome.status) if isinstance(outcome, CallError) else outcome
 
 
-def test_a_line_without_end_fills_no_memory(
+def test_an_endless_line_does_not_fill_memory(
     youden: Youden, exported_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (answers,) = answer(exported_folder / "x")
@@ -500,7 +500,7 @@ def test_a_line_without_end_fills_no_memory(
     assert "refused" not in ended.err
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, exported_folder: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_line(youden: Youden, exported_folder: Path) -> None:
     (answers,) = answer(exported_folder / "x")
     answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
     assert "110 answers added" in imported(youden, answers).err

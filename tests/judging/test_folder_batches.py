@@ -1,4 +1,4 @@
-"""Batches that are left in a folder, for any backend's judge, and worked off by whoever comes along, also oddly."""
+"""Test batches left in a folder and processed by any backend, also incompletely."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def folder_of(store: Store) -> Path:
 
 
 class Worker:
-    """Works off the folder's files at a look; what it leaves there goes through `spoil`, `times` looks long.
+    """Processes the files of the folder at a poll; its output passes through `spoil` for `times` polls.
 
-    done: whether it says that it has ended.
+    `done` is whether it reports that it has ended.
     """
 
     def __init__(
@@ -81,29 +81,29 @@ async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **cha
 
 
 async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:
-    """The same command as often as it takes."""
+    """Repeat the command until it is complete."""
     for _ in range(9):
         with contextlib.suppress(IncompleteRunError):
             return await ask(store, worker, price=1, max_tries=3)
     raise AssertionError("it comes to no end")
 
 
-@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.makes_calls])
-async def test_a_plan_is_worked_off_from_a_folder_for_any_backend_without_a_key(store: Store, backend: str) -> None:
-    worker, said = Worker(store), list[str]()
-    verdicts = await ask(store, worker, backend=backend, said=said)
+@pytest.mark.parametrize("backend", [name for name, data in BACKENDS.items() if data.makes_calls])
+async def test_a_plan_is_judged_from_a_batch_folder_by_any_backend_without_a_key(store: Store, backend: str) -> None:
+    worker, output = Worker(store), list[str]()
+    verdicts = await ask(store, worker, backend=backend, said=output)
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
     assert len(worker.answers) == len(PLAN) / LIMIT
-    assert str(worker.folder) in said[0]
+    assert str(worker.folder) in output[0]
 
 
-async def test_what_a_batch_left_out_is_asked_again_in_another(store: Store) -> None:
+async def test_requests_without_a_result_are_sent_in_another_batch(store: Store) -> None:
     worker = Worker(store, lambda text: b"".join(text.splitlines(keepends=True)[:5]), times=1, done=True)
     assert (await ask(store, worker)).answered.all()
     assert len(worker.answers) > len(PLAN) / LIMIT
 
 
-async def test_failed_lines_are_asked_again_though_their_file_would_be_the_same(store: Store) -> None:
+async def test_failed_lines_are_resent_although_their_file_would_be_identical(store: Store) -> None:
     def fails_once(_n: int, body: Any) -> Reply:
         return Reply(status=500) if worker.worked[orjson.dumps(body)] == 1 else well_behaved(0, body)
 
@@ -112,7 +112,7 @@ async def test_failed_lines_are_asked_again_though_their_file_would_be_the_same(
     assert len(worker.answers) == 2 * len(PLAN) / LIMIT
 
 
-async def test_a_process_that_ends_goes_on_with_the_same_files(store: Store) -> None:
+async def test_a_restarted_process_resumes_with_the_same_files(store: Store) -> None:
     async def die(_: float) -> None:
         raise KeyboardInterrupt
 
@@ -123,7 +123,7 @@ async def test_a_process_that_ends_goes_on_with_the_same_files(store: Store) -> 
     assert len(worker.answers) == len(PLAN) / LIMIT
 
 
-async def test_a_batch_whose_files_are_gone_is_said_to_be(store: Store) -> None:
+async def test_a_batch_whose_files_were_deleted_is_reported(store: Store) -> None:
     async def lose(_: float) -> None:
         for path in folder_of(store).iterdir():
             path.unlink()
@@ -132,7 +132,7 @@ async def test_a_batch_whose_files_are_gone_is_said_to_be(store: Store) -> None:
         await ask(store, lose)
 
 
-async def test_a_folder_that_cannot_be_used_says_so(store: Store) -> None:
+async def test_an_unusable_folder_is_a_clear_error(store: Store) -> None:
     folder_of(store).write_text("a file")
     with pytest.raises(JudgeError, match="batch-folder"):
         await ask(store, None)
@@ -146,9 +146,7 @@ ODD: dict[str, Callable[[bytes], bytes | None]] = {
 
 @pytest.mark.parametrize("done", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ODD)
-async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
-    store: Store, name: str, done: bool
-) -> None:
+async def test_an_incomplete_folder_is_polled_again_without_duplicate_work(store: Store, name: str, done: bool) -> None:
     worker = Worker(store, ODD[name], times=math.inf if name in QUIRKS else 3, done=done)
     verdicts = await ask_until_whole(store, worker)
     assert verdicts.answered.all()
@@ -157,7 +155,7 @@ async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
 
 
 @pytest.mark.parametrize("name", sorted(set(ODD) - set(QUIRKS)))
-async def test_a_folder_that_is_done_and_not_whole_is_left_alone_with_all_noted(store: Store, name: str) -> None:
+async def test_a_completed_but_partial_folder_is_abandoned_with_all_requests_recorded(store: Store, name: str) -> None:
     worker = Worker(store, ODD[name], times=math.inf, done=True)
     with pytest.raises(IncompleteRunError, match="stays recorded"):
         await ask(store, worker, price=1, max_tries=3, max_outage=0.05)

@@ -1,4 +1,4 @@
-"""Many hosts on one store in PostgreSQL: workers join by command, secrets stay secret, what cannot work is said before a call."""
+"""Test several hosts with one PostgreSQL store: joining workers, hidden passwords and early errors."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def test_workers_share_a_plan_over_postgresql_and_no_file_contains_the_password(
         )
         for _ in range(2)
     ]
-    said = [worker.communicate(timeout=300) for worker in workers]
-    assert [json.loads(out) for out, _ in said] == [{"worker": True, "calls": 110, "answered": 110}] * 2
+    output = [worker.communicate(timeout=300) for worker in workers]
+    assert [json.loads(out) for out, _ in output] == [{"worker": True, "calls": 110, "answered": 110}] * 2
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
     folder = RunFolder(shared_run_folder / "runs/r")
     assert count_calls(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
     assert Cluster.PASSWORD.encode() not in everything_in(shared_run_folder)
-    assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
+    assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in output for text in pair)
     assert f"store: {redact_location(url)}" in (shared_run_folder / "runs/r/config.yaml").read_text()
 
 
-def test_a_folder_without_the_password_finds_its_store_by_youden_store(
+def test_a_run_folder_without_the_password_finds_its_store_by_youden_store(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
@@ -93,7 +93,7 @@ def test_a_folder_without_the_password_finds_its_store_by_youden_store(
     assert "store-unreachable" in youden("judge", "runs/r/config.yaml").err
 
 
-def test_what_cannot_work_is_said_before_a_call(
+def test_an_impossible_setup_is_an_error_before_any_call(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
@@ -124,7 +124,7 @@ def test_what_cannot_work_is_said_before_a_call(
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written() -> None:
+def test_a_server_restart_loses_no_written_answer() -> None:
     answer = Completion("YES", "stop", "m", 1, 1)
     with cluster() as own, open_store(own.new()) as store:
         store.add("a", answer)
@@ -137,7 +137,7 @@ def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written() -> N
 
 
 @pytest.mark.slow
-def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_back(tmp_path: Path) -> None:
+def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_ones(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
 
     async def spend(budget: SharedBudget, *, usd: float) -> int:
@@ -151,8 +151,8 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
             budget.settle(1.0, usd)
             n += 1
 
-    with coordinate_run(place, run="r") as one, join_as_worker(place, run="r") as two:
-        first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
+    with coordinate_run(place, run="r") as a, join_as_worker(place, run="r") as b:
+        first, second = SharedBudget(100.0, a), SharedBudget(100.0, b)
 
         async def both() -> tuple[int, int]:
             return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
@@ -160,11 +160,11 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         counts = asyncio.run(both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
-    with coordinate_run(place, run="r") as one:
+    with coordinate_run(place, run="r") as a:
         dead = join_as_worker(place, run="r")
         gone = SharedBudget(100.0, dead.__enter__())
         asyncio.run(gone.reserve(10.0))
-        mine = SharedBudget(100.0, one)
+        mine = SharedBudget(100.0, a)
         assert not mine.can_reserve(90.0)
         with open_store(place) as store:
             connection_of(store).execute(f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads")
@@ -174,7 +174,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
 
 
 @pytest.mark.parametrize("expires", [0.0, 1e12])
-def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path: Path, expires: float) -> None:
+def test_a_forged_amount_in_a_store_does_not_raise_the_cap(tmp_path: Path, expires: float) -> None:
     place = tmp_path / "v.db"
     with open_store(place) as store:
         member = Member("elsewhere 1 0", False, -(10**18), 0, 0, expires)
@@ -186,7 +186,7 @@ def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path:
             assert budget.can_reserve(9.0)
 
 
-def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
+def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
     with coordinate_run(place, run="r") as team:
         budget = SharedBudget(10.0, team)
@@ -198,7 +198,7 @@ def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
         assert SharedBudget(10.0, team).can_reserve(9.0)
 
 
-def test_a_rate_is_shared_by_all_who_ask() -> None:
+def test_a_rate_limit_is_shared_by_all_workers() -> None:
     pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
     whole = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     pace.share(4)
@@ -221,13 +221,13 @@ def test_a_rate_is_shared_by_all_who_ask() -> None:
         (mask_passwords, "http://host:8000/v1 me@host", "http://host:8000/v1 me@host"),
     ],
 )
-def test_a_place_and_words_that_repeat_a_command_show_no_password(
+def test_a_connection_string_and_a_printed_command_hide_the_password(
     said_by: Callable[[str], str], given: str, seen: str
 ) -> None:
     assert said_by(given) == seen
 
 
-def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
+def test_a_stopped_command_is_not_printed_with_a_password(
     youden: Youden, shared_run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
@@ -240,7 +240,7 @@ def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
     assert "me@127.0.0.1:9/d" in ended.err
 
 
-def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
+def test_stores_are_copied_and_merged_and_a_rerun_sends_no_request(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster
 ) -> None:
     url = postgres.new()
@@ -275,7 +275,7 @@ def test_another_host_sees_pending_batches_in_a_shared_store(
 
 
 @pytest.mark.slow
-def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
+def test_batch_folders_are_in_the_run_folder_if_the_store_is_no_file(
     youden: Youden, shared_run_folder: Path, postgres: Cluster
 ) -> None:
     rewrite_judge(shared_run_folder / "r.yaml", batch_provider="folder")

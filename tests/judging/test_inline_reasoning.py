@@ -1,4 +1,4 @@
-"""Reasoning that a server leaves in the text is not read as the answer, by whichever way the text arrives."""
+"""Test that reasoning in the text of a reply is not read as the answer, however the text arrives."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ UNFINISHED = "<think>\nThe label might be NO, they look like YES at first but"
 
 
 def reasons(_n: int, body: Mapping[str, Any]) -> Reply:
-    """The right answer after a thought that says the opposite last."""
+    """Answer correctly after reasoning that ends with the opposite."""
     answer = same_item(body)
-    other = {"YES": "NO", "NO": "YES"}[answer]
-    return Reply(f"<think>\n{answer}? Hm, rather {other}.\n</think>\n\n{answer.capitalize()}")
+    opposite = {"YES": "NO", "NO": "YES"}[answer]
+    return Reply(f"<think>\n{answer}? Hm, rather {opposite}.\n</think>\n\n{answer.capitalize()}")
 
 
 def does_not_end(_n: int, _body: Mapping[str, Any]) -> Reply:
@@ -40,43 +40,43 @@ def does_not_end(_n: int, _body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
-async def test_live_stored_and_replayed_answers_are_read_without_it(tmp_path: Path, backend: str) -> None:
+async def test_live_stored_and_replayed_answers_are_read_without_reasoning(tmp_path: Path, backend: str) -> None:
     async with WireServer(reasons) as server:
         live = await ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)
         n = server.n_requests
         again = await ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)
         replay = await ask(PLAN, POOL, load_judge_config({"backend": "replay"}), tmp_path / "v.db")
         assert server.n_requests == n
-    for found in (live, again, replay):
-        np.testing.assert_array_equal(found.answer, truth(PLAN))
+    for case in (live, again, replay):
+        np.testing.assert_array_equal(case.answer, truth(PLAN))
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
+async def test_batch_answers_are_read_without_reasoning(tmp_path: Path, provider: str) -> None:
     async with BatchServer(reasons) if provider == "openai" else ClaudeBatchServer(reasons) as server:
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
         )
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
-    np.testing.assert_array_equal(found.answer, truth(PLAN))
+        result = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
+    np.testing.assert_array_equal(result.answer, truth(PLAN))
 
 
-async def test_a_jury_too(tmp_path: Path) -> None:
+async def test_answers_of_a_jury_are_read_without_reasoning(tmp_path: Path) -> None:
     async with WireServer(reasons) as server:
         judges = [judge_config(server.url, model=name).public() for name in ("a", "b")]
         jury = load_judge_config({"backend": "jury", "judges": judges, "vote": "mean"})
-        found = await ask(PLAN, POOL, jury, tmp_path / "v.db", options=ANY)
-    np.testing.assert_array_equal(found.answer, truth(PLAN))
+        result = await ask(PLAN, POOL, jury, tmp_path / "v.db", options=ANY)
+    np.testing.assert_array_equal(result.answer, truth(PLAN))
 
 
-async def test_reasoning_that_does_not_end_is_missing_with_its_reason(tmp_path: Path) -> None:
+async def test_unfinished_reasoning_is_missing_with_its_reason(tmp_path: Path) -> None:
     async with WireServer(does_not_end) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=ANY)
-    assert missing(found) == {"unfinished_reasoning": len(PLAN)}
-    assert f"{len(PLAN)} unfinished_reasoning" in "".join(one.message for one in found.warnings)
+        result = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=ANY)
+    assert missing(result) == {"unfinished_reasoning": len(PLAN)}
+    assert f"{len(PLAN)} unfinished_reasoning" in "".join(diagnosis.message for diagnosis in result.warnings)
 
 
-def test_imported_answers_are_read_without_it_and_a_run_counts_the_reason(youden: Youden, tmp_path: Path) -> None:
+def test_imported_answers_are_read_without_reasoning_and_the_reason_is_counted(youden: Youden, tmp_path: Path) -> None:
     judge = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "price": 0}
     write_small_run(tmp_path, "c", judge=judge)
     assert youden("plan", "c.yaml", "--export", "x").code == 0
@@ -93,7 +93,7 @@ def test_imported_answers_are_read_without_it_and_a_run_counts_the_reason(youden
     assert '"unparsed"' not in json.dumps(facts)
 
 
-def test_a_recorded_cassette_is_read_without_it(youden: Youden, tmp_path: Path) -> None:
+def test_a_recorded_cassette_is_read_without_reasoning(youden: Youden, tmp_path: Path) -> None:
     with running(WireServer(reasons)) as server:
         write_small_run(tmp_path, "c", judge=wire_judge(server.url))
         assert youden("judge", "c.yaml").code == 0
@@ -106,7 +106,7 @@ def test_a_recorded_cassette_is_read_without_it(youden: Youden, tmp_path: Path) 
     assert first.null_count == 0
 
 
-def test_a_run_that_an_earlier_parser_read_is_read_again(youden: Youden, tmp_path: Path) -> None:
+def test_a_run_parsed_by_an_earlier_version_is_parsed_again(youden: Youden, tmp_path: Path) -> None:
     with running(WireServer(reasons)) as server:
         write_small_run(tmp_path, "c", judge=wire_judge(server.url))
         assert youden("judge", "c.yaml").code == 0
@@ -123,19 +123,19 @@ def test_a_run_that_an_earlier_parser_read_is_read_again(youden: Youden, tmp_pat
 
 
 def examined(server: WireServer, **changes: Any) -> Diagnosis:
-    (one,) = diagnose(judge_config(server.url, api_key_env=None, price=1, **changes), environment={})
-    return one
+    (diagnosis,) = diagnose(judge_config(server.url, api_key_env=None, price=1, **changes), environment={})
+    return diagnosis
 
 
-def test_doctor_names_the_option_that_ends_it() -> None:
+def test_doctor_names_the_option_that_disables_reasoning() -> None:
     with running(WireServer(lambda *_: Reply("<think>NO?</think>\n\nYES"))) as server:
-        found = {one.slug: one for one in examined(server).findings}["parse"]
-        assert found.severity == "warning"
-        assert all(part in found.message for part in ("'YES' reads as 1", "--reasoning-parser", "think: false"))
+        result = {finding.slug: finding for finding in examined(server).findings}["parse"]
+        assert result.severity == "warning"
+        assert all(part in result.message for part in ("'YES' reads as 1", "--reasoning-parser", "think: false"))
         server.behave = does_not_end
         diagnosis = examined(server)
-        found = {one.slug: one for one in diagnosis.findings}["parse"]
-        assert (found.severity, diagnosis.is_usable) == ("failed", False)
+        result = {finding.slug: finding for finding in diagnosis.findings}["parse"]
+        assert (result.severity, diagnosis.is_usable) == ("failed", False)
         assert all(
-            part in found.message for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens")
+            part in result.message for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens")
         )

@@ -1,4 +1,4 @@
-"""Judges' files: where they are found, what they may say, and that no key stands in them."""
+"""Test judge files: where they are found, what they may contain, and that they contain no API key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youden.types.pool import Json
 API = {"backend": "openai", "model": "m"}
 
 
-def test_shipped_judges_load_and_know_their_prices() -> None:
+def test_shipped_judges_load_with_their_prices() -> None:
     paid, local = load_judge_config("gpt-4o-mini"), load_judge_config("local")
     assert (paid.name, paid.model, paid.price_in, paid.price_out) == ("gpt-4o-mini", "gpt-4o-mini", 0.15, 0.6)
     assert (local.price_in, local.price_out, local.api_key_env) == (0, 0, None)
@@ -52,7 +52,7 @@ def test_a_judge_decides_by_log_probabilities_if_its_provider_returns_them(
     assert (config.request_parameters.get("logprobs") is True) == (decision == "logprobs")
 
 
-def test_a_prompt_whose_labels_begin_alike_is_decided_by_the_text(tmp_path: Path) -> None:
+def test_a_prompt_with_labels_of_equal_beginnings_is_decided_by_the_text(tmp_path: Path) -> None:
     (tmp_path / "p.md").write_text(
         '---\nlabels: {"SAME": 1, "some": 0}\nyes_threshold: 1\nparser: label/1\n---\n{{first}}{{second}}',
         encoding="utf-8",
@@ -70,13 +70,13 @@ def test_a_prompt_whose_labels_begin_alike_is_decided_by_the_text(tmp_path: Path
         (OPENAI | {"max_tokens": 300}, None),
     ],
 )
-def test_another_decision_is_proposed_if_the_first_token_gives_the_label(
+def test_another_decision_is_suggested_if_the_first_token_gives_the_label(
     keys: dict[str, Json], decision: str | None
 ) -> None:
     assert load_judge_config(keys).other_decision == decision
 
 
-def test_a_judges_family_decides_no_answer() -> None:
+def test_the_family_of_a_judge_does_not_affect_its_signature() -> None:
     plain, named = (load_judge_config(API | family) for family in ({}, {"family": "gpt"}))
     assert named.family == "gpt"
     assert named.describe() == plain.describe()
@@ -85,7 +85,7 @@ def test_a_judges_family_decides_no_answer() -> None:
     assert load_judge_config({"backend": "lexical", "family": "words"}).family == "words"
 
 
-def test_a_judge_without_calls_needs_no_file_and_takes_parameters_of_its_own() -> None:
+def test_a_judge_without_calls_needs_no_file_and_accepts_its_own_parameters() -> None:
     assert not load_judge_config("replay").makes_calls
     assert load_judge_config("replay").overhead_characters == 0
     assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).parameters == {"seed": 3}
@@ -97,14 +97,14 @@ def test_a_judge_without_calls_needs_no_file_and_takes_parameters_of_its_own() -
 
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])
-def test_a_users_own_judge_is_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+def test_a_judge_file_of_the_user_is_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "local.yaml").write_text("backend: openai\nmodel: mine\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert load_judge_config("local").model == "mine"
 
 
-def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> None:
+def test_a_judge_is_given_by_path_and_its_prompt_is_found_in_the_same_folder(tmp_path: Path) -> None:
     (tmp_path / "p.md").write_text(
         '---\nlabels: {"A": 1, "B": 0}\nyes_threshold: 1\nparser: label/1\n---\n{{first}}{{second}}', encoding="utf-8"
     )
@@ -139,7 +139,7 @@ def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> No
         ({"of": "gpt-4o-mini"}, "replay"),
     ],
 )
-def test_a_typo_or_a_wrong_value_is_named_with_what_is_allowed(data: dict[str, object], says: str) -> None:
+def test_a_typo_or_invalid_value_is_an_error_with_the_allowed_values(data: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_judge_config(API | data)
     assert says in caught.value.message
@@ -158,7 +158,7 @@ def test_the_error_names_the_file_and_the_key(tmp_path: Path, text: str, says: s
         load_judge_config(tmp_path / "mine.yaml")
 
 
-def test_unknown_names_and_missing_files_are_refused_with_what_there_is(tmp_path: Path) -> None:
+def test_unknown_names_and_missing_files_are_refused_with_the_available_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'gpt-4o-mini'"):
         load_judge_config("gpt-4o-mni")
     with pytest.raises(ConfigError, match=r"jury, lexical, litellm, llama3-70b, .*local, .*openai, .*replay, .*wire"):
@@ -177,7 +177,7 @@ def test_unknown_names_and_missing_files_are_refused_with_what_there_is(tmp_path
         {"base_url": f"http://host/v1?key={KEY}"},
     ],
 )
-def test_a_key_in_a_config_is_refused_without_being_shown(data: dict[str, object]) -> None:
+def test_a_literal_key_in_a_config_is_refused_without_being_shown(data: dict[str, object]) -> None:
     with pytest.raises(ConfigError) as caught:
         load_judge_config(API | data)
     assert KEY not in str(caught.value)
@@ -187,22 +187,22 @@ def test_credentials_of_a_url_are_sent_but_neither_displayed_nor_stored() -> Non
     config = load_judge_config(API | {"base_url": f"https://me:{KEY}@host:1/v1/", "api_key_env": None})
     connection = config.connection({})
     assert connection.authorization is not None
-    shown = [repr(config), repr(connection), str(config.describe()), str(config.public()), config.address]
-    assert all(KEY not in text and connection.authorization not in text for text in shown)
+    displayed = [repr(config), repr(connection), str(config.describe()), str(config.public()), config.address]
+    assert all(KEY not in text and connection.authorization not in text for text in displayed)
     assert config.address == "https://host:1/v1"
     with pytest.raises(ConfigError, match="only one"):
         load_judge_config(API | {"base_url": f"https://me:{KEY}@host/v1"}).connection(ENVIRONMENT)
 
 
 @pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "  "}])
-def test_no_key_is_an_error_that_says_where_to_put_it(environment: dict[str, str]) -> None:
+def test_a_missing_key_is_an_error_that_names_its_variable(environment: dict[str, str]) -> None:
     with pytest.raises(JudgeError, match=r"OPENAI_API_KEY.*\[judge-no-key\]"):
         load_judge_config(API).connection(environment)
     with pytest.raises(JudgeError, match="needs a key"):
         load_judge_config(API | {"api_key_env": None}).connection(environment)
 
 
-def test_a_connection_hides_its_key_and_a_server_of_ones_own_needs_none() -> None:
+def test_a_connection_hides_its_key_and_a_local_server_needs_none() -> None:
     local = load_judge_config("local").connection({})
     assert (local.api_key, local.authorization) == (None, None)
     connection = load_judge_config(API).connection(ENVIRONMENT)
@@ -211,7 +211,7 @@ def test_a_connection_hides_its_key_and_a_server_of_ones_own_needs_none() -> Non
     assert CallError(f"wrong key {KEY}", kind="fatal").reason == "wrong key ***"
 
 
-def test_only_what_changes_an_answer_is_part_of_the_signature() -> None:
+def test_the_signature_depends_only_on_settings_that_change_answers() -> None:
     fetched = {"concurrency": 3, "timeout": 9, "max_tries": 2, "price": 0, "backoff": 1}
     plain = load_judge_config(API).describe()
     assert load_judge_config(API | fetched).describe() == plain
@@ -219,7 +219,7 @@ def test_only_what_changes_an_answer_is_part_of_the_signature() -> None:
         assert load_judge_config(API | change).describe() != plain
 
 
-def test_a_changed_key_is_sent_also_if_the_judge_was_used_before() -> None:
+def test_a_changed_key_is_sent_even_if_the_judge_was_used_before() -> None:
     judge = load_judge_config({"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "price": 0})
     assert (judge.request_parameters["max_tokens"], judge.record.batches, judge.loaded_prompt.name) == (
         8,

@@ -1,4 +1,4 @@
-"""Several judges as one: how they vote, what is missing, and that each one's answers stay."""
+"""Test juries: votes, missing votes and stored answers of each judge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ N = len(PLAN)
 
 
 def by_model(_n: int, body: Any) -> Reply:
-    """Model `always` says YES whatever it reads, `mute` says nothing clear, the others tell the truth."""
+    """Answer by model: `always` answers YES, `mute` gives no clear answer, others are correct."""
     return Reply({"always": "YES", "mute": "Hm."}.get(body["model"], same_item(body)))
 
 
@@ -45,7 +45,7 @@ def jury(url: str, *models: str, **keys: Any) -> dict[str, Any]:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=3, max_size=3))
-def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[float | None]) -> None:
+def test_a_missing_answer_of_a_judge_is_not_replaced_by_a_vote(votes: list[float | None]) -> None:
     ballots = [answer_with(PLAN, np.full(N, vote or 0.0), missing=np.full(N, vote is None)) for vote in votes]
     majority = Jury(ballots, vote="majority").answer_many(PLAN)
     mean = Jury(ballots, vote="mean").answer_many(PLAN)
@@ -60,7 +60,7 @@ def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[flo
         np.testing.assert_array_equal(np.isnan(result.hard_answer), np.isnan(result.answer))
 
 
-async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_path: Path) -> None:
+async def test_a_majority_of_three_outvotes_a_judge_that_always_answers_yes(tmp_path: Path) -> None:
     terms, yes = JudgingOptions(1.0), truth(PLAN)
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "always"))
@@ -84,7 +84,7 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
     assert result.models == ("a", "b", "always")
 
 
-async def test_an_undecided_vote_is_missing_for_the_first_reason(store: Store) -> None:
+async def test_a_tied_vote_is_missing_for_the_first_reason(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "always", "mute"))
         result = await ask(PLAN, POOL, config, store, options=JudgingOptions(1.0, max_missing=1.0))
@@ -93,7 +93,7 @@ async def test_an_undecided_vote_is_missing_for_the_first_reason(store: Store) -
     assert result.answered[~independent].all()
 
 
-async def test_one_cap_holds_for_all_judges_together(store: Store) -> None:
+async def test_one_cap_applies_to_all_judges_together(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "c"))
         with pytest.raises(BudgetError):
@@ -101,11 +101,11 @@ async def test_one_cap_holds_for_all_judges_together(store: Store) -> None:
     assert server.n_requests * 101 / 1e6 <= 0.011
 
 
-def test_a_jury_costs_what_its_judges_cost_together() -> None:
+def test_the_cost_of_a_jury_is_the_sum_over_its_judges() -> None:
     config = load_judge_config(jury(NOWHERE, "a", "b", "c"))
-    one, all_of_them = estimate(PLAN, config.judges[0]), estimate(PLAN, config)
-    assert all_of_them.calls == 3 * one.calls
-    assert all_of_them.usd == pytest.approx(3 * not_none(one.usd))
+    estimated, all_of_them = estimate(PLAN, config.judges[0]), estimate(PLAN, config)
+    assert all_of_them.calls == 3 * estimated.calls
+    assert all_of_them.usd == pytest.approx(3 * not_none(estimated.usd))
     assert config.can_cost_money
     assert config.needs_store
     assert not load_judge_config("lexical").can_cost_money
@@ -129,7 +129,7 @@ def test_a_jury_that_cannot_vote_is_refused(keys: dict[str, Any], says: str) -> 
     assert says in caught.value.message
 
 
-def test_judges_are_found_by_name_and_beside_the_jurys_file(tmp_path: Path) -> None:
+def test_judges_are_found_by_name_and_in_the_folder_of_the_jury_file(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("backend: wire\nmodel: m\n", encoding="utf-8")
     (tmp_path / "jury.yaml").write_text("backend: jury\njudges: [mine.yaml, local, gpt-4o-mini]\n", encoding="utf-8")
     config = load_judge_config(tmp_path / "jury.yaml")
@@ -144,7 +144,7 @@ def leaning(_n: int, body: Any) -> Reply:
 
 
 @pytest.mark.parametrize("vote", ["mean", pytest.param("majority", marks=pytest.mark.slow)])
-def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
+def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch, vote: str
 ) -> None:
     one_server.behave = leaning
@@ -157,15 +157,17 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     ran = youden("run", "r.yaml", "--json")
     assert ran.code == 0, ran.err
     facts = json.loads(ran.out)["fit"]
-    (said,) = (one for one in facts["warnings"] if one["slug"] == "votes")
+    (output,) = (estimated for estimated in facts["warnings"] if estimated["slug"] == "votes")
     folder, plan = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run").read_plan()
     result = folder.read_verdicts(plan)
     assert result.votes is not None
     assert result.votes.shape == (3, len(plan))
-    told = result.votes[:, plan.trial_type == 0]
-    of = np.asarray(np.corrcoef(told))[np.triu_indices(3, 1)].mean()
-    assert said["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
-    assert f"worth {said['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text("utf-8")
+    differences = result.votes[:, plan.trial_type == 0]
+    of = np.asarray(np.corrcoef(differences))[np.triu_indices(3, 1)].mean()
+    assert output["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
+    assert f"worth {output['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text(
+        "utf-8"
+    )
     plain = {row.agent: row for row in folder.read_ranking()}
     asked = one_server.n_requests
 
@@ -174,7 +176,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     over = {row.agent: row for row in folder.read_ranking()}
     assert folder.terms.target == folder.read_facts().target == "items-and-judges"
     mean = {
-        agent: told.mean(axis=0)[
+        agent: differences.mean(axis=0)[
             (plan.first[plan.trial_type == 0] == k) | (plan.second[plan.trial_type == 0] == k)
         ].mean()
         for k, agent in enumerate(plan.agent_ids)
@@ -197,7 +199,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     assert one_server.n_requests == asked
 
 
-def test_a_jury_is_fitted_if_one_judge_never_answers_about_an_agent(
+def test_a_jury_is_fitted_even_if_one_judge_never_answers_about_an_agent(
     youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = make_pool(4, 8)
@@ -218,7 +220,7 @@ def test_a_jury_is_fitted_if_one_judge_never_answers_about_an_agent(
     assert np.isnan(result.votes[2]).any()
 
 
-def test_one_judge_is_told_before_it_is_asked_what_judges_take(youden: Youden, tmp_path: Path) -> None:
+def test_a_target_over_judges_is_refused_for_one_judge_before_any_request(youden: Youden, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool="datasets/field-notes", calls=300, judge="lexical", out="run")
     refused = youden("run", "r.yaml", "--target", "items-and-judges")
     assert (refused.code, "[judges-few]" in refused.err) == (2, True), refused.err

@@ -1,4 +1,4 @@
-"""Keys without requests are those of the requests."""
+"""Test that request hashes computed without requests equal those of the requests."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ def plan_of(pool: Pool, **more: Unpack[SeededPlanOptions]) -> Plan:
 @settings(max_examples=10, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=30, max_size=30), decision=st.sampled_from(["text", "json"]))
 @pytest.mark.parametrize("limits", [{}, {"context_window": 420, "truncate": "middle"}, {"context_window": 300}])
-def test_keys_are_those_of_the_requests_byte_for_byte(
+def test_request_hashes_equal_those_of_the_request_bytes(
     texts: list[str], decision: str, limits: dict[str, object]
 ) -> None:
     pool = replace(make_pool(5, 6), texts=np.array(texts, dtype=object).reshape(5, 6))
     questions = load_judge_config({**JUDGE, **limits, "decision": decision}).questions()
     plan = plan_of(pool)
-    assert [tuple(one) for one in iter_keys(questions, plan)] == [
+    assert [tuple(pair) for pair in iter_keys(questions, plan)] == [
         (row, key) for row, key, _ in questions.iter_requests(plan)
     ]
 
 
-def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere() -> None:
+def test_a_replicate_has_another_key_and_the_fence_is_found_anywhere() -> None:
     pool = make_pool(4, 5)
     plan = plan_of(pool)
     again = replace(plan, trials=replace(plan.trials, replicate=np.arange(len(plan), dtype=np.int32) % 3))
     head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1\nsystem: decide\n---\n'
     prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", location="here")
     questions = replace(load_judge_config(JUDGE).questions(), prompt=prompt)
-    found = [tuple(one) for one in iter_keys(questions, again)]
-    assert found == [(row, key) for row, key, _ in questions.iter_requests(again)]
-    assert len({key for _, key in found}) == len(found)
+    result = [tuple(pair) for pair in iter_keys(questions, again)]
+    assert result == [(row, key) for row, key, _ in questions.iter_requests(again)]
+    assert len({key for _, key in result}) == len(result)
 
 
-def test_a_response_that_is_not_there_is_named() -> None:
+def test_a_missing_response_is_an_error_with_its_trial() -> None:
     pool = make_pool(4, 5)
     plan = plan_of(pool)
     texts = pool.texts.copy()
@@ -73,5 +73,5 @@ def test_a_response_that_is_not_there_is_named() -> None:
         list(iter_keys(load_judge_config(JUDGE).questions(), replace(plan, pool_digest=gappy.digest, source=gappy)))
 
 
-def test_a_fence_is_the_one_that_stored_answers_rest_on() -> None:
+def test_the_fence_equals_that_of_stored_answers() -> None:
     assert make_fence("a", "b") == "78901c91d9fe6a7d"

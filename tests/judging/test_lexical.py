@@ -1,4 +1,4 @@
-"""The judge of words: its answers are those of the slow definition, and what it cannot judge or see is said."""
+"""Test the lexical judge: answers equal a naive definition, and its limits are stated."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def pool_of(texts: list[list[str | None]], prompts: list[str] | None = None) -> 
 
 
 def all_trials(K: int, J: int) -> list[tuple[int, int, int, int]]:
-    """Every ordered pair of agents, on the same item and on every two items."""
+    """Plan every ordered pair of agents on the same item and on every two items."""
     pairs = list(itertools.permutations(range(K), 2))
     return [(j, i, k, -1 if o == j else o) for j in range(J) for o in range(J) for i, k in pairs]
 
 
 def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
-    """Each response: common words, some of its item's five words, some of its agent's."""
+    """Return responses of common words, some of the five words of their item, and some of their agent."""
     rng = np.random.default_rng(seed)
     return [
         [
@@ -57,35 +57,35 @@ def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
 
 
 def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tuple[list[float], list[float]]:
-    """The definition, with sets and without sampling."""
+    """Return the answers by definition, with sets and without sampling."""
     K, J = len(texts), len(texts[0])
-    held = {(i, j): set(split_words(texts[i][j] or "")) for i in range(K) for j in range(J)}
+    word_sets = {(i, j): set(split_words(texts[i][j] or "")) for i in range(K) for j in range(J)}
     fold = np.random.default_rng(seed).permutation(J) % 5
 
     @cache
     def fitted(fits_on: tuple[int, ...]) -> tuple[Callable[[tuple[int, int], tuple[int, int]], float], float, float]:
-        """How alike two cells are, the similarity that is a yes of 1, and the one from which on it is a hard yes."""
+        """Return the similarity of two cells, the similarity of an answer of 1, and that of a hard yes."""
 
         @cache
-        def mass_of(found: frozenset[str]) -> float:
-            counts = {w: sum(any(w in held[i, j] for i in range(K)) for j in fits_on) for w in found}
+        def mass_of(words: frozenset[str]) -> float:
+            counts = {w: sum(any(w in word_sets[i, j] for i in range(K)) for j in fits_on) for w in words}
             return float(sum(np.log(len(fits_on) / max(n, 1)) for n in counts.values()))
 
-        def mass(found: set[str]) -> float:
-            return mass_of(frozenset(found))
+        def mass(words: set[str]) -> float:
+            return mass_of(frozenset(words))
 
         weight = {}
         for j in range(J):
             common = []
             for i in range(K):
-                others = set().union(*(held[k, j] for k in range(K) if k != i))
-                common.append(mass(held[i, j] & others))
+                others = set().union(*(word_sets[k, j] for k in range(K) if k != i))
+                common.append(mass(word_sets[i, j] & others))
             quartile = float(np.quantile([value for value in common if value > 0], 0.75))
             for i in range(K):
                 weight[i, j] = min(1.0, 2 * quartile / max(common[i], 1e-9)) ** 2
 
-        def alike(one: tuple[int, int], two: tuple[int, int]) -> float:
-            return mass(held[one] & held[two]) * weight[one] * weight[two]
+        def alike(cell: tuple[int, int], two: tuple[int, int]) -> float:
+            return mass(word_sets[cell] & word_sets[two]) * weight[cell] * weight[two]
 
         cells = [(i, j) for i in range(K) for j in fits_on]
         pairs = list(itertools.permutations(cells, 2))
@@ -95,8 +95,8 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
         return alike, float(np.quantile(paired, 0.95)), best
 
     answers, hards = [], []
-    for item, first, second, other in zip(plan.item, plan.first, plan.second, plan.other_item, strict=True):
-        other_item = item if other < 0 else other
+    for item, first, second, independent_item in zip(plan.item, plan.first, plan.second, plan.other_item, strict=True):
+        other_item = item if independent_item < 0 else independent_item
         alike, top, best = fitted(tuple(j for j in range(J) if fold[j] not in (fold[item], fold[other_item])))
         similarity = alike((first, item), (second, other_item))
         answers.append(min(similarity / top, 1.0))
@@ -105,7 +105,7 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_answers_equal_the_definition_with_sets(seed: int) -> None:
+def test_answers_equal_a_naive_definition_by_sets(seed: int) -> None:
     texts = small_texts(seed)
     texts[1] = [
         " ".join([str(text), *(f"item{j}word{w % 5} item{(j + w) % 10}word{w % 5}" for w in range(4 * j))])
@@ -133,7 +133,7 @@ def word_pool(n_words: list[int], *, n_items: int = 20, n_vocabulary: int = 400)
 
 
 def rank_by_answers(texts: list[list[str | None]]) -> list[int]:
-    """Rank of each agent by the mean soft answer of all its paired trials, 1 = best."""
+    """Return the rank of each agent by the mean soft answer of all its paired trials, 1 = best."""
     pool = pool_of(texts)
     K, J = pool.texts.shape
     plan = plan_of(pool, [(j, i, k, -1) for j in range(J) for i, k in itertools.permutations(range(K), 2)])
@@ -155,7 +155,10 @@ def test_pasting_all_other_responses_ranks_last() -> None:
 
 
 def text_weights(texts: list[list[str]]) -> Floats:
-    """The weights of texts of one item, by agent and repeat: `texts[i]` are the responses of agent i; all words weigh 1."""
+    """Return the weights of texts of one item, by agent and repeat.
+
+    `texts[i]` are the responses of agent i; all words have weight 1.
+    """
     rows = [(repeat, i, text) for i, responses in enumerate(texts) for repeat, text in enumerate(responses)]
     agent_of = np.array([i for _, i, _ in sorted(rows)])
     matrix = build_word_matrix(segment_texts([text for *_, text in sorted(rows)]))
@@ -223,7 +226,7 @@ def test_long_responses_in_any_script_rank_first_if_a_third_of_the_agents_write_
     assert sorted(rank_by_answers(texts)[8:]) == [1, 2, 3, 4]
 
 
-def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
+def test_the_description_of_the_judge_is_json_and_its_cost_is_zero() -> None:
     pool = pool_of(small_texts(0))
     judge: PlanJudge = Lexical()
     plan = plan_of(pool, all_trials(3, 10))
@@ -233,7 +236,7 @@ def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
     assert {"name", "version", "folds", "seed", "similarity"} <= verdicts.judge.keys()
 
 
-def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
+def test_an_answer_depends_only_on_seed_pool_and_trial() -> None:
     pool = pool_of(small_texts(2))
     trials = all_trials(3, 10)
     whole = Lexical(3).answer_many(plan_of(pool, trials))
@@ -242,7 +245,7 @@ def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
     assert not np.array_equal(whole.answer, Lexical(4).answer_many(plan_of(pool, trials)).answer)
 
 
-def test_chinese_responses_are_told_apart() -> None:
+def test_chinese_responses_are_distinguished() -> None:
     passages = [
         "河边磨坊",
         "山上灯塔",
@@ -259,7 +262,7 @@ def test_chinese_responses_are_told_apart() -> None:
     assert (verdicts.hard_answer == (verdicts.plan.trial_type == PAIRED)).all()
 
 
-def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
+def test_the_permanent_warning_states_what_the_judge_cannot_detect() -> None:
     pool = pool_of(small_texts(0))
     warning, unchecked = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
     for phrase in ("similarity baseline", "contradiction", "paraphrase", "favours long texts"):
@@ -267,7 +270,7 @@ def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     assert "no prompts" in unchecked.message
 
 
-def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
+def test_an_agent_that_copies_prompts_is_reported_with_its_fraction() -> None:
     texts = small_texts(0)
     prompts = [f"{texts[1][j]} and so on and so forth" for j in range(10)]
     pool = pool_of(texts, prompts)
@@ -277,7 +280,7 @@ def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
     assert "higher" in warning.message
 
 
-def test_missing_cells_are_no_obstacle_where_the_plan_avoids_them() -> None:
+def test_missing_cells_are_accepted_if_the_plan_avoids_them() -> None:
     texts = small_texts(0)
     texts[0][3] = None
     texts[2] = [None] * 10
@@ -303,7 +306,7 @@ PAIR = (0, 0, 1, -1)
         (small_texts(0, K=1), (0, 0, 0, 1), "lexical-nothing-shared", "0 pairs"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(
+def test_a_pool_that_cannot_be_judged_is_refused(
     texts: list[list[str | None]], trial: tuple[int, int, int, int], slug: str, says: str
 ) -> None:
     pool = pool_of(texts)
@@ -311,7 +314,7 @@ def test_what_cannot_be_judged_is_refused(
         Lexical().answer_many(plan_of(pool, [trial]))
 
 
-def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
+def test_a_plan_for_another_pool_is_refused() -> None:
     texts = small_texts(0)
     texts[1][4] = None
     pool = pool_of(texts)
@@ -323,7 +326,7 @@ def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))
 @settings(max_examples=30, deadline=None)
-def test_sampled_pairs_are_distinct_and_all_there_where_few(items: list[int], paired: bool, limit: int) -> None:
+def test_sampled_pairs_are_distinct_and_complete_if_few(items: list[int], paired: bool, limit: int) -> None:
     item_of = np.sort(np.array(items))
     first, second = sample_pairs(item_of, np.random.default_rng(0), paired=paired, limit=limit)
     drawn = set(zip(first.tolist(), second.tolist(), strict=True))
@@ -344,7 +347,7 @@ def samsum(peer_prediction: Path) -> tuple[Pool, Verdicts]:
     return pool, Lexical().answer_many(plan)
 
 
-def test_soft_ranking_of_samsum_correlates_with_gpt_4o_minis(
+def test_the_soft_ranking_of_samsum_correlates_with_that_of_gpt_4o_mini(
     samsum: tuple[Pool, Verdicts], peer_prediction: Path
 ) -> None:
     pool, verdicts = samsum

@@ -1,4 +1,4 @@
-"""Concurrency, pace and retries: how fast and how often, on clocks of the tests' own where time matters."""
+"""Test concurrency, rate limits and retries, with simulated clocks where time matters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
 
 
-def test_concurrency_grows_by_one_for_a_caps_worth_of_successes_up_to_the_most() -> None:
+def test_concurrency_grows_by_one_per_window_of_successes_up_to_its_maximum() -> None:
     calls = ConcurrencyLimiter(22, start=20)
     for expected, n in ((20, 19), (21, 1), (21, 20), (22, 1), (22, 500)):
         for _ in range(n):
@@ -30,7 +30,7 @@ def test_concurrency_grows_by_one_for_a_caps_worth_of_successes_up_to_the_most()
         assert calls.limit == expected
 
 
-def test_an_episode_of_429s_cuts_once_and_growth_goes_on() -> None:
+def test_a_burst_of_429s_reduces_concurrency_once_and_growth_continues() -> None:
     clock = Clock()
     calls = ConcurrencyLimiter(100, start=20, clock=clock)
     assert [calls.record_throttling() for _ in range(5)] == [True, False, False, False, False]
@@ -54,7 +54,7 @@ def test_concurrency_never_falls_below_one() -> None:
     assert calls.limit == 1
 
 
-async def test_no_more_are_in_flight_than_the_limit_while_it_falls_and_rises() -> None:
+async def test_calls_in_flight_never_exceed_the_changing_limit() -> None:
     clock, dice = Clock(), random.Random(0)
     calls = ConcurrencyLimiter(30, start=10, clock=clock)
     n_open = most = 0
@@ -95,7 +95,7 @@ def test_only_transient_errors_are_retried_up_to_max_tries() -> None:
     assert policy.next_wait(Attempts(), error(after=MAX_THROTTLED_SECONDS + 1)) is None
 
 
-def test_the_wait_is_jittered_doubles_and_is_never_shorter_than_retry_after() -> None:
+def test_backoff_is_jittered_doubles_and_is_at_least_retry_after() -> None:
     policy = RetryPolicy(max_tries=9, backoff=1.0)
     for n in range(1, 8):
         waits = [policy.next_wait(Attempts(n_failed=n - 1), error(None)) for _ in range(200)]
@@ -104,7 +104,7 @@ def test_the_wait_is_jittered_doubles_and_is_never_shorter_than_retry_after() ->
         assert min(policy.next_wait(Attempts(n_failed=n - 1), error(429, after=7)) or 0 for _ in range(20)) >= 7
 
 
-def test_a_429_is_no_attempt_but_its_waits_are_limited() -> None:
+def test_a_429_is_no_attempt_but_its_total_wait_is_limited() -> None:
     policy, attempts = RetryPolicy(max_tries=2, backoff=0.5), Attempts()
     n = 0
     while (wait := policy.next_wait(attempts, error(429, after=20))) is not None:
@@ -115,7 +115,7 @@ def test_a_429_is_no_attempt_but_its_waits_are_limited() -> None:
 
 
 @pytest.mark.parametrize("per_second", [20, 500, 1300])
-def test_requests_pass_evenly_and_no_second_is_over_the_rate(per_second: int) -> None:
+def test_requests_are_evenly_spaced_and_within_the_rate_in_every_second(per_second: int) -> None:
     times: list[float] = []
 
     async def pass_all() -> None:
@@ -134,8 +134,8 @@ def test_requests_pass_evenly_and_no_second_is_over_the_rate(per_second: int) ->
         assert most <= allowed * per_second * seconds + 1
 
 
-def test_tokens_pass_at_their_rate_whatever_the_size_of_a_call() -> None:
-    """Ten a millisecond, of which a thousand pass at once; what a call did not use, or used beyond, is the next ones'."""
+def test_tokens_are_limited_to_their_rate_for_calls_of_any_size() -> None:
+    """Ten tokens per millisecond, with a burst of a thousand; the difference from the estimated usage is carried over."""
 
     async def waits() -> list[float]:
         pace, loop, took = RateLimiter(tokens_per_minute=600_000), asyncio.get_running_loop(), []
@@ -149,7 +149,7 @@ def test_tokens_pass_at_their_rate_whatever_the_size_of_a_call() -> None:
     assert in_no_time(waits()) == pytest.approx([0.4, 0.001, 0.2, 0, 0.2], abs=1e-3)
 
 
-async def test_a_run_keeps_to_its_requests_a_minute(store: Store) -> None:
+async def test_a_run_stays_within_its_requests_per_minute(store: Store) -> None:
     async with WireServer() as server:
         began = asyncio.get_running_loop().time()
         result = await ask(PLAN, POOL, server.url, store, requests_per_minute=60 * 400, concurrency=64)
@@ -158,8 +158,8 @@ async def test_a_run_keeps_to_its_requests_a_minute(store: Store) -> None:
     assert took > 0.95 * len(PLAN) / 400 - 0.05
 
 
-async def test_a_long_retry_after_does_not_hold_up_the_others(store: Store) -> None:
-    """inspect_ai #5138: one answer 'come back in a second' froze the whole run."""
+async def test_a_long_retry_after_does_not_delay_other_calls(store: Store) -> None:
+    """inspect_ai #5138: a single reply "retry after a second" paused the whole run."""
     asked: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()
 
@@ -176,7 +176,7 @@ async def test_a_long_retry_after_does_not_hold_up_the_others(store: Store) -> N
 
 
 @pytest.mark.slow
-async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(store: Store) -> None:
+async def test_many_429s_lose_no_trial(store: Store) -> None:
     dice, loop = random.Random(3), asyncio.get_running_loop()
     ends = loop.time() + 1.0
 

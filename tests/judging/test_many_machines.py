@@ -1,4 +1,4 @@
-"""The recipes of docs/how-to/many-machines.md, each run as it stands there, on engines that are toys."""
+"""Run the recipes of docs/how-to/many-machines.md with toy engines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
 
 
 def section(name: str, language: str) -> str:
-    """The last block of code in this language under the heading."""
+    """Return the last code block in this language below the heading."""
     text = PAGE.read_text(encoding="utf-8").split(f"## {name}", 1)[1].split("\n## ")[0]
     blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
     return blocks[-1]
@@ -50,7 +50,7 @@ def imported(youden: Youden, config: str, answers: str) -> dict[str, Any]:
 
 @pytest.fixture
 def vllm_on_path(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `vllm` is the toy."""
+    """Create an environment in which `vllm` is the toy engine."""
     (tmp_path / "bin").mkdir()
     toy = tmp_path / "bin" / "vllm"
     toy.write_text(f'#!/bin/sh\nexec {sys.executable} {(Path(__file__).parents[1] / "toy_engine.py")} "$@"\n')
@@ -59,7 +59,9 @@ def vllm_on_path(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_vllm_run_batch_in_a_slurm_array(youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]) -> None:
+def test_vllm_run_batch_in_a_slurm_array_answers_a_run(
+    youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]
+) -> None:
     job = section("`vllm run-batch` in a Slurm array", "bash")
     assert re.search(r"#SBATCH --array=0-7$", job, re.MULTILINE)
     assert "--shards 8" in section("`vllm run-batch` in a Slurm array", "")
@@ -71,7 +73,9 @@ def test_vllm_run_batch_in_a_slurm_array(youden: Youden, machines_folder: Path, 
 
 
 @pytest.mark.slow
-def test_a_folder_in_between(youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]) -> None:
+def test_a_folder_exchanged_with_another_machine_answers_a_run(
+    youden: Youden, machines_folder: Path, vllm_on_path: dict[str, str]
+) -> None:
     config = yaml.safe_load((machines_folder / "judged.yaml").read_text())
     config["judge"]["batch_provider"] = "folder"
     write_config(machines_folder / "judged.yaml", **config)
@@ -91,7 +95,7 @@ def test_a_folder_in_between(youden: Youden, machines_folder: Path, vllm_on_path
 
 
 class RayData:
-    """What the recipe uses of Ray: rows in blocks, each through three stages, a file a block, named as Ray names them."""
+    """Substitute for Ray as the recipe uses it: rows in blocks through three stages, with one file per block named as by Ray."""
 
     def __init__(self) -> None:
         self.blocks: list[list[dict[str, Any]]] = []
@@ -119,11 +123,11 @@ class RayData:
 
     @staticmethod
     def engine(row: dict[str, Any]) -> dict[str, Any]:
-        """The columns that vLLM's stage adds."""
+        """Add the columns of vLLM's stage."""
         text = decide(0, row).text
         assert row["sampling_params"]["max_tokens"] >= 1
         alternatives = {7: ("YES", 0), 9: ("NO", 1)}
-        said = {
+        output = {
             key: {"logprob": -0.1 if token == text else -2.4, "rank": rank, "decoded_token": token}
             for key, (token, rank) in alternatives.items()
         }
@@ -132,7 +136,7 @@ class RayData:
             "generated_tokens": [7 if text == "YES" else 9],
             "num_input_tokens": 100,
             "num_generated_tokens": 1,
-            "logprobs": [said] if "logprobs" in row["sampling_params"] else None,
+            "logprobs": [output] if "logprobs" in row["sampling_params"] else None,
             "__inference_error__": None,
         }
 
@@ -144,7 +148,9 @@ class RayData:
 
 
 @pytest.mark.parametrize("config", ["judged.yaml", "odds.yaml"])
-def test_ray_data(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> None:
+def test_ray_data_answers_a_run(
+    youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
     toy = RayData()
     for module in (toy.ray, toy.data, toy.llm):
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -154,7 +160,7 @@ def test_ray_data(youden: Youden, machines_folder: Path, monkeypatch: pytest.Mon
 
 
 class Spark:
-    """What the recipe uses of Spark: partitions handed over as pandas frames a few rows at a time, and its names of files."""
+    """Substitute for Spark as the recipe uses it: partitions as small pandas frames, with Spark's file names."""
 
     builder: Any
 
@@ -174,9 +180,9 @@ class Spark:
 
     def mapInPandas(self, answered: Callable[..., Iterator[pd.DataFrame]], columns: str) -> Spark:  # noqa: N802
         frames = (batch.to_pandas() for batch in self.rows.to_batches(max_chunksize=40))
-        made = pd.concat(list(answered(frames)))
-        assert [one.split()[0] for one in columns.split(", ")] == list(made.columns)
-        self.rows = pa.Table.from_pandas(made, preserve_index=False)
+        created = pd.concat(list(answered(frames)))
+        assert [text.split()[0] for text in columns.split(", ")] == list(created.columns)
+        self.rows = pa.Table.from_pandas(created, preserve_index=False)
         return self
 
     def _write(self, folder: str) -> None:
@@ -187,19 +193,19 @@ class Spark:
 
 
 class LLM:
-    """vLLM's class, as far as the recipe goes."""
+    """Substitute for vLLM's class as the recipe uses it."""
 
     def __init__(self, *, model: str) -> None:
         assert model
 
     def chat(self, chats: list[list[dict[str, str]]], _: Any) -> list[SimpleNamespace]:
-        said = [
+        output = [
             SimpleNamespace(text=decide(0, {"messages": c}).text, finish_reason="stop", token_ids=[7]) for c in chats
         ]
-        return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[one]) for one in said]
+        return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[text]) for text in output]
 
 
-def test_spark(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_answers_a_run(youden: Youden, machines_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Spark()
     Spark.builder = SimpleNamespace(getOrCreate=lambda: toy)
     modules: dict[str, dict[str, type]] = {

@@ -1,4 +1,4 @@
-"""Providers of batches that say odd things: nothing is sent twice, no cap is passed, and what was answered is kept."""
+"""Test providers of batches with faulty replies: nothing is sent twice, no cap is exceeded, and answers are stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from youden.types import Verdicts
 POOL = make_pool(3, 3)
 PLAN = dense_plan(POOL)
 CAP = 0.0075
-"""USD, for which about half the plan's worst case can be sent at once."""
+"""USD; about half of the maximum cost of the plan can be reserved at once."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def list_lag_below_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def usd(n: int) -> float:
-    """What the server bills for `n` lines."""
+    """Return the server's bill for `n` lines in USD."""
     return n * (100 + 1) / 1e6
 
 
@@ -47,14 +47,14 @@ async def ask(server: BatchServer, store: Store, *, max_outage: float = 60.0) ->
 
 
 async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
-    """limit: most requests of a batch."""
+    """Judge the plan; `limit` is the maximum number of requests per batch."""
     batching = Batching(poll=0.0, max_requests=limit)
     options = JudgingOptions(max_cost=CAP, batching=batching, account="run")
     return await judged.ask(PLAN, POOL, url, store, options=options, price=1, **changes)
 
 
 async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
-    """The same command as often as it takes; each keeps the cap."""
+    """Repeat the command until it is complete; each invocation respects the cap."""
     for _ in range(9):
         before = len(server.bodies)
         try:
@@ -65,12 +65,12 @@ async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
 
 
 def sent(server: BatchServer) -> set[int]:
-    """How often each request was worked on, and paid."""
+    """Return how often each request was processed and billed."""
     return set(Counter(orjson.dumps(body) for body in server.bodies).values())
 
 
 STEPS = ("an error with status 200", "half a file", "a list of nothing")
-"""A hiccup of each step. That the others are known for hiccups, those say who never come to their senses."""
+"""One temporary fault of each step; the permanent ones are tested separately."""
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,10 @@ STEPS = ("an error with status 200", "half a file", "a list of nothing")
         for fate in ("expired", "completed")
     ],
 )
-async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Store, name: str, fate: Any) -> None:
-    """A batch that expires runs half of its requests; the rest is sent again, and paid once."""
+async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
+    store: Store, name: str, fate: Any
+) -> None:
+    """An expired batch processes half of its requests; the rest is sent again, and paid for once."""
     is_quirk = name in QUIRKS
     async with BatchServer(
         odd=QUIRKS[name] if is_quirk else HICCUPS[name],
@@ -99,7 +101,7 @@ async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Stor
 
 
 LOOKS = ("an error with status 200", "its files come later", "a list")
-"""What is said for long when a batch is looked at: no end, no files, and no object."""
+"""Permanent faults of a poll: no final state, no files, or no object."""
 
 
 @pytest.mark.parametrize(
@@ -109,18 +111,18 @@ LOOKS = ("an error with status 200", "its files come later", "a list")
         for name in sorted(set(HICCUPS) - {"IN_PROGRESS"})
     ],
 )
-async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_noted(store: Store, name: str) -> None:
-    """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
+async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_recorded(store: Store, name: str) -> None:
+    """The run ends with 1 after its time limit; repeated on a faulty and on a repaired provider, it sends nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:
         for _ in range(2):
             with pytest.raises(IncompleteRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
                 await ask(server, store, max_outage=0.05)
             assert caught.value.exit_code == 1
-        n_noted, n_kept = sum(len(one.keys) for one in list_jobs(store.backend)), len(store)
+        n_noted, n_kept = sum(len(record.keys) for record in list_jobs(store.backend)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert n_kept > 0 or name != "half a file"
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
-        assert sum(one.usd for one in store.paid("run").values()) == pytest.approx(usd(n_kept))
+        assert sum(record.usd for record in store.paid("run").values()) == pytest.approx(usd(n_kept))
         server.odd = {}
         verdicts = await all_that_is_asked(server, store)
         assert verdicts.answered.all()
@@ -129,14 +131,14 @@ async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_
 
 
 @pytest.mark.parametrize("lost", ["lost", "409 lost", "504 lost", "500 lost"])
-async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags(store: Store, lost: Any) -> None:
+async def test_a_batch_with_a_lost_start_reply_is_found_in_a_delayed_list(store: Store, lost: Any) -> None:
     async with BatchServer(faults={"create": [lost]}, lag=0.2) as server:
         assert (await all_that_is_asked(server, store)).answered.all()
         assert len(server.batches) == len(server.inputs)
         assert sent(server) == {1}
 
 
-async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(store: Store) -> None:
+async def test_a_refused_list_after_a_lost_start_keeps_the_record(store: Store) -> None:
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):
             await ask(server, store)
@@ -145,7 +147,7 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
         assert sent(server) == {1}
 
 
-async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_give_it_up(store: Store) -> None:
+async def test_a_possibly_started_batch_that_is_rejected_names_the_command_to_forget_it(store: Store) -> None:
     async with BatchServer(faults={"create": ["reset", "400", "400"]}) as server:
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"its record is kept.*--forget ") as caught:
@@ -156,8 +158,8 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
         assert sent(server) == {1}
 
 
-async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_tried_again(store: Store) -> None:
-    async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
+async def test_an_upload_reply_that_is_no_json_is_reported_and_retried(store: Store) -> None:
+    async with BatchServer(odd={"upload": lambda output: b"<html>hello"}) as server:
         with pytest.raises(IncompleteRunError, match=r"answered with no JSON.*It was not started"):
             await ask(server, store, max_outage=0.05)
         assert list_jobs(store.backend) == []
@@ -169,8 +171,8 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
     "faults",
     [pytest.param([*HICCUPS][::2], marks=pytest.mark.slow), pytest.param([*HICCUPS] * 2, marks=pytest.mark.long)],
 )
-async def test_kills_among_faults_lose_no_answer_and_pay_for_none_twice(tmp_path: Path, faults: list[str]) -> None:
-    """Each process is killed so many requests after its first; the next one goes on. The books are the bill."""
+async def test_kills_during_faults_lose_no_answer_and_pay_for_none_twice(tmp_path: Path, faults: list[str]) -> None:
+    """Each process is killed after a number of requests, and the next one resumes. The ledger equals the bill."""
     dice, place = random.Random(0), str(tmp_path / "v.db")
     path = os.pathsep.join(sys.path)
     async with BatchServer(looks_needed=2, lag=0.2) as server:

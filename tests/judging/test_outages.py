@@ -1,4 +1,4 @@
-"""A server that is away stops nobody and costs no call a try; a call that goes wrong is that call's failure."""
+"""Test outages: they use up no attempts, and other errors are failures of single calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def ask(url: str, store: Store, **changes: Any) -> Verdicts:
 
 
 def breaks_on_a_text(away: Reply) -> Any:
-    """A server that is away whenever it is asked of a few texts."""
+    """Return a server that goes down whenever it gets one of a few texts."""
 
     def behave(n: int, body: Any) -> Reply:
         return away if is_poison(body) else well_behaved(n, body)
@@ -49,7 +49,7 @@ def is_poison(body: Any) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("away", [Reply(fault="reset"), Reply(status=503)])
-async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, away: Reply) -> None:
+async def test_a_temporary_outage_costs_no_trial(store: Store, away: Reply) -> None:
     until = 0.0
 
     def behave(n: int, body: Any) -> Reply:
@@ -65,7 +65,7 @@ async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, aw
 
 
 @pytest.mark.slow
-async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the_last_ones(store: Store) -> None:
+async def test_texts_that_break_the_server_fail_their_trials_even_as_the_last_ones(store: Store) -> None:
     async with WireServer(breaks_on_a_text(Reply(fault="reset"))) as server:
         verdicts = await ask(server.url, store, options=JudgingOptions(max_missing=0.5), max_tries=3, concurrency=2)
     n_failed = int((~verdicts.answered).sum())
@@ -73,7 +73,7 @@ async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the
     assert sum(map(is_poison, server.bodies)) <= 4 * n_failed + 10
 
 
-async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: Store) -> None:
+async def test_a_permanent_outage_ends_the_run_which_then_resumes(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=503)) as server:
         with pytest.raises(IncompleteRunError, match=r"not responded for more than 0\.5 s") as caught:
             await ask(server.url, store, max_outage=0.5)
@@ -85,7 +85,7 @@ async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: S
 
 
 @pytest.mark.slow
-async def test_the_last_call_waits_too_where_no_connection_can_be_made(store: Store) -> None:
+async def test_the_last_call_also_waits_if_no_connection_can_be_made(store: Store) -> None:
     def say(request: Request) -> str:
         if len(PLAN) <= judge.n_calls < len(PLAN) + 4:
             raise REFUSED
@@ -95,7 +95,7 @@ async def test_the_last_call_waits_too_where_no_connection_can_be_made(store: St
     assert (await judged.ask(PLAN, POOL, judge, store, max_tries=2)).answered.all()
 
 
-async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) -> None:
+async def test_an_outage_of_a_batch_provider_is_waited_for(store: Store) -> None:
     polled = 0
 
     async def sleep(_seconds: float) -> None:
@@ -116,9 +116,9 @@ def test_the_circuit_opens_after_three_consecutive_failures_of_different_calls()
     assert not any(breaker.record_failure(Attempts(), RESET) for _ in range(9))
     breaker.record_reply(is_answer=True)
     tries = [Attempts() for _ in range(FAILURE_THRESHOLD)]
-    for one in tries[:-1]:
-        assert not breaker.record_failure(one, RESET)
-        one.n_failed += 1
+    for attempt in tries[:-1]:
+        assert not breaker.record_failure(attempt, RESET)
+        attempt.n_failed += 1
     breaker.record_reply(is_answer=False)
     assert not breaker.record_failure(Attempts(), RESET)
     assert not any(breaker.record_failure(Attempts(n_failed=1), RESET) for _ in range(9))
@@ -162,7 +162,7 @@ async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_
 
 @pytest.mark.slow
 async def test_texts_that_break_the_server_are_not_mistaken_for_an_outage(store: Store) -> None:
-    """Asked again they are all there is to ask: what was answered before is asked once more, and the server is there."""
+    """Only these requests remain: an answered request is sent as a probe, and the server is available."""
     options = JudgingOptions(max_missing=0.5)
     async with WireServer(breaks_on_a_text(Reply(status=502))) as server:
         first = await ask(server.url, store, options=options, concurrency=4)
@@ -175,9 +175,7 @@ async def test_texts_that_break_the_server_are_not_mistaken_for_an_outage(store:
 
 
 @pytest.mark.parametrize("down", [Reply(status=503), Reply(fault="reset"), None])
-async def test_a_server_that_is_down_at_the_start_ends_the_run_with_what_to_do(
-    store: Store, down: Reply | None
-) -> None:
+async def test_a_server_that_is_down_at_the_start_ends_the_run_with_a_remedy(store: Store, down: Reply | None) -> None:
     async with WireServer(lambda _n, _body: down or Reply("YES")) as server:
         with pytest.raises(JudgeError, match=r"Check that the server runs.*\[judge-unreachable\]"):
             await asyncio.wait_for(ask(server.url if down else NOWHERE, store), 300)
@@ -187,7 +185,7 @@ async def test_a_server_that_is_down_at_the_start_ends_the_run_with_what_to_do(
 
 
 async def test_a_lost_call_is_booked_at_a_typical_cost_and_reserved_at_its_maximum(store: Store) -> None:
-    """Ten of 240 connections are closed after the request."""
+    """Ten of 240 connections are closed after the request is sent."""
     dropped = []
 
     def behave(n: int, body: Any) -> Reply:

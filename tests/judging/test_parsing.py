@@ -1,4 +1,4 @@
-"""The ways to decide: what each adds to a request, and how its answer is read, or missing rather than guessed."""
+"""Test the decisions of a judge: what each adds to a request, and how its answer is parsed or missing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def said(
         ("json", 0, [' {"answer":"NO"}\n', '{"answer": "NO", "why": "x"}']),
     ],
 )
-def test_a_label_is_read_however_it_is_dressed(decision: Decision, answer: float, texts: list[str]) -> None:
+def test_a_label_is_read_in_any_formatting(decision: Decision, answer: float, texts: list[str]) -> None:
     assert {text: read_answer(said(text), SAME, decision=decision).answer for text in texts} == dict.fromkeys(
         texts, answer
     )
@@ -93,14 +93,14 @@ UNPARSED: dict[Decision, list[Completion]] = {
 @pytest.mark.parametrize(
     ("decision", "completion", "missing"),
     [
-        *((decision, one, "unparsed") for decision, many in UNPARSED.items() for one in many),
+        *((decision, entry, "unparsed") for decision, many in UNPARSED.items() for entry in many),
         ("text", said("", refusal="I cannot help."), "refused"),
         ("text", said("I think YES", finish="content_filter"), "refused"),
         ("text", said("The two YES", finish="length"), "truncated"),
         ("json", said('{"answer": "Y', finish="length"), "truncated"),
     ],
 )
-def test_what_settles_on_no_label_is_missing_and_never_a_no(
+def test_a_reply_without_a_label_is_missing_and_never_a_no(
     decision: Decision, completion: Completion, missing: str
 ) -> None:
     reading = read_answer(completion, SAME, decision=decision)
@@ -111,17 +111,17 @@ def test_what_settles_on_no_label_is_missing_and_never_a_no(
     )
 
 
-def test_a_label_alone_is_whole_though_it_ended_by_length() -> None:
+def test_a_complete_label_counts_although_the_reply_ended_by_length() -> None:
     assert read_answer(said("YES", finish="length"), SAME).missing_reason == "answered"
 
 
-def test_no_gain_is_not_taken_for_significant_gain() -> None:
+def test_no_gain_is_not_parsed_as_significant_gain() -> None:
     texts = ("NO GAIN", "little  gain", "SIGNIFICANT\nGAIN", "gain")
     np.testing.assert_array_equal([read_answer(said(text), GAIN).answer for text in texts], [0, 0.25, 1, np.nan])
     assert [read_answer(said(text), GAIN).hard_answer for text in texts[:3]] == [0, 0, 1]
 
 
-def test_log_probabilities_give_p_yes_and_keep_the_hard_decision() -> None:
+def test_log_probabilities_give_p_yes_and_do_not_change_the_hard_decision() -> None:
     reading = read_answer(said("NO", odds={"NO": 0.6, "YES": 0.2, " yes": 0.1, "Not": 0.1}), SAME, decision="logprobs")
     assert reading.answer == pytest.approx(0.3 / 0.9)
     assert reading.hard_answer == 0
@@ -145,7 +145,7 @@ def test_a_reply_that_begins_with_a_label_counts_despite_unrestricted_probabilit
     assert read_answer(said("Yes", odds={"The": 0.144}), SAME, decision="logprobs").missing_reason == "unparsed"
 
 
-def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
+def test_grades_are_weighted_by_the_odds_of_the_first_tokens_of_their_labels() -> None:
     odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
     reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
     assert reading.answer == pytest.approx(0.5 + 0.25 * 0.4)
@@ -165,13 +165,15 @@ def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
         ("NO", ("NO", "NOT AT ALL"), "NO"),
     ],
 )
-def test_a_token_speaks_for_the_one_label_it_begins(token: str, labels: tuple[str, ...], label: str | None) -> None:
+def test_a_token_counts_for_the_only_label_that_it_begins(
+    token: str, labels: tuple[str, ...], label: str | None
+) -> None:
     assert find_unique_label(token, labels) == label
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text())
-def test_reading_never_fails_and_gives_a_grade_or_nothing(text: str) -> None:
+def test_parsing_never_raises_and_returns_a_grade_or_none(text: str) -> None:
     reading = read_answer(said(text), SAME)
     assert (reading.missing_reason == "answered") == (reading.answer in (0, 1))
 
@@ -182,7 +184,7 @@ WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(WORDS), max_size=8))
 def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_label(words: list[str]) -> None:
-    """Compared with a plain reading of the rule, word by word and line by line."""
+    """Compared with a naive implementation of the rule."""
     text = " ".join(words)
     lines = [[word.strip("*.,").upper() for word in line.split()] for line in text.splitlines() if line.strip()]
     labels = {word for line in lines for word in line} & {"YES", "NO"}
@@ -222,7 +224,7 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
         (("YES", "NO"), "✔\ufe0fYES", "YES"),
     ],
 )
-def test_labels_of_any_form_are_found(labels: tuple[str, ...], text: str, label: str | None) -> None:
+def test_labels_of_any_form_are_parsed(labels: tuple[str, ...], text: str, label: str | None) -> None:
     assert find_label(text, labels) == label
 
 
@@ -253,7 +255,7 @@ def test_inline_reasoning_is_not_read(
 
 @pytest.mark.parametrize("decision", ["text", "json", "logprobs"])
 @pytest.mark.parametrize("finish", ["stop", "length"])
-def test_unfinished_reasoning_is_a_reason_of_its_own(decision: Decision, finish: str) -> None:
+def test_unfinished_reasoning_has_a_reason_of_its_own(decision: Decision, finish: str) -> None:
     odds = {"YES": 0.9, "NO": 0.1}
     reading = read_answer(said(UNFINISHED, finish=finish, odds=odds), SAME, decision=decision)
     assert (reading.missing_reason, math.isnan(reading.hard_answer)) == ("unfinished_reasoning", True)
@@ -262,7 +264,7 @@ def test_unfinished_reasoning_is_a_reason_of_its_own(decision: Decision, finish:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
-def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
+def test_odds_are_fractions_or_none(top: list[tuple[str, float]]) -> None:
     odds = compute_label_probabilities(top, ("YES", "NO"))
     total = math.fsum(math.exp(logprob) for token, logprob in top if token in ("YES", "NO", "y"))
     assert (odds is None) == (total < 0.5)
@@ -271,9 +273,9 @@ def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
         assert min(odds.values()) >= 0
 
 
-@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.batches])
+@pytest.mark.parametrize("backend", [name for name, completion in BACKENDS.items() if completion.batches])
 @pytest.mark.parametrize("decision", ["text", "json", "logprobs"])
-async def test_each_way_is_asked_for_on_the_wire_and_read_back(tmp_path: Path, backend: str, decision: str) -> None:
+async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend: str, decision: str) -> None:
     def behave(_n: int, body: Any) -> Reply:
         label = same_item(body)
         if decision == "json":
@@ -299,8 +301,10 @@ async def test_each_way_is_asked_for_on_the_wire_and_read_back(tmp_path: Path, b
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 
-def test_the_way_to_decide_is_part_of_the_signature() -> None:
-    plain, json = (load_judge_config({"backend": "wire", "model": "m", "decision": one}) for one in ("text", "json"))
+def test_the_decision_is_part_of_the_signature() -> None:
+    plain, json = (
+        load_judge_config({"backend": "wire", "model": "m", "decision": completion}) for completion in ("text", "json")
+    )
     assert plain.describe() != json.describe()
-    for one in (plain, json):
-        assert load_judge_config(one.public()).describe() == one.describe()
+    for completion in (plain, json):
+        assert load_judge_config(completion.public()).describe() == completion.describe()

@@ -1,8 +1,9 @@
-"""After a power cut the disk holds every answer but those in flight, and the same command resumes.
+"""Test that a power cut loses only answers in flight, and that the same command resumes.
 
-A run writes to ext4 on a loop device. While it is stopped (SIGSTOP) the raw image is copied: the copy holds what had reached the
-device, and nothing of what the kernel kept in memory. The copy is then checked, mounted and resumed from. The kernel flushes by
-itself after 30 s at the earliest (`vm.dirty_expire_centisecs`, `commit=600`), and each case takes less.
+A run writes to ext4 on a loop device. While it is stopped (SIGSTOP), the raw image is copied: the copy contains what
+reached the device, and nothing that the kernel only kept in memory. The copy is then checked, mounted and resumed.
+The kernel itself flushes after 30 s at the earliest (`vm.dirty_expire_centisecs`, `commit=600`), and each case takes
+less.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def mounted(image: Path, at: Path) -> Iterator[Path]:
 
 @contextmanager
 def ext4(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """The image of a new file system, and the directory at which it is mounted."""
+    """Create the image of a new file system, and mount it."""
     image = folder / "disk.img"
     with image.open("wb") as file:
         file.truncate(MEGABYTES << 20)
@@ -55,7 +56,7 @@ def ext4(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def after_power_cut(image: Path, *, name: str) -> Iterator[Path]:
-    """Mount a copy of what the device holds now."""
+    """Mount a copy of the current content of the device."""
     copy = image.with_name(f"{name}.img")
     shutil.copyfile(image, copy)
     checked = subprocess.run(["fsck.ext4", "-f", "-y", copy], check=False, capture_output=True, text=True)
@@ -84,7 +85,7 @@ async def started_bench(disk: Path, server: UnrulyServer) -> Bench:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
-async def test_a_power_cut_loses_only_what_is_in_flight_and_the_same_command_resumes(
+async def test_a_power_cut_loses_only_calls_in_flight_and_the_same_command_resumes(
     share: float, tmp_path: Path
 ) -> None:
     async with UnrulyServer() as server:

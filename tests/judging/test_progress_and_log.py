@@ -1,4 +1,4 @@
-"""What is seen of a run: the line of progress, the log, and no secret in anything that is written or said."""
+"""Test the progress line and the log of a run, and that no secret is written or printed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from youden.types import Completion
 WORD = "pässword-planted"
 
 
-def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() -> None:
+def test_the_progress_line_has_rate_answers_failures_429s_cost_and_remaining_time() -> None:
     tally = Tally("judging", 1000, 0.0, done=300, cached=100, throttled=7, usd=0.5)
     tally.failed = Counter(refused=2, unparsed=1)
     assert tally.line(10.0) == (
@@ -45,7 +45,7 @@ def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() 
     assert Tally("judging", 10, 0.0).line(0.0) == "judging: 0 of 10, 0 answered"
 
 
-def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_end() -> None:
+def test_without_a_terminal_plain_lines_are_printed_at_intervals_and_at_the_end() -> None:
     clock, out = Clock(), io.StringIO()
     bar = ProgressBar(Console(file=out, width=40), clock=clock)
     bar.start(100, what="judging")
@@ -61,7 +61,7 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_en
     assert lines[-1] == "judging: 100 of 100, 2/s, 99 answered, 1 failed (1 refused), 1 × 429, $0.5000, in 0:49"
 
 
-def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
+def test_ten_hours_of_progress_are_one_page_of_log_lines() -> None:
     clock, out = Clock(), io.StringIO()
     bar = ProgressBar(Console(file=out, force_terminal=True, force_interactive=False), clock=clock)
     bar.start(36_000, what="judging")
@@ -74,7 +74,7 @@ def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
 
 
 @pytest.mark.parametrize("width", [120, 80, 50, 30])
-def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
+def test_on_a_terminal_a_one_line_bar_is_shown_and_its_last_line_remains(
     monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -94,7 +94,7 @@ def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
     assert "\x1b[3" not in out.getvalue(), "no colour"
 
 
-def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None:
+def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "log.jsonl"
     for n in range(2):
         with ProgressLog(None, path, now=lambda: 12.3456) as log:
@@ -107,11 +107,11 @@ def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None
 
 
 def quoting(n: int, body: Any) -> Reply:
-    """A server that quotes what it was sent back in its errors, as some do."""
-    said = f"your header was Bearer {KEY} and your password {WORD}"
+    """Return a server that quotes requests in its error messages."""
+    output = f"your header was Bearer {KEY} and your password {WORD}"
     if n % 10 == 3:
-        return Reply(status=400, error={"message": said, "code": said})
-    return Reply(status=503, error={"message": said}) if n % 10 == 7 else Reply("YES")
+        return Reply(status=400, error={"message": output, "code": output})
+    return Reply(status=503, error={"message": output}) if n % 10 == 7 else Reply("YES")
 
 
 @pytest.mark.parametrize("way", ["key", pytest.param("url", marks=pytest.mark.slow)])
@@ -146,21 +146,21 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
         sent = server.headers[0]["Authorization"]
         assert sent == f"Bearer {KEY}" if way == "key" else sent.startswith("Basic ")
         written = everything_in(tmp_path / "out")
-        said = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + written
+        output = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + written
         for secret in (KEY, sent.partition(" ")[2], WORD, "p%C3%A4ssword-planted"):
-            assert secret.encode() not in said or (secret == WORD and way == "key"), secret
+            assert secret.encode() not in output or (secret == WORD and way == "key"), secret
         lines = (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
         assert {json.loads(line)["event"] for line in lines} == {"start", "call", "failure", "stop"}
         assert b"***" in written
 
 
 def _echo(field: str, secret: str, body: Body) -> Sent:
-    """A good answer in which `field` repeats a secret."""
+    """Return a valid answer with a secret in `field`."""
     reply = reply_to(body, said="YES")
-    choice, said = reply["choices"][0], f"YES ({secret})"
+    choice, output = reply["choices"][0], f"YES ({secret})"
     match field:
         case "content" | "refusal":
-            choice["message"][field] = said
+            choice["message"][field] = output
         case "long model":
             reply["model"] = f"{'m' * 195}{secret}"
         case "json":
@@ -170,17 +170,17 @@ def _echo(field: str, secret: str, body: Body) -> Sent:
         case "base64":
             choice["message"]["content"] = f"YES {base64.b64encode(f'me:{secret}'.encode()).decode()}"
         case "finish_reason":
-            choice[field] = said
+            choice[field] = output
         case "token":
             choice["logprobs"]["content"][0]["top_logprobs"][1]["token"] = secret
         case "model" | "system_fingerprint":
-            reply[field] = said
+            reply[field] = output
         case "header":
             return sent(reply, headers={"X-Quoted": secret, "Set-Cookie": f"a={secret}"})
         case "error":
-            return Sent(json.dumps({"error": {"message": f"{said}{'.' * 400}", "code": said}}).encode(), status=400)
+            return Sent(json.dumps({"error": {"message": f"{output}{'.' * 400}", "code": output}}).encode(), status=400)
         case "inside":
-            return Sent(json.dumps({"error": {"message": said, "code": 400, "type": said}}).encode())
+            return Sent(json.dumps({"error": {"message": output, "code": 400, "type": output}}).encode())
     return sent(reply)
 
 
@@ -206,12 +206,12 @@ SECRETS = (
 
 
 def _tables(folder: Path) -> str:
-    """What is packed in files of columns."""
+    """Return the values in columnar files."""
     return "".join(str(pq.read_table(path).to_pydict()) for path in folder.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
-def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
+def test_secrets_repeated_in_an_answer_are_stored_nowhere(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Cluster, backend: str
 ) -> None:
     secrets = (*SECRETS, Cluster.PASSWORD)
@@ -241,17 +241,17 @@ def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
     ended += [youden("report", "out"), youden("cassette", "export", "out", "--out", "c.jsonl")]
     ended += [youden("cassette", "export", "out", "--out", "redacted.jsonl", "--redact")]
     ended += [youden("export", "out", "tables.csv"), youden("export", "out", "eee", "--format", "eee")]
-    assert [one.code for one in ended] == [0] * len(ended), ended
+    assert [run.code for run in ended] == [0] * len(ended), ended
     with psycopg.connect(url) as connection:
         stored = [connection.execute(f"SELECT * FROM youden.{name}").fetchall() for name in ("answers", "failures")]
-    texts = [*(one.out + one.err for one in ended), _tables(tmp_path), str(stored)]
-    said = "".join(texts).encode() + everything_in(tmp_path)
-    assert b"***" in said
+    texts = [*(run.out + run.err for run in ended), _tables(tmp_path), str(stored)]
+    output = "".join(texts).encode() + everything_in(tmp_path)
+    assert b"***" in output
     for secret in secrets:
         for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""), repr(secret)[1:-1]):
-            assert form.encode() not in said, form
+            assert form.encode() not in output, form
         for before in (b"", b":", b"me:"):
-            assert base64.b64encode(before + secret.encode())[5:17] not in said, secret
+            assert base64.b64encode(before + secret.encode())[5:17] not in output, secret
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -272,16 +272,16 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", COMMANDS)
-def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
+def test_no_secret_of_a_command_url_or_environment_is_printed_or_written(
     where: str, youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=8)
     for number, secret in enumerate((*SECRETS, WORD)):
-        said = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
+        output = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
         judge = wire_judge(NOWHERE, max_tries=1, max_outage=0)
-        address = f"http://me:{said['url']}@127.0.0.1:9/v1"
-        place = f"postgresql://me:{said['url']}@127.0.0.1:9/d"
+        address = f"http://me:{output['url']}@127.0.0.1:9/v1"
+        place = f"postgresql://me:{output['url']}@127.0.0.1:9/d"
         for name, changes in (
             ("r", {}),
             ("judge", {"judge": judge | {"base_url": address}}),
@@ -293,18 +293,18 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
             monkeypatch.setenv("PGPASSWORD", secret)
         if where == "the environment":
             monkeypatch.setenv("YOUDEN_STORE", place)
-        ended = youden(*(word.format(**said) for word in COMMANDS[where]))
+        ended = youden(*(word.format(**output) for word in COMMANDS[where]))
         assert ended.code in (1, 2), ended.err
         for config in ("judge.yaml", "store.yaml"):
-            (tmp_path / config).unlink()  # where somebody wrote it
-        found = (ended.out + ended.err + caplog.text).encode() + everything_in(tmp_path)
-        for form in (secret, said["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
-            assert form.encode() not in found, (form, ended.err)
+            (tmp_path / config).unlink()  # in the file in which the user wrote it
+        result = (ended.out + ended.err + caplog.text).encode() + everything_in(tmp_path)
+        for form in (secret, output["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
+            assert form.encode() not in result, (form, ended.err)
         assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize("said", ["YES", "NO. The word is YES", '{"answer": "YES"}', "same source"])
-def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
+def test_a_password_equal_to_a_word_of_answers_changes_no_answer(said: str) -> None:
     Connection(
         "judge",
         "http://host/v1",
@@ -315,6 +315,6 @@ def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
     assert validate_completion(Completion(said, "stop", "m", 1, 1)).text == said
 
 
-def test_an_error_says_no_secret_that_another_connection_of_this_process_keeps() -> None:
+def test_an_error_shows_no_secret_of_another_connection_of_the_process() -> None:
     Connection("judge", "http://host/v1", 1.0, api_key="kept-by-another-one")
     assert CallError(f"{'a' * 290}kept-by-another-one", kind="transient").reason == f"{'a' * 290}***"

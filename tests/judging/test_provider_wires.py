@@ -1,4 +1,4 @@
-"""Every provider that is known: its judge's file against a server of its wire format over HTTP, its batches; a key in a .env."""
+"""Test every known provider: its judge file against a server of its wire format, its batches, and keys in a .env file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLAN = dense_plan(POOL)
 HOSTED = [judge for judge in list_judges() if judge.backend in PROVIDERS]
 ONE_A_CLASS = list({PROVIDERS[judge.backend].class_path: judge for judge in HOSTED}.values())
 OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.backend).__bases__]
-"""Those whose replies are read by code of ours: the fuzzers of `BACKENDS` speak the OpenAI chat format alone."""
+"""Providers whose replies youden parses itself; the fuzzed `BACKENDS` only use the OpenAI chat format."""
 
 
 def at(judge: JudgeConfig, url: str) -> JudgeConfig:
@@ -47,7 +47,7 @@ def at(judge: JudgeConfig, url: str) -> JudgeConfig:
 
 
 async def asked(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
-    """What came of one question to a judge whose file is taken as it is, but for the address."""
+    """Return the result of one question to a judge of a shipped file at another address."""
     request = judge.questions().request_for_texts("one", "two")
     async with WireServer(lambda *_: reply) as server:
         backend = connect(at(judge, server.url), {judge.key_variable or "": KEY})
@@ -66,8 +66,8 @@ MONTH = re.compile(
 
 @pytest.fixture(params=HOSTED, ids=lambda judge: judge.name)
 def judge(request: pytest.FixtureRequest) -> JudgeConfig:
-    found: JudgeConfig = request.param
-    return found
+    result: JudgeConfig = request.param
+    return result
 
 
 def test_every_provider_has_a_file_with_prices_and_their_date() -> None:
@@ -81,21 +81,21 @@ def test_every_provider_has_a_file_with_prices_and_their_date() -> None:
         assert judge.price_in
 
 
-async def test_its_answer_and_usage_are_read_and_its_key_goes_into_the_header_alone(judge: JudgeConfig) -> None:
+async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_header(judge: JudgeConfig) -> None:
     got, server, request = await asked(
         judge, Reply("YES", model="m-dated", usage={"prompt_tokens": 90, "completion_tokens": 2})
     )
     assert isinstance(got, Completion)
     assert (got.text, got.finish_reason, got.tokens_in, got.tokens_out) == ("YES", "stop", 90, 2)
-    assert got.model in (("m-dated", "") if judge in OWN_FORMAT else ("m-dated",))  # not every format says its model
+    assert got.model in (("m-dated", "") if judge in OWN_FORMAT else ("m-dated",))  # some formats do not name the model
     (body,), (headers,) = server.bodies, server.headers
     assert KEY in (headers.get("x-api-key"), headers.get("Authorization", "").removeprefix("Bearer "))
     assert KEY not in str(body)
     assert body["model"] == judge.model
     limit = judge.answer_limit
     assert limit in (body.get("max_tokens"), body.get("max_completion_tokens"))
-    texts = [body.get("system", ""), *(one["content"] for one in body["messages"])]
-    assert [one.content for one in request.messages] == [text for text in texts if text]
+    texts = [body.get("system", ""), *(message["content"] for message in body["messages"])]
+    assert [message.content for message in request.messages] == [text for text in texts if text]
 
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
@@ -106,7 +106,7 @@ async def test_a_refusal_is_no_answer(judge: JudgeConfig) -> None:
 
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
-async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeConfig) -> None:
+async def test_errors_and_invalid_replies_are_classified(judge: JudgeConfig) -> None:
     for status, code, kind in (
         (429, "rate_limit_error", "transient"),
         (529, "overloaded_error", "transient"),
@@ -126,7 +126,7 @@ async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeCon
 
 
 def places(of: object, at: Place = ()) -> Iterator[Place]:
-    """Every field that is somewhere in a reply."""
+    """Return the paths of all fields of a reply."""
     inner = of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ()
     for name, value in inner:
         yield (*at, name)
@@ -159,7 +159,7 @@ def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judg
 
 @pytest.fixture(params=["llama3.3-70b-bedrock", "gemini-3.5-flash-lite-vertex"])
 def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JudgeConfig:
-    """A judge at a cloud, with credentials in the environment as its library finds them."""
+    """Configure a judge at a cloud provider with credentials in the environment."""
     _needs("litellm", "boto3" if "bedrock" in request.param else "google.auth")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-PLANTED")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
@@ -198,12 +198,12 @@ def _account(token_uri: str) -> str:
 
     form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     key = rsa.generate_private_key(65537, 2048).private_bytes(serialization.Encoding.PEM, *form).decode()
-    said = {"type": "service_account", "project_id": "p", "private_key_id": "x", "private_key": key}
-    return json.dumps(said | {"client_email": "a@p.iam", "client_id": "1", "token_uri": token_uri})
+    output = {"type": "service_account", "project_id": "p", "private_key_id": "x", "private_key": key}
+    return json.dumps(output | {"client_email": "a@p.iam", "client_id": "1", "token_uri": token_uri})
 
 
-@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
-async def test_a_clouds_answer_its_usage_and_its_refusal_are_read(
+@pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
+async def test_the_answer_usage_and_refusal_of_a_cloud_provider_are_read(
     cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     reply = Reply("YES", usage={"prompt_tokens": 90, "completion_tokens": 2})
@@ -216,8 +216,8 @@ async def test_a_clouds_answer_its_usage_and_its_refusal_are_read(
     assert cloud.questions().read(got).missing_reason == "refused"
 
 
-@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
-async def test_a_clouds_errors_have_their_fates(
+@pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
+async def test_errors_of_a_cloud_provider_are_classified(
     cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for status, kind in ((429, "transient"), (503, "transient"), (403, "fatal"), (401, "fatal")):
@@ -228,10 +228,8 @@ async def test_a_clouds_errors_have_their_fates(
         assert KEY not in repr(got)
 
 
-@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
-async def test_credentials_that_are_nowhere_end_the_run_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.filterwarnings("ignore")  # a library that litellm imports for its first cloud request
+async def test_missing_credentials_end_the_run_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _needs("litellm", "google.auth")
     monkeypatch.setenv("VERTEXAI_PROJECT", "nobody")  # litellm remembers credentials by their project
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -245,7 +243,7 @@ async def test_credentials_that_are_nowhere_end_the_run_at_once(
     assert (caught.value.kind, caught.value.status, server.n_requests) == ("fatal", 401, 0)
 
 
-def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
+def test_settings_that_a_provider_rejects_are_an_error_before_any_request() -> None:
     for name, record in PROVIDERS.items():
         own = {"backend": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
         assert load_judge_config(own).key_variable == record.key_variable
@@ -259,7 +257,7 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
         load_judge_config({"backend": "azure", "model": "m"})
 
 
-def test_a_price_is_found_by_model_and_provider_and_never_of_another_provider() -> None:
+def test_a_price_is_found_by_model_and_provider_only() -> None:
     for name, backend, model in [
         ("gpt-4o", "openai", "gpt-4o"),
         ("openai/gpt-4o", "openai", "gpt-4o"),
@@ -297,7 +295,7 @@ def provider_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Wir
 
 
 @pytest.mark.parametrize("where", [".env", "in/.env"])
-def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
+def test_a_key_in_a_dot_env_file_is_used_and_written_nowhere(
     where: str, youden: Youden, provider_folder: Path, server: WireServer
 ) -> None:
     (provider_folder / where).write_text(
@@ -316,7 +314,7 @@ def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
     ("given", "sent"),
     [(("one", None), "one"), (("one", "two"), "one"), ((None, "two"), "two"), (("", "two"), "two")],
 )
-def test_the_environment_wins_over_the_file(
+def test_the_environment_takes_precedence_over_the_file(
     given: tuple[str | None, str | None],
     sent: str,
     provider_folder: Path,
@@ -330,13 +328,13 @@ def test_the_environment_wins_over_the_file(
         (provider_folder / ".env").write_text(f"OPENAI_API_KEY={file}\n")
     server.behave = lambda *_: Reply("YES")
     judge = load_judge_config({"backend": "openai", "model": "m", "base_url": server.url, "price": 0})
-    (found,) = diagnose(judge, environment=os.environ)
+    (result,) = diagnose(judge, environment=os.environ)
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {sent}"}
-    assert found.findings[0].message == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
+    assert result.findings[0].message == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
 
 
 @pytest.mark.parametrize("text", [None, "OPENAI_API_KEY=\n", "not a file of keys"])
-def test_a_key_in_no_file_is_said_and_nothing_is_sent(
+def test_a_missing_key_is_an_error_and_no_request_is_sent(
     text: str | None, provider_folder: Path, server: WireServer, youden: Youden
 ) -> None:
     if text is not None:
@@ -347,7 +345,7 @@ def test_a_key_in_no_file_is_said_and_nothing_is_sent(
     assert "[judge-no-key]" in ended.err
 
 
-def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(provider_folder: Path, youden: Youden) -> None:
+def test_init_selects_a_judge_whose_key_is_in_a_file(provider_folder: Path, youden: Youden) -> None:
     for key, judge in ((None, "lexical"), (KEY, "gpt-4o-mini")):
         if key is not None:
             (provider_folder / ".env").write_text(f"OPENAI_API_KEY={key}\n")
@@ -357,7 +355,7 @@ def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(provider_folder: Pa
         assert KEY not in text
 
 
-def test_a_file_of_keys_that_cannot_be_read_is_named(provider_folder: Path, youden: Youden) -> None:
+def test_an_unreadable_file_of_keys_is_an_error_with_its_name(provider_folder: Path, youden: Youden) -> None:
     (provider_folder / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
     ended = youden("run", "in/r.yaml")
     assert "[judge-env-file]" in ended.err
@@ -375,7 +373,7 @@ async def in_batches(server: ClaudeBatchServer, store: Store, *, max_tries: int 
     return await ask(PLAN, POOL, judge, store, options=options, environment={"ANTHROPIC_API_KEY": KEY})
 
 
-async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store: Store) -> None:
+async def test_a_plan_is_sent_to_anthropic_in_one_batch_and_matched_by_key(store: Store) -> None:
     async with ClaudeBatchServer(looks_needed=3) as server:
         result = await in_batches(server, store)
         assert result.answered.all()
@@ -388,7 +386,7 @@ async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store
         assert server.n_begun == 1
 
 
-async def test_requests_that_expired_alone_are_sent_again_and_rejected_ones_are_missing(store: Store) -> None:
+async def test_only_expired_requests_are_resent_and_rejected_ones_are_missing(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         return Reply(status=400) if server.n_begun == 0 and n == 4 else well_behaved(n, body)
 
@@ -398,7 +396,7 @@ async def test_requests_that_expired_alone_are_sent_again_and_rejected_ones_are_
         assert (server.n_begun, len(server.bodies)) == (2, len(PLAN) - 1)
 
 
-async def test_a_cancelled_batch_ends_the_run_and_keeps_what_came(store: Store) -> None:
+async def test_a_cancelled_batch_ends_the_run_and_its_results_are_stored(store: Store) -> None:
     async with ClaudeBatchServer(fates=["cancelled"]) as server:
         with pytest.raises(IncompleteRunError, match="cancelled"):
             await in_batches(server, store)
@@ -407,7 +405,7 @@ async def test_a_cancelled_batch_ends_the_run_and_keeps_what_came(store: Store) 
 
 
 @pytest.mark.parametrize(("faults", "begun"), [(["500"], 1), (["lost"], 1), (["500", "lost"], 1), (["400"], 0)])
-async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice(
+async def test_a_batch_with_a_lost_reply_is_found_again_and_never_started_twice(
     store: Store, faults: list[Any], begun: int
 ) -> None:
     async with ClaudeBatchServer(faults=faults) as server:
@@ -421,7 +419,7 @@ async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice
         assert len(server.bodies) == begun * len(PLAN)
 
 
-async def test_while_a_batch_that_may_be_the_lost_one_still_runs_nothing_is_sent_again(store: Store) -> None:
+async def test_no_request_is_resent_while_a_possibly_lost_batch_is_in_progress(store: Store) -> None:
     async with ClaudeBatchServer(faults=["lost"], looks_needed=6) as server:
         with pytest.raises(IncompleteRunError, match=r"still in progress.*\[batch-unreachable\]"):
             await in_batches(server, store, max_tries=2)

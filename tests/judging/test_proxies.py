@@ -1,6 +1,6 @@
-"""Every backend goes through the proxy that the process environment names, unless NO_PROXY lists the judge's host.
+"""Test that every backend uses the proxy of the process environment unless NO_PROXY lists the host of the judge.
 
-An HTTP proxy gets the whole URL and sees the judge's host in a header, so that a server of the tests can stand in for it.
+An HTTP proxy gets the complete URL, with the host of the judge in a header, so that a test server can replace it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ async def test_calls_go_through_the_proxy(
         judge = load_judge_config(
             {"backend": backend, "model": model_at(backend), "base_url": URL, "price": 0, "api_key_env": None}
         )
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db")
-    assert found.answered.all()
-    assert {one["Host"] for one in proxy.headers} == {HOST}
+        result = await ask(PLAN, POOL, judge, tmp_path / "v.db")
+    assert result.answered.all()
+    assert {header["Host"] for header in proxy.headers} == {HOST}
     if ours:
         expected = "Basic " + base64.b64encode(b"user:pass").decode()
-        assert {one["Proxy-Authorization"] for one in proxy.headers} == {expected}
+        assert {header["Proxy-Authorization"] for header in proxy.headers} == {expected}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -69,9 +69,9 @@ async def test_batches_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.
     async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         judge = load_judge_config({"backend": provider, "model": "m", "base_url": URL, "price": 0, "api_key_env": None})
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
-    assert found.answered.all()
-    assert {one["Host"] for one in proxy.headers} == {HOST}
+        result = await ask(PLAN, POOL, judge, tmp_path / "v.db", options=JudgingOptions(batching=Batching(poll=0.01)))
+    assert result.answered.all()
+    assert {header["Host"] for header in proxy.headers} == {HOST}
 
 
 def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,10 +79,10 @@ def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
         (diagnosis,) = diagnose(judge_config(URL, api_key_env=None), environment={})
         assert diagnosis.is_usable
-        assert {one["Host"] for one in proxy.headers} == {HOST}
+        assert {header["Host"] for header in proxy.headers} == {HOST}
 
 
-async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_it(
+async def test_a_proxy_that_requires_a_password_ends_the_run_without_repeating_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(*_: Any) -> Reply:
@@ -96,7 +96,7 @@ async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_i
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_proxy_that_is_no_url_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_proxy_url_is_an_error_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://user:s3cret@[proxy:port")
     with pytest.raises(ConfigError, match=r"unset HTTP_PROXY.*\[judge-proxy\]") as caught:
         find_proxy(URL)
@@ -126,7 +126,7 @@ async def test_a_proxy_that_opens_no_tunnel_ends_the_run(tmp_path: Path, monkeyp
         ("http://[::1]:8000/v1", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "::1"}, None),
     ],
 )
-def test_variables_are_read_in_both_cases(
+def test_proxy_variables_are_read_in_both_cases(
     monkeypatch: pytest.MonkeyPatch, url: str, environment: dict[str, str], proxy: str | None
 ) -> None:
     for name, value in environment.items():

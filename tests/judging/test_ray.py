@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster of this machine: two nodes, of which one is lost; what is refused before anything is asked."""
+"""Test workers on a local Ray cluster with two nodes, of which one is lost, and early refusals."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ NODE = {"num_cpus": 1}
 
 @pytest.fixture(scope="module")
 def library() -> Any:
-    """Ray, or a skip that says so; in CI it has to be there."""
+    """Import Ray or skip with a reason; CI requires it."""
     return pytest.importorskip("ray", reason="Ray is not installed: pip install 'youden[ray]'")
 
 
 @pytest.fixture(scope="module")
 def two_nodes(library: Any) -> Iterator[Any]:
-    """A cluster with room for one worker on each node. A node's processes start in the environment of this one."""
+    """Start a cluster with room for one worker per node, in the environment of this process."""
     from ray.cluster_utils import Cluster as RayCluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -58,14 +58,14 @@ def two_nodes(library: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def cluster(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`two_nodes`, to which RAY_ADDRESS leads: by this machine's address, to which a test's Python may not connect itself."""
+    """Set RAY_ADDRESS to the cluster of `two_nodes`, by the address of this machine."""
     monkeypatch.setattr("youden.engines.ray._check_reachable", lambda _: None)
     monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
     return two_nodes
 
 
 def node_here(folder: Path, ends: Path) -> str:
-    """The node's id, left in `folder` at once, returned once `ends` is there."""
+    """Write the id of the node to `folder` at once, and return it once `ends` exists."""
     import ray
 
     node: str = ray.get_runtime_context().get_node_id()
@@ -83,7 +83,7 @@ def die() -> None:
 
 
 def work_for_ever(folder: Path) -> None:
-    """As a run: SIGTERM ends it after it stored what was under way."""
+    """Work like a run: SIGTERM ends it after answers in flight are stored."""
     (folder / f"began {os.getpid()}").touch()
     try:
         until(lambda: False)
@@ -100,29 +100,29 @@ def until(there: Callable[[], bool], seconds: float = 300) -> None:
 
 
 @on_a_cluster
-def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -> None:
-    said: list[str] = []
+def test_an_error_of_a_worker_ends_the_run_like_a_local_one(cluster: Any) -> None:
+    messages: list[str] = []
     with pytest.raises(JudgeError) as caught:
-        run_on_ray(refuse, RayPlacement(RayWorkers(workers=2), on_status=said.append))
+        run_on_ray(refuse, RayPlacement(RayWorkers(workers=2), on_status=messages.append))
     assert (caught.value.slug, caught.value.message) == ("judge-key", "The key is wrong. Set another.")
-    assert said[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
+    assert messages[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
 
 
 @on_a_cluster
-def test_a_file_is_no_store_for_several_nodes(cluster: Any) -> None:
+def test_a_file_store_is_refused_for_several_nodes(cluster: Any) -> None:
     with pytest.raises(ConfigError, match=r"has 2 nodes.*--store postgresql://.*\[ray-sqlite\]"):
         run_on_ray(die, RayPlacement(one_machine=True))
 
 
 @on_a_cluster
-def test_nodes_have_to_have_the_same_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_different_versions_are_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.__version__", "99.0")
     with pytest.raises(ConfigError, match=r"started by 99\.0\. Install the same.*\[ray-package\]"):
         run_on_ray(die, RayPlacement())
 
 
 @on_a_cluster
-def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loss_of_all_workers_is_reported(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.MAX_RESTARTS", 0)
     with pytest.raises(IncompleteRunError, match="All 2 workers were lost") as caught:
         run_on_ray(die, RayPlacement())
@@ -130,7 +130,7 @@ def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: p
 
 
 @on_a_cluster
-def test_a_run_that_is_told_to_stop_lets_its_workers_store_what_is_under_way(cluster: Any, tmp_path: Path) -> None:
+def test_a_stopped_run_lets_its_workers_store_calls_in_flight(cluster: Any, tmp_path: Path) -> None:
     code = (
         "import sys; from functools import partial; from pathlib import Path; from test_ray import *; "
         "run_on_ray(partial(work_for_ever, Path(sys.argv[1])), RayPlacement())"
@@ -148,49 +148,49 @@ def test_a_run_that_is_told_to_stop_lets_its_workers_store_what_is_under_way(clu
 
 
 @on_a_cluster
-def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> None:
+def test_the_remaining_workers_continue_after_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> None:
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
-    seen, end, said = tmp_path / "seen", tmp_path / "end", list[str]()
-    seen.mkdir()
+    observed, end, output = tmp_path / "seen", tmp_path / "end", list[str]()
+    observed.mkdir()
 
     def lose_a_node() -> None:
-        until(lambda: len(list(seen.iterdir())) == 3)
+        until(lambda: len(list(observed.iterdir())) == 3)
         cluster.remove_node(third, allow_graceful=False)
         end.touch()
 
     with ThreadPoolExecutor(1) as beside:
         losing = beside.submit(lose_a_node)
-        node = run_on_ray(partial(node_here, seen, end), RayPlacement(on_status=said.append))
+        node = run_on_ray(partial(node_here, observed, end), RayPlacement(on_status=output.append))
         losing.result()
-    assert node in {path.name for path in seen.iterdir()} - {third.node_id}
-    assert sum("is on node" in line for line in said) == 3
+    assert node in {path.name for path in observed.iterdir()} - {third.node_id}
+    assert sum("is on node" in line for line in output) == 3
 
 
-def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cluster_and_a_missing_library_are_clear_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=rf"{re.escape(format_install('ray'))}.*\[ray-extra\]"):
         run_on_ray(die, RayPlacement())
 
 
 @on_a_cluster
-def test_a_cluster_that_does_not_answer(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_cluster_is_a_clear_error(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     with pytest.raises(ConfigError, match=r"Ray cluster at 127\.0\.0\.1:9 cannot be reached.*\[ray-unreachable\]"):
         run_on_ray(die, RayPlacement())
 
 
 @pytest.mark.parametrize("also", [["--mode", "batch"], ["--log", "x.jsonl"]])
-def test_what_does_not_go_with_workers_is_refused(youden: Youden, also: list[str]) -> None:
+def test_settings_incompatible_with_workers_are_refused(youden: Youden, also: list[str]) -> None:
     assert "--engine ray cannot be combined with" in youden("judge", "r.yaml", "--engine", "ray", *also).err
     assert "--workers requires --engine ray" in youden("judge", "r.yaml", "--workers", "2").err
 
 
-def test_flags_that_would_do_nothing_are_refused(youden: Youden) -> None:
+def test_options_without_effect_are_refused(youden: Youden) -> None:
     assert "--poll requires --mode batch" in youden("judge", "r.yaml", "--poll", "5").err
 
 
-def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
+def test_a_judge_without_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")
     write_config(
         tmp_path / "r.yaml", pool="pool", calls=110, independent="pooled:20", ray={"num_gpus": 1, "workers": 3}
@@ -202,7 +202,7 @@ def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: 
 
 
 def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
-    """A run of 400 calls of 80 ms on a judge with 4 in flight, and the command that judges it on Ray."""
+    """Configure a run of 400 calls of 80 ms with 4 in flight, and return the command that judges it on Ray."""
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.08)
     write_pool(make_pool(6, 20), folder / "pool")
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
@@ -212,7 +212,7 @@ def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
 
 
 def same_tables(youden: Youden, folder: Path) -> bool:
-    """Whether the tables of the run are those that one process makes in a store of its own."""
+    """Return whether the tables of the run equal those of a single process with its own store."""
     lines = (folder / "r.yaml").read_text(encoding="utf-8").splitlines()
     alone = "\n".join(line for line in lines if not line.startswith(("store:", "ray:")))
     (folder / "alone.yaml").write_text(alone, encoding="utf-8")
@@ -220,7 +220,9 @@ def same_tables(youden: Youden, folder: Path) -> bool:
     for run in ("runs/r", "runs/alone"):
         assert youden("fit", run).code == 0
     tables = ("ranking.csv", "items.csv", "scores.csv")
-    return all((folder / "runs/r" / one).read_bytes() == (folder / "runs/alone" / one).read_bytes() for one in tables)
+    return all(
+        (folder / "runs/r" / table).read_bytes() == (folder / "runs/alone" / table).read_bytes() for table in tables
+    )
 
 
 @on_a_cluster
@@ -244,7 +246,7 @@ def test_local_ray_workers_share_a_file_and_write_the_tables_of_one_process(
 def test_a_run_on_two_nodes_completes_with_the_same_tables_if_one_node_is_killed(
     cluster: Any, postgres: Cluster, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
-    """Each node has room for one worker; the rows of the run's members say how many calls each had answered."""
+    """Each node has room for one worker; the rows of the workers count their answered calls."""
     store = postgres.new()
     command = run_of(tmp_path, server, store=store)
     lost = list(cluster.worker_nodes)[-1]
@@ -279,7 +281,7 @@ def test_a_run_on_two_nodes_completes_with_the_same_tables_if_one_node_is_killed
 
 
 def workers_that_answered(connection: Any) -> list[tuple[str, int]]:
-    """The workers with five answered calls or more, where the tables are there already."""
+    """Return the workers with at least five answered calls, once the tables exist."""
     from psycopg.errors import Error
 
     try:

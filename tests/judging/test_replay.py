@@ -1,4 +1,4 @@
-"""Replay: the same verdicts from the store alone, and an error where it holds none; what is said of models that change."""
+"""Test replays: equal verdicts from the store alone, errors for missing answers, and warnings of changed models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN = dense_plan(POOL)
 
 
 def some_odd(n: int, body: Any) -> Reply:
-    """Mostly good answers, with a refusal, a cut-off one, one that says nothing, and a rejected request among them."""
+    """Answer mostly validly, with a refusal, a truncated reply, one without a label and a rejected request."""
     odd = {
         3: Reply("", refusal="no"),
         7: Reply("Well, the", finish_reason="length"),
@@ -56,11 +56,11 @@ def same(left: Verdicts, right: Verdicts) -> None:
 
 
 def served(verdicts: Verdicts) -> list[str | None]:
-    """The model that answered each trial, by name: models are numbered in the order in which they first answered."""
+    """Return the model that answered each trial; models are numbered in the order of their first answer."""
     return [None if number < 0 else verdicts.models[number] for number in not_none(verdicts.response_model)]
 
 
-async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path) -> None:
+async def test_replay_equals_the_run_without_a_server_or_key(tmp_path: Path) -> None:
     with open_store(tmp_path / "v.db") as store:
         first, of = await judged(store)
     with open_store(tmp_path / "v.db", read_only=True) as store:
@@ -70,7 +70,7 @@ async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path) -
     assert np.bincount(first.missing_reason).tolist() == [len(PLAN) - 4, 1, 1, 1, 1]
 
 
-async def test_a_miss_names_the_key_and_the_trial(store: Store) -> None:
+async def test_a_replay_miss_names_the_key_and_the_trial(store: Store) -> None:
     _, of = await judged(store)
     again = np.where(np.arange(len(PLAN)) == 17, 1, 0).astype(np.int32)
     with pytest.raises(ReplayMissError) as caught:
@@ -88,7 +88,7 @@ async def test_a_miss_names_the_key_and_the_trial(store: Store) -> None:
             await replay(store, **of | change)
 
 
-async def test_a_changed_text_is_a_miss_and_a_renamed_agent_is_none(store: Store) -> None:
+async def test_a_changed_text_is_a_replay_miss_and_a_renamed_agent_is_not(store: Store) -> None:
     first, _ = await judged(store)
     texts = POOL.texts.copy()
     texts[0, 0] += "!"
@@ -99,7 +99,7 @@ async def test_a_changed_text_is_a_miss_and_a_renamed_agent_is_none(store: Store
     same(first, await replay(store, dense_plan(renamed), renamed))
 
 
-async def test_whom_to_replay_must_be_clear(store: Store) -> None:
+async def test_an_ambiguous_replay_judge_is_refused(store: Store) -> None:
     with pytest.raises(ConfigError, match="needs a store"):
         await judge_plan(PLAN, config=load_judge_config("replay"))
     with pytest.raises(ConfigError, match="no judge"):
@@ -111,7 +111,7 @@ async def test_whom_to_replay_must_be_clear(store: Store) -> None:
 
 
 async def answered_by(serve: Callable[[int], tuple[str, str | None]], store: Store, *, plan: Plan = PLAN) -> Verdicts:
-    """serve: the model and the build that give answer number n."""
+    """Judge the plan; `serve` returns the model and the build that give answer number n."""
 
     def script(_: Request) -> Completion:
         model, fingerprint = serve(judge.n_calls)
@@ -121,7 +121,7 @@ async def answered_by(serve: Callable[[int], tuple[str, str | None]], store: Sto
     return await ask(plan, POOL, judge, store)
 
 
-async def test_one_model_and_one_build_is_no_warning_and_stands_in_the_signature(store: Store) -> None:
+async def test_one_model_and_build_give_no_warning_and_are_in_the_signature(store: Store) -> None:
     result = await answered_by(lambda _: ("m-1", "fp_a"), store)
     assert (result.warnings, result.judge["response_models"]) == ((), ["m-1 (fp_a)"])
 
@@ -133,10 +133,10 @@ async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signat
     same(result, await replay(store))
 
 
-async def test_another_model_than_the_stores_is_a_warning(store: Store) -> None:
+async def test_a_model_other_than_that_of_the_store_is_a_warning(store: Store) -> None:
     await answered_by(lambda _: ("m-1", None), store)
-    other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
-    result = await answered_by(lambda _: ("m-2", None), store, plan=other)
+    replicated = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
+    result = await answered_by(lambda _: ("m-2", None), store, plan=replicated)
     assert "since the last answers in the store: m-1 then, m-2 now" in result.warnings[0].message
     assert result.judge["response_models"] == ["m-2"]
-    assert (await answered_by(lambda _: ("m-2", None), store, plan=other)).warnings == ()
+    assert (await answered_by(lambda _: ("m-2", None), store, plan=replicated)).warnings == ()

@@ -1,4 +1,4 @@
-"""What a reply says of itself is checked before it is kept: types, odds, usage, an error inside."""
+"""Test the validation of replies before they are stored: types, log-probabilities, usage and embedded errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FIELDS: tuple[Place, ...] = (
 
 
 def reply(path: Place = (), value: object = None) -> Any:
-    """A whole reply, with `value` in the place of one field."""
+    """Return a complete reply with `value` in one field."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "YES"}, "finish_reason": "stop"}
     whole: Any = {"model": "m", "system_fingerprint": "fp", "choices": [choice | {"logprobs": ODDS}]}
     whole = json.loads(json.dumps(whole | {"usage": {"prompt_tokens": 100, "completion_tokens": 1}}))
@@ -67,27 +67,27 @@ def fails(said: object, words: str) -> None:
     assert caught.value.kind == "transient"
 
 
-def test_a_whole_reply_is_read() -> None:
+def test_a_complete_reply_is_read() -> None:
     assert parse_completion(reply(), seconds=0.5) == WHOLE
     assert validate_completion(WHOLE) == WHOLE
 
 
 @given(st.sampled_from(FIELDS), JSON)
-def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(path: Place, value: object) -> None:
+def test_arbitrary_fields_give_a_storable_completion_or_a_failed_call(path: Place, value: object) -> None:
     with suppress(CallError):
         assert_sound(parse_completion(reply(path, value) if path else value, seconds=0.5))
 
 
 @given(st.builds(Completion, *[JSON] * 9))
-def test_whatever_a_store_holds_a_completion_is_sound_or_failed(said: Completion) -> None:
+def test_arbitrary_stored_values_give_a_valid_completion_or_a_failure(said: Completion) -> None:
     with suppress(CallError):
-        found = validate_completion(said)
-        assert_sound(found)
-        assert validate_completion(found) == found
+        completion = validate_completion(said)
+        assert_sound(completion)
+        assert validate_completion(completion) == completion
 
 
 def assert_sound(found: Completion) -> None:
-    """It can be written, read back the same, and counted."""
+    """Check that the completion can be written, reads back unchanged, and has valid counts."""
     fields = orjson.loads(orjson.dumps(found))
     fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
     assert Completion(**fields) == found
@@ -116,19 +116,19 @@ def assert_sound(found: Completion) -> None:
         (("error",), None),
     ],
 )
-def test_a_harmless_oddity_stays_answered(path: Place, value: object) -> None:
-    found = parse_completion(reply(path, value), seconds=0.5)
-    assert (found.text, found.tokens_in, found.tokens_out) == ("YES", 100, 1)
+def test_a_harmless_irregularity_keeps_the_answer(path: Place, value: object) -> None:
+    completion = parse_completion(reply(path, value), seconds=0.5)
+    assert (completion.text, completion.tokens_in, completion.tokens_out) == ("YES", 100, 1)
 
 
-def test_more_choices_than_one_are_left_alone() -> None:
-    said = reply()
-    said["choices"].append({"message": {"content": "NO"}})
-    assert parse_completion(said, seconds=0.5) == WHOLE
+def test_additional_choices_are_ignored() -> None:
+    output = reply()
+    output["choices"].append({"message": {"content": "NO"}})
+    assert parse_completion(output, seconds=0.5) == WHOLE
 
 
 @pytest.mark.parametrize("value", [["m"], {"m": 1}, 5, True, 1e9])
-def test_a_description_of_another_type_is_left_out(value: object) -> None:
+def test_metadata_of_another_type_is_omitted(value: object) -> None:
     for path, without in (
         (("model",), {"model": ""}),
         (("system_fingerprint",), {"fingerprint": None}),
@@ -138,12 +138,12 @@ def test_a_description_of_another_type_is_left_out(value: object) -> None:
         assert parse_completion(reply(path, value), seconds=0.5) == replace(WHOLE, **without)
 
 
-def test_names_are_bounded_and_half_surrogates_leave() -> None:
+def test_names_are_truncated_and_lone_surrogates_removed() -> None:
     assert len(parse_completion(reply(("model",), "m" * 10_000), seconds=0).model) == MAX_NAME_CHARACTERS
     assert parse_completion(reply((*MESSAGE, "content"), "a\ud800"), seconds=0).text == "a?"
 
 
-def test_a_refusal_is_kept_wherever_it_stands() -> None:
+def test_a_refusal_is_recognized_in_any_field() -> None:
     assert parse_completion(reply((*MESSAGE, "refusal"), "no"), seconds=0).refusal == "no"
     own = (*MESSAGE, "provider_specific_fields")
     assert parse_completion(reply(own, {"refusal": "no"}), seconds=0).refusal == "no"
@@ -169,16 +169,16 @@ def test_a_refusal_is_kept_wherever_it_stands() -> None:
         ((*TOP, 0, "token"), 5, "an alternative is not a token with its log-probability"),
     ],
 )
-def test_a_reply_without_its_parts_is_no_answer(path: Place, value: object, words: str) -> None:
+def test_a_reply_without_required_fields_is_no_answer(path: Place, value: object, words: str) -> None:
     fails(reply(path, value) if path else value, words)
 
 
 @pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", None, True, [], 10**400])
-def test_odds_that_cannot_be_are_no_answer(value: object) -> None:
+def test_impossible_log_probabilities_are_no_answer(value: object) -> None:
     fails(reply(LOGPROB, value), "a log-probability is")
 
 
-def test_odds_that_are_only_written_oddly_are_read() -> None:
+def test_unusually_formatted_log_probabilities_are_read() -> None:
     for path, value, odds in (
         (LOGPROB, 1e-7, (("YES", 0.0),)),
         (LOGPROB, -9999, (("YES", -9999.0),)),
@@ -190,7 +190,7 @@ def test_odds_that_are_only_written_oddly_are_read() -> None:
         assert parse_completion(reply(path, value), seconds=0).top_logprobs == odds
 
 
-def test_stored_odds_of_another_shape_are_no_answer() -> None:
+def test_stored_log_probabilities_of_another_shape_are_no_answer() -> None:
     for odds in ("YES", [["YES"]], [[1, -0.1]], [["YES", "nan"]]):
         with pytest.raises(CallError):
             validate_completion(untyped(replace)(WHOLE, top_logprobs=odds))
@@ -200,13 +200,13 @@ def test_stored_odds_of_another_shape_are_no_answer() -> None:
     "n", [-100_000, 10**15, 2**70, 1.5, math.nan, math.inf, "-100", "1e2", "9" * 5000, True, [100], None]
 )
 @pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
-def test_usage_that_is_no_count_is_as_if_nothing_was_said(name: str, n: object) -> None:
-    found = parse_completion(reply(("usage", name), n), seconds=0)
-    assert (found.tokens_in, found.tokens_out) == (0, 0)
-    assert found.text == "YES"
+def test_a_usage_that_is_no_count_is_treated_as_missing(name: str, n: object) -> None:
+    completion = parse_completion(reply(("usage", name), n), seconds=0)
+    assert (completion.tokens_in, completion.tokens_out) == (0, 0)
+    assert completion.text == "YES"
 
 
-def test_usage_may_be_written_as_a_float() -> None:
+def test_a_usage_written_as_a_float_is_read() -> None:
     assert parse_completion(reply(("usage", "prompt_tokens"), 120.0), seconds=0).tokens_in == 120
     assert parse_completion(reply(("usage", "prompt_tokens"), "120"), seconds=0).tokens_in == 120
 
@@ -221,14 +221,14 @@ def use(n_in: int, n_out: int, *, text: str = "YES", limit: int | None = 8) -> t
     return checked.tokens_in, checked.tokens_out, fault
 
 
-def test_honest_usage_is_believed_however_little_it_is() -> None:
+def test_a_plausible_usage_is_accepted_however_small() -> None:
     for n_in in (N_BYTES // MAX_TOKEN_BYTES, 60, N_BYTES // 4, N_BYTES, MAX_USAGE_FACTOR * N_BYTES):
         assert use(n_in, 1) == (n_in, 1, None)
     assert use(100, 0, text="") == (100, 0, None)
     assert use(100, MAX_TOKEN_COUNT, limit=None) == (100, MAX_TOKEN_COUNT, None)
 
 
-def test_usage_that_cannot_be_is_named_and_not_believed() -> None:
+def test_an_impossible_usage_is_reported_and_not_accepted() -> None:
     cases = [(0, 1), (N_BYTES // MAX_TOKEN_BYTES - 1, 1), (100, 0), (10 * N_BYTES, 1), (100, 5000)]
     for n_in, n_out in cases:
         fault = (
@@ -238,12 +238,12 @@ def test_usage_that_cannot_be_is_named_and_not_believed() -> None:
     assert use(100, 1, text="x" * 500)[2] is not None
 
 
-def test_nothing_said_is_nothing_doubted() -> None:
+def test_a_missing_usage_is_not_reported_as_implausible() -> None:
     assert use(0, 0) == (0, 0, None)
 
 
 @given(st.integers(0, MAX_TOKEN_COUNT), st.integers(0, MAX_TOKEN_COUNT))
-def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
+def test_a_validated_usage_equals_the_reported_one_or_is_missing(n_in: int, n_out: int) -> None:
     tokens_in, tokens_out, _ = use(n_in, n_out)
     assert (tokens_in, tokens_out) in ((n_in, n_out), (0, 0))
     assert tokens_in <= MAX_USAGE_FACTOR * (N_BYTES + 24)
@@ -271,7 +271,7 @@ def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
         (True, "transient", 500, "(no code): no reason given"),
     ],
 )
-def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: str, status: int, said: str) -> None:
+def test_an_error_inside_a_success_is_classified_by_its_code(error: object, kind: str, status: int, said: str) -> None:
     with pytest.raises(CallError) as caught:
         parse_completion({"error": error}, seconds=0)
     assert (caught.value.kind, caught.value.status) == (kind, status)
@@ -279,7 +279,7 @@ def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: st
     assert said in caught.value.reason
 
 
-def test_an_answer_beside_an_error_is_an_answer() -> None:
+def test_an_answer_with_an_additional_error_field_is_an_answer() -> None:
     assert find_reply_error(reply(("error",), {"code": "insufficient_quota"})) is None
     without_error: tuple[object, ...] = (None, {}, "", [], 5, {"error": None}, {"error": {}})
     for nothing in without_error:
@@ -306,21 +306,21 @@ def test_an_answer_beside_an_error_is_an_answer() -> None:
     ],
 )
 def test_text_parts_of_a_content_are_joined(content: object, text: str, refusal: str | None) -> None:
-    found = parse_completion(reply((*MESSAGE, "content"), content), seconds=0)
-    assert (found.text, found.refusal) == (text, refusal)
+    completion = parse_completion(reply((*MESSAGE, "content"), content), seconds=0)
+    assert (completion.text, completion.refusal) == (text, refusal)
 
 
 @pytest.mark.parametrize("content", [[1], [None], [{"type": "text", "text": {"value": "YES"}}]])
-def test_parts_without_readable_text_are_a_broken_reply(content: object) -> None:
+def test_content_parts_without_text_are_a_malformed_reply(content: object) -> None:
     fails(reply((*MESSAGE, "content"), content), "the content is of type list")
 
 
 def errored(**where: Any) -> Any:
-    """A reply without a text, whose generation failed. where: fields of the reply, its choice or its message."""
-    said = reply((*MESSAGE, "content"), "")
-    said["choices"][0] |= {"finish_reason": "error"} | where.get("choice", {})
-    said["choices"][0]["message"] |= where.get("message", {})
-    return said | where.get("reply", {})
+    """Return a reply without text whose generation failed, with fields of the reply, its choice or its message."""
+    output = reply((*MESSAGE, "content"), "")
+    output["choices"][0] |= {"finish_reason": "error"} | where.get("choice", {})
+    output["choices"][0]["message"] |= where.get("message", {})
+    return output | where.get("reply", {})
 
 
 @pytest.mark.parametrize("place", ["reply", "choice", "message"])
@@ -335,7 +335,7 @@ def errored(**where: Any) -> Any:
         ("died", "transient", 500),
     ],
 )
-def test_an_error_beside_or_inside_choices_is_what_its_code_says(
+def test_an_error_next_to_or_inside_choices_is_classified_by_its_code(
     place: str, error: object, kind: str, status: int
 ) -> None:
     with pytest.raises(CallError) as caught:
@@ -343,51 +343,51 @@ def test_an_error_beside_or_inside_choices_is_what_its_code_says(
     assert (caught.value.kind, caught.value.status) == (kind, status)
 
 
-def test_an_error_in_a_choice_with_part_of_a_text_is_an_error() -> None:
-    said = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
+def test_an_error_in_a_choice_with_partial_text_is_an_error() -> None:
+    output = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
     with pytest.raises(CallError):
-        parse_completion(said, seconds=0)
+        parse_completion(output, seconds=0)
     fails(errored(message={"content": "The two YES"}), "an error inside")
 
 
-def test_an_error_after_tokens_were_generated_is_not_free() -> None:
+def test_an_error_after_generated_tokens_is_billed() -> None:
     for n_out, free in ((0, True), (30, False)):
-        said = errored(
+        output = errored(
             choice={"error": {"code": 502}}, reply={"usage": {"prompt_tokens": 9, "completion_tokens": n_out}}
         )
-        found = find_reply_error(said)
-        assert found is not None
-        assert found.unbilled is free
+        reply_error = find_reply_error(output)
+        assert reply_error is not None
+        assert reply_error.unbilled is free
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": 200}])
 @pytest.mark.parametrize("content", ["", None, "\n", []])
-def test_an_empty_completion_without_usage_is_tried_again(usage: object, content: object) -> None:
-    said = reply((*MESSAGE, "content"), content) | {"usage": usage}
-    fails(said, "empty and reports no tokens")
+def test_an_empty_completion_without_usage_is_retried(usage: object, content: object) -> None:
+    output = reply((*MESSAGE, "content"), content) | {"usage": usage}
+    fails(output, "empty and reports no tokens")
 
 
 @pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", None])
-def test_an_empty_completion_is_tried_again_however_its_end_is_called(ended: str | None) -> None:
-    said = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
-    said["choices"][0]["message"]["content"] = ""
+def test_an_empty_completion_is_retried_for_any_finish_reason(ended: str | None) -> None:
+    output = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
+    output["choices"][0]["message"]["content"] = ""
     with pytest.raises(CallError) as caught:
-        parse_completion(said, seconds=0)
+        parse_completion(output, seconds=0)
     assert caught.value.kind == "transient"
 
 
-def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
+def test_an_empty_completion_with_reported_tokens_or_a_reason_is_stored() -> None:
     for path, value in (
         (("usage", "completion_tokens"), 1),
         ((*CHOICE, "finish_reason"), "length"),
         ((*CHOICE, "finish_reason"), "content_filter"),
         ((*MESSAGE, "refusal"), "I cannot."),
     ):
-        said = reply(path, value)
-        said["choices"][0]["message"]["content"] = ""
+        output = reply(path, value)
+        output["choices"][0]["message"]["content"] = ""
         if path[-1] != "completion_tokens":
-            said["usage"]["completion_tokens"] = 0
-        assert parse_completion(said, seconds=0).text == ""
+            output["usage"]["completion_tokens"] = 0
+        assert parse_completion(output, seconds=0).text == ""
 
 
 @pytest.mark.parametrize(
@@ -406,31 +406,31 @@ def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
         ({"total_tokens": None}, 1),
     ],
 )
-def test_reasoning_outside_of_completion_tokens_counts(usage: dict[str, Any], tokens_out: int) -> None:
-    said = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
-    assert parse_completion(said, seconds=0).tokens_out == tokens_out
+def test_reasoning_tokens_outside_of_completion_tokens_are_billed(usage: dict[str, Any], tokens_out: int) -> None:
+    output = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
+    assert parse_completion(output, seconds=0).tokens_out == tokens_out
 
 
-def test_cached_tokens_of_a_claude_prompt_count() -> None:
-    """`input_tokens` is only what follows the last cache breakpoint."""
+def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:
+    """`input_tokens` counts only tokens after the last cache breakpoint."""
     cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
     message = {"content": [{"type": "text", "text": "YES"}], "stop_reason": "end_turn"}
     for usage, tokens_in in ((cached, 200), ({"input_tokens": 5, "cache_read_input_tokens": None}, 5)):
-        said = from_anthropic(message | {"usage": usage | {"output_tokens": 1}})
-        assert parse_completion(said, seconds=0).tokens_in == tokens_in
+        output = from_anthropic(message | {"usage": usage | {"output_tokens": 1}})
+        assert parse_completion(output, seconds=0).tokens_in == tokens_in
 
 
-def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() -> None:
+def test_equal_answers_of_a_batch_may_differ_in_reasoning_or_contain_an_error() -> None:
     total = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1, "total_tokens": 900}}
     lines = [reply(), total, reply((*CHOICE, "error"), {"code": 502}), reply((*CHOICE, "logprobs"), None)]
-    for one in lines:
-        one["choices"][0]["logprobs"] = None
+    for line in lines:
+        line["choices"][0]["logprobs"] = None
     text = b"\n".join(
-        orjson.dumps({"custom_id": f"k{n}", "response": {"status_code": 200, "body": one}})
-        for n, one in enumerate(lines)
+        orjson.dumps({"custom_id": f"k{n}", "response": {"status_code": 200, "body": line}})
+        for n, line in enumerate(lines)
     )
-    found = dict(iter_results(text))
-    assert [getattr(found[f"k{n}"], "tokens_out", None) for n in range(4)] == [1, 700, None, 1]
+    results = dict(iter_results(text))
+    assert [getattr(results[f"k{n}"], "tokens_out", None) for n in range(4)] == [1, 700, None, 1]
 
 
 @pytest.mark.parametrize(
@@ -442,8 +442,8 @@ def test_result_lines_that_are_not_strict_json_are_read(spoil: Any) -> None:
 
 
 def spelled(*tokens: str) -> dict[str, Any]:
-    """Log-probabilities of these tokens, each with itself as the only alternative."""
-    return {"content": [{"token": one, "top_logprobs": [{"token": one, "logprob": -0.1}]} for one in tokens]}
+    """Return log-probabilities of these tokens, each with itself as the only alternative."""
+    return {"content": [{"token": token, "top_logprobs": [{"token": token, "logprob": -0.1}]} for token in tokens]}
 
 
 @pytest.mark.parametrize(
@@ -460,9 +460,9 @@ def spelled(*tokens: str) -> dict[str, Any]:
         ("YES", {}, ("YES",), "YES"),
     ],
 )
-def test_log_probabilities_of_reasoning_are_not_those_of_the_answer(
+def test_log_probabilities_of_reasoning_are_ignored(
     content: object, beside: dict[str, str], tokens: tuple[str, ...], first: str | None
 ) -> None:
-    said = reply(ODDS_OF, spelled(*tokens))
-    said["choices"][0]["message"] |= {"content": content} | beside
-    assert parse_completion(said, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))
+    output = reply(ODDS_OF, spelled(*tokens))
+    output["choices"][0]["message"] |= {"content": content} | beside
+    assert parse_completion(output, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))

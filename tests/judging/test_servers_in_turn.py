@@ -1,4 +1,4 @@
-"""A judge at several servers: shared out evenly, one that fails left out and tried again, all of it real HTTP."""
+"""Test a judge at several servers over real HTTP: even distribution, exclusion after failures and probes."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ async def ask(store: Store, *servers: WireServer, **changes: Any) -> Verdicts:
 
 
 @pytest.mark.parametrize("backend", each_backend("wire"))
-async def test_servers_share_the_calls_and_their_answers_stand_under_the_first(store: Store, backend: str) -> None:
-    async with WireServer() as one, WireServer() as two, WireServer() as three:
-        verdicts = await ask(store, one, two, backend=backend)
+async def test_servers_share_calls_and_answers_are_stored_under_the_first_address(store: Store, backend: str) -> None:
+    async with WireServer() as diagnosis, WireServer() as second, WireServer() as three:
+        verdicts = await ask(store, diagnosis, second, backend=backend)
         assert verdicts.answered.all()
-        assert abs(one.n_requests - two.n_requests) < len(PLAN) / 10
-        assert verdicts.judge["base_url"] == one.url
-        again = await ask(store, one, three, backend=backend)
-        alone = await ask(store, one, backend=backend)
+        assert abs(diagnosis.n_requests - second.n_requests) < len(PLAN) / 10
+        assert verdicts.judge["base_url"] == diagnosis.url
+        again = await ask(store, diagnosis, three, backend=backend)
+        alone = await ask(store, diagnosis, backend=backend)
         assert three.n_requests == 0
         assert again.answer.tolist() == alone.answer.tolist() == verdicts.answer.tolist()
-        await ask(store, two, one, backend=backend)
-        assert one.n_requests + two.n_requests == 2 * len(PLAN)
+        await ask(store, second, diagnosis, backend=backend)
+        assert diagnosis.n_requests + second.n_requests == 2 * len(PLAN)
 
 
-async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
+async def test_a_dead_server_is_skipped_and_used_again_after_it_recovers(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_turn, "MIN_WAIT_SECONDS", 0.05)
@@ -75,13 +75,13 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     assert verdicts.answered.all()
     assert back.n_requests > 5
     assert n_asked <= len(PLAN) + 8
-    assert any(first.url in said.message and "was left out" in said.message for said in verdicts.warnings)
+    assert any(first.url in warning.message and "was left out" in warning.message for warning in verdicts.warnings)
 
 
 @pytest.mark.parametrize(
     ("reply", "why"), [(Reply(fault="stall"), "no reply in time"), (Reply(status=404), "HTTP 404")]
 )
-async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_named(
+async def test_a_server_that_hangs_or_rejects_every_call_is_skipped_and_named(
     store: Store, monkeypatch: pytest.MonkeyPatch, reply: Reply, why: str
 ) -> None:
     monkeypatch.setattr(in_turn, "MIN_WAIT_SECONDS", 600)
@@ -89,19 +89,23 @@ async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_name
         verdicts = await ask(store, right, wrong, timeout=0.3 if reply.fault == "stall" else 60)
         assert verdicts.answered.all()
         assert wrong.n_requests <= 8
-        (said,) = (said for said in verdicts.warnings if wrong.url in said.message)
-        assert f"also at the end (the last failure: {why}" in said.message
+        (warning,) = (warning for warning in verdicts.warnings if wrong.url in warning.message)
+        assert f"also at the end (the last failure: {why}" in warning.message
 
 
-async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:
-    async with WireServer(lambda *_: Reply(status=404)) as one, WireServer(lambda *_: Reply(status=404)) as two:
+async def test_rejections_by_all_servers_end_the_run_with_the_reason(store: Store) -> None:
+    async with (
+        WireServer(lambda *_: Reply(status=404)) as diagnosis,
+        WireServer(lambda *_: Reply(status=404)) as second,
+    ):
         with pytest.raises(
-            JudgeError, match=rf"replied: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404.*\[judge-model\]"
+            JudgeError,
+            match=rf"replied: http://127.0.0.1:({diagnosis.port}|{second.port})/v1: HTTP 404.*\[judge-model\]",
         ):
-            await ask(store, one, two)
+            await ask(store, diagnosis, second)
 
 
-async def test_where_all_are_away_the_run_waits_as_for_one_server(store: Store) -> None:
+async def test_an_outage_of_all_servers_is_waited_for_as_for_one_server(store: Store) -> None:
     n_down = 0
 
     def behave(n: int, body: Any) -> Reply:
@@ -111,27 +115,27 @@ async def test_where_all_are_away_the_run_waits_as_for_one_server(store: Store) 
             return Reply(status=503)
         return well_behaved(n, body)
 
-    async with WireServer(behave) as one, WireServer(behave) as two:
-        verdicts = await ask(store, one, two, max_tries=2)
+    async with WireServer(behave) as diagnosis, WireServer(behave) as second:
+        verdicts = await ask(store, diagnosis, second, max_tries=2)
         assert verdicts.answered.all()
-        one.behave = two.behave = lambda *_: Reply(status=503)
+        diagnosis.behave = second.behave = lambda *_: Reply(status=503)
         with pytest.raises(JudgeError, match="judge-unreachable"):
-            await ask(store, two, one)
+            await ask(store, second, diagnosis)
 
 
 @pytest.mark.slow
-async def test_texts_that_break_every_server_are_their_trials_failures(store: Store) -> None:
+async def test_texts_that_break_every_server_fail_their_trials(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         poison = "item 3" in str(body) and "agent 2" in str(body)
         return Reply(fault="reset") if poison else well_behaved(n, body)
 
     terms: dict[str, Any] = {"options": JudgingOptions(max_missing=0.5), "max_tries": 3, "concurrency": 2}
-    async with WireServer(behave) as one, WireServer(behave) as two:
-        verdicts = await asyncio.wait_for(ask(store, one, two, **terms), 300)
+    async with WireServer(behave) as diagnosis, WireServer(behave) as second:
+        verdicts = await asyncio.wait_for(ask(store, diagnosis, second, **terms), 300)
     assert 0 < int((~verdicts.answered).sum()) < len(PLAN) / 3
 
 
-async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
+async def test_several_servers_are_refused_for_batches(store: Store) -> None:
     async with BatchServer() as server:
         urls = [server.url, "http://127.0.0.1:10/v1"]
         with pytest.raises(
@@ -141,14 +145,17 @@ async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
     assert not server.bodies
 
 
-def test_the_doctor_looks_at_each_server(server: WireServer) -> None:
+def test_doctor_checks_each_server(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
-    found = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
-    assert [(one.judge, one.is_usable) for one in found] == [(f"m at {server.url}", True), (f"m at {NOWHERE}", False)]
+    result = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
+    assert [(diagnosis.judge, diagnosis.is_usable) for diagnosis in result] == [
+        (f"m at {server.url}", True),
+        (f"m at {NOWHERE}", False),
+    ]
 
 
 @pytest.mark.parametrize("url", [[], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "b"], [1], 5, [["http://a"]]])
-def test_a_list_that_cannot_be_is_refused(url: Any) -> None:
+def test_an_invalid_list_of_servers_is_refused(url: Any) -> None:
     with pytest.raises(ConfigError, match=r"'base_url'.*\[judge-config\]"):
         judge_config(url)
 
@@ -158,15 +165,15 @@ def test_no_password_of_any_server_is_shown() -> None:
     keyed = next(iter_keys(config.questions(), PLAN))
     assert "secret" not in f"{config!r} {config.public()} {config.describe()}"
     assert keyed == next(iter_keys(judge_config("http://a/v1").questions(), PLAN))
-    assert [one.connection({}).address for one in config.servers] == ["http://a/v1", "http://b/v1"]
-    assert len({one.connection({}).authorization for one in config.servers}) == 2
+    assert [diagnosis.connection({}).address for diagnosis in config.servers] == ["http://a/v1", "http://b/v1"]
+    assert len({diagnosis.connection({}).authorization for diagnosis in config.servers}) == 2
     with pytest.raises(ConfigError) as caught:
         judge_config(["http://me:secret-one@a/v1"] * 2)
     assert "secret" not in str(caught.value)
 
 
 class Clocked:
-    """Two servers by script, at a time that the test sets: `answers[name]` is an error or a text."""
+    """Two scripted servers with a simulated clock; `answers[name]` is an error or a text."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -175,10 +182,10 @@ class Clocked:
         self.judge = RoundRobin(self.judges, clock=lambda: self.now)
 
     def _say(self, name: str, _: Request) -> str:
-        said = self.answers[name]
-        if isinstance(said, CallError):
-            raise said
-        return said
+        output = self.answers[name]
+        if isinstance(output, CallError):
+            raise output
+        return output
 
     async def try_one(self) -> str:
         try:
@@ -187,7 +194,7 @@ class Clocked:
             return error.reason
 
     async def ask(self, n: int = 1) -> dict[str, int]:
-        """How many calls each got of `n` more."""
+        """Return the number of calls that each server got of `n` more."""
         before = {name: judge.n_calls for name, judge in self.judges.items()}
         for _ in range(n):
             completion: Completion = await self.judge.answer(REQUEST)
@@ -195,7 +202,7 @@ class Clocked:
         return {name: judge.n_calls - before[name] for name, judge in self.judges.items()}
 
 
-async def test_the_wait_doubles_and_one_call_tries_it() -> None:
+async def test_the_probe_interval_doubles_and_one_call_is_the_probe() -> None:
     them = Clocked()
     assert await them.ask(10) == {"a": 5, "b": 5}
     them.answers["a"] = REFUSED
@@ -211,12 +218,12 @@ async def test_the_wait_doubles_and_one_call_tries_it() -> None:
     assert them.judge.has_fallback_server
 
 
-async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not() -> None:
+async def test_three_consecutive_failures_exclude_a_server_and_fewer_do_not() -> None:
     them = Clocked()
     for broken, left_out in ((2, False), (3, True)):
         them.answers["a"] = RESET
-        said = [await them.try_one() for _ in range(2 * broken)]
-        assert sorted(said) == ["YES"] * broken + ["a: reset"] * broken
+        output = [await them.try_one() for _ in range(2 * broken)]
+        assert sorted(output) == ["YES"] * broken + ["a: reset"] * broken
         them.answers["a"] = "YES"
         assert ((await them.ask(2))["a"] == 0) == left_out
 
@@ -224,8 +231,8 @@ async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not()
 @pytest.mark.parametrize("status", [400, 429])
 async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(status: int) -> None:
     them = Clocked()
-    said = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
-    them.answers = {"a": said, "b": said}
+    error = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
+    them.answers = {"a": error, "b": error}
     for _ in range(9):
         with pytest.raises(CallError) as caught:
             await them.judge.answer(REQUEST)
@@ -235,7 +242,7 @@ async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(st
     assert await them.ask(4) == {"a": 2, "b": 2}
 
 
-async def test_where_none_is_left_each_is_tried_and_the_last_failure_is_raised() -> None:
+async def test_if_all_servers_are_excluded_each_is_tried_and_the_last_failure_raised() -> None:
     them = Clocked()
     them.answers = {"a": REFUSED, "b": CallError("gone", kind="fatal", status=404)}
     for _ in range(3):

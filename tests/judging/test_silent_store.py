@@ -1,4 +1,4 @@
-"""A database that gives no sign: it is said, it is waited for with bounds, and a second signal ends the process at once."""
+"""Test an unresponsive database: it is reported, waited for within limits, and a second signal ends the process at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 @asynccontextmanager
 async def running(folder: Path, url: str, *, at: int) -> AsyncIterator[tuple[Bench, asyncio.subprocess.Process]]:
-    """A run into the store at `url` that has made `at` requests."""
+    """Start a run with the store at `url`, and return once it has sent `at` requests."""
     async with UnrulyServer() as server:
         run = await bench(folder, server, size=SMALL)
         process = await run.start("run", "r.yaml", "--store", url)
@@ -46,15 +46,15 @@ async def told_twice(process: asyncio.subprocess.Process, how: signal.Signals) -
 
 
 async def goes_on(run: Bench, url: str) -> None:
-    """The same command once more pays again for no more than was in flight."""
+    """Repeat the command, and check that at most the requests in flight are paid for again."""
     again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
     assert (again.code, run.server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
 
 
 def kept_in(url: str) -> int:
     with psycopg.connect(url) as connection:
-        known = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
-        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if known else 0
+        expected = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
+        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if expected else 0
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def kept_in(url: str) -> int:
         for how in STOPS
     ],
 )
-async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
+async def test_a_second_signal_ends_the_run_at_once_and_loses_no_written_answer(
     tmp_path: Path, postgres: Cluster, at: int, how: signal.Signals
 ) -> None:
     url = postgres.new()
@@ -83,8 +83,8 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
             ended = await run.end(process, within=120)
             assert (
                 time.monotonic() - began < DEADLINE_SECONDS / 2
-            )  # what waits for the database waits for as long as that at least
-            # a shell says the same of both: the second signal may come while the first has ended all but the process
+            )  # the minimum time that the run waits for the database
+            # a shell reports the same code for both: the second signal may arrive while the first ends the process
             assert ended.code in (128 + how, -how), ended.said
             assert "has not answered for 5 s" in ended.said
             assert Cluster.PASSWORD not in ended.said
@@ -124,7 +124,7 @@ async def test_a_second_signal_ends_a_run_whose_store_is_down_within_a_second(
 @pytest.mark.long
 @pytest.mark.parametrize("at", [100, SMALL.calls - 20])
 @pytest.mark.parametrize("fault", ["restarted", "killed"])
-async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: str, at: int) -> None:
+async def test_a_run_continues_after_its_store_recovers(tmp_path: Path, fault: str, at: int) -> None:
     with cluster() as own:
         url = own.new()
         async with running(tmp_path, url, at=at) as (run, process):
@@ -138,7 +138,7 @@ async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: s
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
+async def test_the_first_signal_ends_the_run_within_grace_period_and_one_deadline(
     tmp_path: Path, postgres: Cluster, how: signal.Signals
 ) -> None:
     with Hole(postgres.new()) as hole:
@@ -155,7 +155,7 @@ async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
     ("at", "seconds"),
     [(100, DEADLINE_SECONDS + 5), *(pytest.param(n, 60, marks=pytest.mark.long) for n in (100, SMALL.calls - 20))],
 )
-async def test_a_database_that_is_silent_beyond_a_deadline_is_waited_for(
+async def test_an_unresponsive_database_is_waited_for_beyond_a_deadline(
     tmp_path: Path, postgres: Cluster, at: int, seconds: float
 ) -> None:
     with Hole(postgres.new()) as hole:

@@ -1,4 +1,4 @@
-"""The store: what it keeps, what it survives, and what it says when it cannot."""
+"""Test the store: stored answers, recovery and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def slug_of(path: Path, **options: bool) -> str:
     return caught.value.slug
 
 
-def test_a_url_and_a_path_open_the_same_file(tmp_path: Path) -> None:
+def test_a_url_and_a_path_of_one_file_open_the_same_store(tmp_path: Path) -> None:
     path = tmp_path / "a folder" / "v#1?.db"
     with open_store(path) as store:
         store.add("k", ANSWER)
@@ -55,17 +55,17 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert len(store) > 500 - MAX_PENDING_WRITES
 
 
-def test_what_is_no_database_or_somebody_elses_is_refused_and_left_alone(tmp_path: Path) -> None:
-    words, other = tmp_path / "words.db", tmp_path / "other.db"
+def test_files_that_are_no_store_are_refused_and_unchanged(tmp_path: Path) -> None:
+    words, foreign = tmp_path / "words.db", tmp_path / "other.db"
     words.write_text("agent,item,text\n" * 200, encoding="utf-8")
-    with closing(sqlite3.connect(other)) as connection:
+    with closing(sqlite3.connect(foreign)) as connection:
         connection.execute("CREATE TABLE notes (text)")
-    before = [path.read_bytes() for path in (words, other)]
-    assert [slug_of(path) for path in (words, other)] == ["store-corrupt", "not-a-store"]
-    assert [path.read_bytes() for path in (words, other)] == before
+    before = [path.read_bytes() for path in (words, foreign)]
+    assert [slug_of(path) for path in (words, foreign)] == ["store-corrupt", "not-a-store"]
+    assert [path.read_bytes() for path in (words, foreign)] == before
 
 
-def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
+def test_a_damaged_store_is_reported_as_damaged(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     with open_store(path) as store:
         for n in range(2000):
@@ -77,7 +77,7 @@ def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 99])
-def test_a_store_of_another_form_is_refused_and_stays_as_it_is(tmp_path: Path, version: int) -> None:
+def test_a_store_of_another_version_is_refused_and_unchanged(tmp_path: Path, version: int) -> None:
     path = tmp_path / "v.db"
     with open_store(path) as store:
         store.add("k" * 64, ANSWER)
@@ -89,7 +89,7 @@ def test_a_store_of_another_form_is_refused_and_stays_as_it_is(tmp_path: Path, v
     assert path.read_bytes() == before
 
 
-def test_a_store_opened_for_reading_reads_and_refuses_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_opened_read_only_refuses_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.db"
     assert slug_of(path, read_only=True) == "store-missing"
     with open_store(path) as store:
@@ -102,14 +102,14 @@ def test_a_store_opened_for_reading_reads_and_refuses_to_write(tmp_path: Path, m
                 store.remember_judge({})
 
 
-def test_a_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_cannot_contain_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert slug_of(tmp_path) == "store-read-only"
     with pytest.raises(JudgeError):
         open_store(tmp_path / "file" / "v.db")
 
 
-def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_run_and_keeps_stored_answers(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     store = open_store(path)
     connection_of(store).execute("PRAGMA max_page_count = 20")

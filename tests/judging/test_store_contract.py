@@ -1,4 +1,4 @@
-"""What every place keeps to in which answers are stored: one suite over SQLite and PostgreSQL."""
+"""Test SQLite and PostgreSQL stores with one suite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from youden.types import Completion
 
 KEYS = ["a", "b", "c"]
 NEVER = 1000.0
-"""Seconds between beats of a leader that does not beat between two lines of a test."""
+"""Heartbeat interval in seconds, longer than any test."""
 
 
 def answer(text: str = "YES") -> Completion:
@@ -40,13 +40,13 @@ def answer(text: str = "YES") -> Completion:
 
 
 def schema_of(place: str) -> str:
-    """What stands before the names of tables."""
+    """Return the prefix of table names."""
     return "youden." if "://" in place else ""
 
 
 @pytest.fixture
 def later(place: str) -> Callable[[float], None]:
-    """Lets those who ask a run end so many seconds earlier."""
+    """Shorten the leases of all workers by this many seconds."""
 
     def pass_by(seconds: float) -> None:
         with open_store(place) as store:
@@ -55,7 +55,7 @@ def later(place: str) -> Callable[[float], None]:
     return pass_by
 
 
-def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
+def test_answers_and_failures_read_back_unchanged(place: str) -> None:
     failure = Failure("transient", 500, "broke \ufffd ?")
     with pytest.raises(ConfigError, match="store-missing"):
         open_store(place, read_only=True)
@@ -76,7 +76,9 @@ def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["host=db dbname=x password=s3cret", "dbname=x", " user = me"])
-def test_a_connection_string_is_no_file(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_string_is_not_treated_as_a_file(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="postgresql://USER@HOST/DATABASE") as caught:
         open_store(said)
@@ -84,23 +86,23 @@ def test_a_connection_string_is_no_file(said: str, tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_answer_stands_unless_it_was_asked_again(place: str) -> None:
-    with open_store(place) as one, open_store(place) as two:
-        one.add("a", answer("YES"))
-        one.flush()
-        two.add("a", answer("NO"))
-        two.add("b", answer("NO"))
-        two.flush()
-        assert one.answers(["a"]) == {"a": answer("YES")}
-        two.add("a", Failure("rejected", 400, "late"))
-        two.flush()
-        assert one.get_outcomes(["a"]) == {"a": answer("YES")}
-        two.add("a", answer("NO"), again=True)
-        two.flush()
-        assert one.answers(["a"]) == {"a": answer("NO")}
+def test_the_first_answer_is_kept_unless_it_was_requested_again(place: str) -> None:
+    with open_store(place) as first, open_store(place) as second:
+        first.add("a", answer("YES"))
+        first.flush()
+        second.add("a", answer("NO"))
+        second.add("b", answer("NO"))
+        second.flush()
+        assert first.answers(["a"]) == {"a": answer("YES")}
+        second.add("a", Failure("rejected", 400, "late"))
+        second.flush()
+        assert first.get_outcomes(["a"]) == {"a": answer("YES")}
+        second.add("a", answer("NO"), again=True)
+        second.flush()
+        assert first.answers(["a"]) == {"a": answer("NO")}
 
 
-def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
+def test_concurrent_writers_of_the_same_keys_store_one_answer_each(place: str) -> None:
     keys = [f"k{n}" for n in range(3 * MAX_PENDING_WRITES)]
 
     def write(who: int) -> dict[str, Completion]:
@@ -111,31 +113,31 @@ def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
             return store.answers(keys)
 
     with ThreadPoolExecutor(4) as threads:
-        seen = list(threads.map(write, range(4)))
+        observed = list(threads.map(write, range(4)))
     with open_store(place) as store:
-        assert seen == [store.answers(keys)] * 4
-    assert seen[0].keys() == set(keys)
+        assert observed == [store.answers(keys)] * 4
+    assert observed[0].keys() == set(keys)
 
 
-def test_payments_are_written_with_their_answers_and_add_up_over_stores_and_passes(place: str) -> None:
+def test_payments_are_written_with_their_answers_and_summed_over_invocations(place: str) -> None:
     keys = [f"k{n}" for n in range(MAX_PENDING_WRITES)]
-    with open_store(place) as one, open_store(place) as two:
+    with open_store(place) as first, open_store(place) as second:
         for key in keys:
-            one.pay("p", key, Payment(0.5))
-            one.pay("p", key, Payment(1.0, 99, 1, 0.5))
-            one.add(key, answer())
-            answered, paid = two.answers(keys), two.paid("p")
+            first.pay("p", key, Payment(0.5))
+            first.pay("p", key, Payment(1.0, 99, 1, 0.5))
+            first.add(key, answer())
+            answered, paid = second.answers(keys), second.paid("p")
             assert all(paid[kept] == Payment(1.5, 99, 1, 0.5) for kept in answered)
-        one.flush()
-        assert set(two.paid("p")) == set(two.answers(keys)) == set(keys)
-        two.pay("p", "k0", Payment(2.0))
-        two.pay("q", "k0", Payment(float("nan")))
+        first.flush()
+        assert set(second.paid("p")) == set(second.answers(keys)) == set(keys)
+        second.pay("p", "k0", Payment(2.0))
+        second.pay("q", "k0", Payment(float("nan")))
     with open_store(place) as store:
         assert store.paid("p")["k0"] == Payment(3.5, 99, 1, 0.5)
         assert str(store.paid("q")["k0"].usd) == "nan"
 
 
-def test_judges_and_names_they_were_served_under_are_remembered_once(place: str) -> None:
+def test_judges_and_response_models_are_stored_once(place: str) -> None:
     with open_store(place) as store:
         for name in ("b", "a", "b"):
             store.remember_judge({"name": name})
@@ -145,8 +147,8 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
 
 
-def test_many_rows_are_few_statements_on_a_server() -> None:
-    """Rows sent one by one and cut off in the middle would keep their locks in PostgreSQL without end."""
+def test_many_rows_are_written_in_few_statements() -> None:
+    """Rows sent one by one and interrupted would keep their locks in PostgreSQL indefinitely."""
     statements: list[str] = []
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE t (a, b)")
@@ -161,23 +163,23 @@ def test_many_rows_are_few_statements_on_a_server() -> None:
 
 
 def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
-    """Time in which who lives goes on renewing its claims."""
+    """Advance the time while living workers renew their leases."""
     for _ in range(4):
         clock.now += seconds / 4
         renewing.renew()
 
 
-def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:
+def test_leases_are_held_until_released_answered_or_unrenewed_for_their_duration(place: str) -> None:
     clock = Clock()
-    with open_store(place) as one, open_store(place) as two:
-        first, second = (Leases(store.backend, now=clock) for store in (one, two))
+    with open_store(place) as a, open_store(place) as b:
+        first, second = (Leases(store.backend, now=clock) for store in (a, b))
         assert first.acquire(KEYS) == first.acquire(KEYS) == set(KEYS)
-        assert one.leases().acquire(KEYS) == set()
+        assert a.leases().acquire(KEYS) == set()
         assert second.acquire([*KEYS, "d"]) == {"d"}
         first.release(["a"])
-        one.add("b", answer(), waits=False)
+        a.add("b", answer(), waits=False)
         assert second.acquire(["b"]) == set()
-        one.flush()
+        a.flush()
         assert second.acquire(KEYS) == {"a", "b"}
         passes(clock, LEASE_SECONDS + 1, renewing=second)
         assert second.acquire(KEYS) == set(KEYS)
@@ -185,13 +187,13 @@ def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_l
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set_to(place: str, hours: int) -> None:
+def test_renewed_leases_hold_for_any_clock_of_their_host(place: str, hours: int) -> None:
     clock = Clock()
-    with open_store(place) as one, open_store(place) as two:
-        first, second = (Leases(store.backend, now=clock) for store in (one, two))
+    with open_store(place) as a, open_store(place) as b:
+        first, second = (Leases(store.backend, now=clock) for store in (a, b))
         first.acquire(KEYS)
         assert second.acquire(KEYS) == set()
-        connection_of(two).execute(f"UPDATE {schema_of(place)}leases SET expires = expires - {3600 * hours}")
+        connection_of(b).execute(f"UPDATE {schema_of(place)}leases SET expires = expires - {3600 * hours}")
         passes(clock, LEASE_SECONDS * 0.9, renewing=second)
         assert second.acquire(KEYS) == set()
         expired_before = first.maybe_expired
@@ -203,10 +205,10 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
         assert second.acquire(KEYS) == set(KEYS)
 
 
-def test_a_process_that_lost_the_store_does_not_presume_the_others_dead(place: str) -> None:
+def test_a_process_that_lost_the_store_does_not_presume_other_workers_dead(place: str) -> None:
     clock = Clock()
-    with open_store(place) as one, open_store(place) as two:
-        first, second = (Leases(store.backend, now=clock) for store in (one, two))
+    with open_store(place) as a, open_store(place) as b:
+        first, second = (Leases(store.backend, now=clock) for store in (a, b))
         first.acquire(KEYS)
         assert second.acquire([*KEYS, "d"]) == {"d"}
         clock.now += LEASE_SECONDS * 2
@@ -220,7 +222,7 @@ def test_a_process_that_lost_the_store_does_not_presume_the_others_dead(place: s
 
 
 @pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").is_file(), reason="only Linux says when it started")
-def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> None:
+def test_a_process_counts_as_dead_only_on_the_same_machine_and_boot() -> None:
     machine, number, _ = new_holder_name().split(" ")
     started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     ended = subprocess.Popen(["true"])
@@ -231,7 +233,7 @@ def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> Non
     assert not is_dead_process(f"{machine.replace(started, 'another')} {ended.pid} x")
 
 
-def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
+def test_one_process_coordinates_and_the_others_are_workers(place: str, later: Callable[[float], None]) -> None:
     with (
         open_store(place) as opened,
         WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as leader,
@@ -252,38 +254,38 @@ def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -
         pass
 
 
-def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
+def test_a_coordinator_presumed_dead_restores_spending_and_keeps_the_cap(
     place: str, later: Callable[[float], None]
 ) -> None:
-    with open_store(place) as opened, WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as one:
-        mine = SharedBudget(10.0, one)
+    with open_store(place) as opened, WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as first:
+        mine = SharedBudget(10.0, first)
         asyncio.run(mine.reserve(1.0))
         mine.settle(1.0, 0.75)
         asyncio.run(mine.reserve(2.0))
-        one.sync()
+        first.sync()
         later(LEASE_SECONDS + 1)
-        with join_as_worker(place, run="r") as two:
-            others = SharedBudget(10.0, two)
+        with join_as_worker(place, run="r") as second:
+            others = SharedBudget(10.0, second)
             assert 2.75 <= others.spent_by_all <= 10
             for _ in range(3):
                 mine.settle(2.0, 1.5)
                 asyncio.run(mine.reserve(1.0))
                 mine.settle(1.0, 1.0)
-                one.sync()
+                first.sync()
                 asyncio.run(mine.reserve(2.0)) if mine.can_reserve(2.0) else mine.reserve_unconditionally(2.0)
-            one.sync()
-            two.sync()
+            first.sync()
+            second.sync()
             assert mine.spent_by_all == pytest.approx(mine.spent)
             assert mine.spent <= others.spent_by_all <= 10
 
 
-def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
+def test_a_coordinator_without_requests_takes_no_share_of_the_rate_limit(place: str) -> None:
     with coordinate_run(place, run="r") as leader:
         leader.asks = False
         leader.sync()
-        with join_as_worker(place, run="r") as one, join_as_worker(place, run="r") as two:
-            for member, n_asking in ((one, 1), (two, 1), (leader, 2)):
-                one.sync()
+        with join_as_worker(place, run="r") as first, join_as_worker(place, run="r") as second:
+            for member, n_asking in ((first, 1), (second, 1), (leader, 2)):
+                first.sync()
                 member.sync()
                 assert (member.others.n, member.others.n_asking) == (2, n_asking)
 
@@ -348,73 +350,73 @@ def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
             assert connection_of(store).execute("SHOW synchronous_commit").fetchall() == [(session,)]
 
 
-def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
-    """Adding never waits: while one writer stands in the way, answers are taken and found."""
-    with open_store(place) as one, open_store(place) as two:
-        block = connection_of(two)
+def test_a_flush_does_not_wait_for_readers(place: str) -> None:
+    """Adding never waits: while another writer holds the lock, answers are accepted and found."""
+    with open_store(place) as first, open_store(place) as second:
+        block = connection_of(second)
         block.execute("BEGIN" if "://" in place else "BEGIN IMMEDIATE")
         if "://" in place:
             block.execute("LOCK TABLE youden.answers IN ACCESS EXCLUSIVE MODE")
-        one.add("a", answer(), waits=False)
-        writing = threading.Thread(target=one.flush)
+        first.add("a", answer(), waits=False)
+        writing = threading.Thread(target=first.flush)
         writing.start()
         longest = 0.0
         for n in range(200):
             began = time.monotonic()
-            one.add(f"k{n}", answer(), waits=False)
+            first.add(f"k{n}", answer(), waits=False)
             longest = max(longest, time.monotonic() - began)
         assert longest < 5
-        assert one.n_pending == 201
+        assert first.n_pending == 201
         block.execute("ROLLBACK")
         writing.join()
     with open_store(place) as store:
         assert len(store) == 201
 
 
-def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
-    with open_store(place) as store, open_store(tmp_path / "other.db") as other:
+def test_rows_are_copied_by_column_name(place: str, tmp_path: Path) -> None:
+    with open_store(place) as store, open_store(tmp_path / "other.db") as copy:
         paid = {("p", "a"): Payment(float("nan"), 1, 2, 0.5)}
         store.backend.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "transient", None, "x")}, paid))
         tables: tuple[tuple[CopiedTable, int], ...] = (("answers", 2), ("failures", 1), ("costs", 1))
         for kept, n in tables:
             rows = store.backend.rows(kept, None, n=10)
-            assert other.backend.put_rows(kept, rows) == n
-            assert other.backend.put_rows(kept, rows) == 0
-            assert other.backend.rows(kept, None, n=10) == rows
+            assert copy.backend.put_rows(kept, rows) == n
+            assert copy.backend.put_rows(kept, rows) == 0
+            assert copy.backend.rows(kept, None, n=10) == rows
             assert len(store.backend.rows(kept, rows[0], n=10)) == n - 1
 
 
-def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: str, tmp_path: Path) -> None:
-    with open_store(place) as one, open_store(place) as two, open_store(tmp_path / "other.db") as other:
-        ours, theirs = (BatchLeases(store, address="a", model="m") for store in (one, two))
+def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place: str, tmp_path: Path) -> None:
+    with open_store(place) as a, open_store(place) as b, open_store(tmp_path / "other.db") as copy:
+        ours, theirs = (BatchLeases(store, address="a", model="m") for store in (a, b))
         first, second = ours.note(float("nan"), ["k1", "k2"]), ours.note(0.5, ["k3"])
         started = ours.note_batch(ours.note_file(first, "f"), "b")
         assert [(job.id, job.keys, job.batch) for job in theirs.pending()] == [
             (first.id, ("k1", "k2"), "b"),
             (second.id, ("k3",), None),
         ]
-        assert BatchLeases(two, address="a", model="other").pending() == []
+        assert BatchLeases(b, address="a", model="other").pending() == []
         assert theirs.exclude_sent(["k3", "k4"]) == {"k4"}
-        assert two.backend.batches() == sorted([first.id, second.id])
-        under_way = PendingBatchKeys(two.backend)
+        assert b.backend.batches() == sorted([first.id, second.id])
+        under_way = PendingBatchKeys(b.backend)
         assert under_way.keys() == {"k1", "k2", "k3"}
-        assert other.backend.put_rows("batches", one.backend.rows("batches", None, n=10)) == 2
+        assert copy.backend.put_rows("batches", a.backend.rows("batches", None, n=10)) == 2
         theirs.forget(started)
         with pytest.raises(JudgeError, match="lease-lost"):
             ours.note_batch(started, "b2")
         assert [job.id for job in ours.pending()] == [second.id]
         assert under_way.keys() == {"k3"}
         remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
-        one.add("k3", answer(), waits=False)
+        a.add("k3", answer(), waits=False)
         ours.settle(second, remainder)
         assert [job.id for job in theirs.pending()] == [second.id]
-        one.flush()
+        a.flush()
         assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [("rest", ("k4",), 0.2)]
         assert under_way.keys() == {"k4"}
-        assert len(two) == 1
+        assert len(b) == 1
         ours.settle(remainder, None)
-        one.flush()
-        assert under_way.keys() == PendingBatchKeys(two.backend).keys() == set()
+        a.flush()
+        assert under_way.keys() == PendingBatchKeys(b.backend).keys() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

@@ -1,4 +1,4 @@
-"""What is left on a full disk, and of a damaged file."""
+"""Test a full disk and the recovery of a damaged file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONCURRENCY = 16
 
 
 async def start(url: str, store: Path, *, files_up_to: int) -> asyncio.subprocess.Process:
-    """The plan judged in a process of its own, none of whose files may have more bytes."""
+    """Judge the plan in a separate process with limited file sizes."""
     words = [str(HERE / "judging_script.py"), url, str(store), *map(str, (*SHAPE, CONCURRENCY, files_up_to))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "src")])}
     return await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stdout=asyncio.subprocess.PIPE)
@@ -40,7 +40,7 @@ async def output(process: asyncio.subprocess.Process) -> str:
 
 
 @pytest.mark.slow
-async def test_a_disk_that_takes_no_more_stops_the_run_and_what_was_written_stays(tmp_path: Path) -> None:
+async def test_a_full_disk_stops_the_run_and_keeps_written_answers(tmp_path: Path) -> None:
     async with WireServer() as server:
         process = await start(server.url, tmp_path / "v.db", files_up_to=500_000)
         assert await output(process) in ("store-full", "store-failed")
@@ -63,8 +63,8 @@ def filled(path: Path, n: int = 500) -> dict[str, Completion]:
     answers = {f"{k:064x}": answer(k) for k in range(n)}
     with open_store(path) as store:
         store.remember_judge(judge_config(NOWHERE).public())
-        for key, one in answers.items():
-            store.add(key, one)
+        for key, entry in answers.items():
+            store.add(key, entry)
     return answers
 
 
@@ -74,7 +74,7 @@ def kept_in(path: Path, keys: list[str]) -> dict[str, Completion]:
 
 
 def documented_recovery() -> str:
-    """The commands of the reliability page; with `.dump` if this `sqlite3` was built without `.recover`."""
+    """Return the commands of the reliability page, with `.dump` if this `sqlite3` was built without `.recover`."""
     page = (HERE.parent / "docs" / "reference" / "reliability.md").read_text(encoding="utf-8")
     recover, dump = re.findall(r"```console\n(.*?)```", page[page.index("## A damaged store") :], re.DOTALL)[:2]
     has_recover = not subprocess.run(["sqlite3", ":memory:", "SELECT 1 FROM sqlite_dbpage"], check=False).returncode
@@ -98,6 +98,6 @@ def test_the_documented_commands_recover_a_damaged_store(tmp_path: Path) -> None
     commands = documented_recovery().replace("youden store", f"{program} store")
     subprocess.run(["sh", "-e", "-c", commands], cwd=tmp_path, env={**os.environ, "LC_ALL": "C.UTF-8"}, check=True)
 
-    found = kept_in(path, list(answers))
-    assert len(found) > 100
-    assert all(answers[key] == one for key, one in found.items())
+    result = kept_in(path, list(answers))
+    assert len(result) > 100
+    assert all(answers[key] == entry for key, entry in result.items())

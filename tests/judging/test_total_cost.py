@@ -1,4 +1,4 @@
-"""What a run paid in all its passes is in its totals: interrupted, killed, or tried before."""
+"""Test that the totals of a run include all its invocations: interrupted, killed or resumed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def paid_folder(tmp_path: Path, server: WireServer) -> Path:
 
 
 def honest(_n: int, body: Mapping[str, Any]) -> Reply:
-    """100 tokens a call; YES where both texts speak of one item, which a template planted by a calibration does of none."""
+    """Answer with 100 tokens per call: YES if both texts are of one item, which never holds for planted templates."""
     items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
     same = len(items) == 2 and items[0] == items[1]
     return Reply("YES" if same else "NO", usage={"prompt_tokens": 99, "completion_tokens": 1})
@@ -40,7 +40,7 @@ def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
     return count_calls(folder.read_verdicts(folder.read_plan()))
 
 
-def test_every_pass_is_in_the_totals_and_each_has_the_cap_to_itself(
+def test_every_invocation_is_in_the_totals_and_each_has_its_own_cap(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
     asked: list[int] = []
@@ -57,7 +57,7 @@ def test_every_pass_is_in_the_totals_and_each_has_the_cap_to_itself(
     assert calls_of(paid_folder).usd == pytest.approx(110 * A_CALL)
 
 
-def test_tries_that_were_paid_and_brought_nothing_are_in_the_totals_too(
+def test_billed_attempts_without_an_answer_are_in_the_totals(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: Reply(fault="html") if n == 5 else honest(n, body)
@@ -66,7 +66,7 @@ def test_tries_that_were_paid_and_brought_nothing_are_in_the_totals_too(
     assert not_none(calls_of(paid_folder).usd) > 110 * A_CALL
 
 
-def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apart(
+def test_costs_of_a_calibration_for_answers_of_the_run_are_stated_separately(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
     assert youden("calibrate", "paid.yaml", "--calls", "60", "--max-cost", "100").code in (0, 1)
@@ -82,7 +82,7 @@ def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apa
     assert by_calibration in youden("judge", "paid.yaml", "--max-cost", "1").err
 
 
-def test_a_run_that_moves_with_its_store_keeps_its_totals(youden: Youden, paid_folder: Path) -> None:
+def test_a_run_moved_with_its_store_keeps_its_totals(youden: Youden, paid_folder: Path) -> None:
     assert youden("judge", "paid.yaml", "--max-cost", "0.5", "--store", "runs/paid/verdicts.db").code == 1
     (paid_folder / "runs/paid").rename(paid_folder / "moved")
     words = ("--out", "moved", "--max-cost", "5")

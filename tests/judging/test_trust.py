@@ -1,4 +1,4 @@
-"""A key goes only where it is known to belong, or where the user allowed it: every backend, every way in, real servers."""
+"""Test that a key is sent only to hosts of its provider or hosts that the user allowed, for every backend and source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = "sk-0123456789abcdef"
 
 @dataclass
 class Clone:
-    """A folder from somebody else, and a user with keys in the environment who allowed nothing."""
+    """A folder from another user, and a user with keys in the environment and no permissions."""
 
     path: Path
     server: WireServer
@@ -90,7 +90,7 @@ def test_a_key_is_sent_only_to_hosts_that_the_user_allowed(
     assert KEY in str(clone.server.headers[0])
 
 
-def test_what_is_allowed_for_one_variable_and_host_is_allowed_for_no_other(clone: Clone, youden: Youden) -> None:
+def test_a_permission_applies_to_one_variable_and_host_only(clone: Clone, youden: Youden) -> None:
     allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge(api_key_env="GITHUB_TOKEN")
     assert youden("run", "r.yaml").refuses("key-not-trusted")
@@ -126,7 +126,7 @@ def test_judges_inside_a_run_config_or_an_agents_file_need_the_same_permission(c
     youden("generate", "agents.yaml", "--out", "made", "--max-cost", "1").well()
 
 
-def test_no_judge_of_a_jury_is_asked_before_all_may_be(clone: Clone, youden: Youden) -> None:
+def test_no_judge_of_a_jury_is_called_before_all_are_allowed(clone: Clone, youden: Youden) -> None:
     free = wire_judge(clone.server.url)
     paid = wire_judge(clone.server.url, name="last", api_key_env="GITHUB_TOKEN")
     members = [free | {"name": "first"}, free | {"name": "second", "seed": 1}, paid]
@@ -137,7 +137,7 @@ def test_no_judge_of_a_jury_is_asked_before_all_may_be(clone: Clone, youden: You
     youden("run", "r.yaml").well()
 
 
-def test_no_server_of_several_gets_a_key_before_all_may(clone: Clone, youden: Youden) -> None:
+def test_no_server_of_several_gets_a_key_before_all_are_allowed(clone: Clone, youden: Youden) -> None:
     allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     elsewhere = clone.server.url.replace("127.0.0.1", "localhost")
     clone.judge(base_url=[clone.server.url, elsewhere])
@@ -162,7 +162,7 @@ def test_calibration_and_rejudging_need_the_same_permission(clone: Clone, youden
     assert clone.server.n_requests == 0
 
 
-def test_stress_names_the_runs_config_and_finds_the_key_beside_it(
+def test_stress_names_the_config_of_the_run_and_finds_the_key_next_to_it(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_small_run(clone.path, "inline", judge=wire_judge(clone.server.url))
@@ -208,7 +208,7 @@ def test_a_base_url_in_the_environment_allows_its_host_for_that_key_only(
     assert clone.server.n_requests == asked
 
 
-def test_anthropics_address_in_the_process_environment_is_used_too(
+def test_the_address_of_anthropic_in_the_process_environment_is_used(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", clone.server.url.removesuffix("/v1"))
@@ -217,7 +217,7 @@ def test_anthropics_address_in_the_process_environment_is_used_too(
     assert clone.server.n_requests > 0
 
 
-def test_an_address_and_a_proxy_in_a_file_env_are_not_used(
+def test_an_address_and_a_proxy_in_a_dot_env_file_are_not_used(
     clone: Clone, youden: Youden, other: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxies = "".join(f"{name}={other.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"))
@@ -234,7 +234,7 @@ def test_an_address_and_a_proxy_in_a_file_env_are_not_used(
 
 
 @pytest.mark.parametrize("backend", ["openai", "wire", "anthropic"])
-def test_a_key_over_http_to_another_machine_is_refused_even_where_it_was_allowed(
+def test_a_key_over_http_to_another_machine_is_refused_even_if_allowed(
     backend: str, clone: Clone, youden: Youden
 ) -> None:
     clone.judge(backend=backend, base_url="http://gateway.example/v1")
@@ -243,7 +243,7 @@ def test_a_key_over_http_to_another_machine_is_refused_even_where_it_was_allowed
     assert youden("run", "r.yaml").refuses("key-over-http")
 
 
-def test_what_openais_library_finds_for_openai_goes_to_no_other_host(
+def test_credentials_that_the_openai_library_finds_go_to_no_other_host(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
@@ -260,7 +260,7 @@ def test_what_openais_library_finds_for_openai_goes_to_no_other_host(
     assert KEY not in str(clone.server.headers)
 
 
-def test_a_damaged_file_of_permissions_is_named_and_allows_nothing(clone: Clone, youden: Youden) -> None:
+def test_a_damaged_permissions_file_is_an_error_and_allows_nothing(clone: Clone, youden: Youden) -> None:
     clone.judge()
     for text in ("OPENAI_API_KEY: 127.0.0.1\n", "- OPENAI_API_KEY\n", "{", "OPENAI_API_KEY: [1]\n"):
         find_trusted_file().parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +271,7 @@ def test_a_damaged_file_of_permissions_is_named_and_allows_nothing(clone: Clone,
     assert clone.server.n_requests == 0
 
 
-def test_the_file_of_permissions_is_never_looked_for_in_the_project(
+def test_the_permissions_file_is_never_read_from_the_project(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
@@ -313,7 +313,9 @@ def test_every_shipped_judge_and_provider_works_without_permission(clone: Clone)
         ("OPENAI_API_KEY", "https://\u0430pi.openai.com/v1", False),
     ],
 )
-def test_a_key_is_known_at_its_providers_hosts_alone(variable: str, url: str, known: bool, clone: Clone) -> None:
+def test_a_key_is_recognized_only_at_the_hosts_of_its_provider(
+    variable: str, url: str, known: bool, clone: Clone
+) -> None:
     judge = load_judge_config({"backend": "wire", "model": "m", "base_url": url, "api_key_env": variable})
     assert [is_known(use) for use in judge.find_key_uses()] == [known]
     assert judge.find_key_uses()[0].host.isascii()
@@ -340,7 +342,7 @@ def test_a_key_is_known_at_its_providers_hosts_alone(variable: str, url: str, kn
         ({"model": "bedrock/m", "base_url": "https://bedrock-runtime.us-east-1.amazonaws.com"}, []),
     ],
 )
-def test_litellm_sends_what_it_finds_to_no_address_of_a_judges_file(
+def test_litellm_sends_credentials_to_no_address_of_a_judge_file(
     keys: dict[str, object], uses: list[tuple[str, str]], clone: Clone
 ) -> None:
     judge = load_judge_config({"backend": "litellm", "price": 0, **keys})
@@ -353,10 +355,10 @@ def test_litellm_sends_what_it_finds_to_no_address_of_a_judges_file(
 def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> None:
     host = clone.server.url.split("/")[2]
     clone.judge()
-    said = f"judge: mine at {host}, key from OPENAI_API_KEY"
-    assert said in youden("plan", "r.yaml").well().err
-    assert said in youden("run", "r.yaml").err
-    assert said in youden("judge", "r.yaml").err
+    output = f"judge: mine at {host}, key from OPENAI_API_KEY"
+    assert output in youden("plan", "r.yaml").well().err
+    assert output in youden("run", "r.yaml").err
+    assert output in youden("judge", "r.yaml").err
     clone.judge(api_key_env=None)
     assert f"judge: mine at {host}, no key" in youden("plan", "r.yaml", "--out", "again").well().err
     ended = youden("plan", "r.yaml", "--judge", "gpt-4o-mini", "--out", "shipped").well()
@@ -369,7 +371,7 @@ def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> N
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 @pytest.mark.posix
-def test_a_file_env_that_leads_elsewhere_is_not_read(
+def test_a_dot_env_symlink_out_of_the_project_is_not_read(
     kind: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -391,7 +393,7 @@ def test_a_file_env_that_leads_elsewhere_is_not_read(
 
 
 @pytest.mark.posix
-def test_a_prompt_that_links_elsewhere_is_not_read(
+def test_a_prompt_symlink_out_of_the_project_is_not_read(
     clone: Clone, youden: Youden, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "private.md"
@@ -416,12 +418,12 @@ def test_a_prompt_that_links_elsewhere_is_not_read(
     ],
     ids=str,
 )
-def test_a_judges_file_leads_litellm_nowhere_else(keys: dict[str, object], clone: Clone) -> None:
+def test_a_judge_file_does_not_redirect_litellm(keys: dict[str, object], clone: Clone) -> None:
     with pytest.raises(ConfigError, match="judge-config"):
         load_judge_config({"backend": "litellm", "price": 0, **keys})
 
 
-def test_what_is_usual_for_litellm_is_taken(clone: Clone) -> None:
+def test_usual_litellm_settings_are_accepted(clone: Clone) -> None:
     for model, parameters in {
         "bedrock/us-east-1/meta.llama3-70b-instruct-v1:0": {"top_p": 0.9, "aws_region_name": "us-west-2"},
         "bedrock/arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.m-v1:0": {},
@@ -431,8 +433,8 @@ def test_what_is_usual_for_litellm_is_taken(clone: Clone) -> None:
         assert (config.model, config.parameters) == (model, parameters)
 
 
-def test_litellm_loads_no_file_env_of_the_project(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
-    """litellm looks for one above where it is installed, and an environment is often installed inside its project."""
+def test_litellm_loads_no_dot_env_file_of_the_project(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """litellm searches the parent folders of its installation, and environments are often installed in a project."""
     installed = clone.path / ".venv" / "litellm"
     installed.mkdir(parents=True)
     (installed / "__init__.py").write_text(

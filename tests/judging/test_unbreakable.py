@@ -1,6 +1,7 @@
-"""No reply, outage or signal breaks a run, overspends it, or makes it pay twice.
+"""Test that no reply, outage or signal breaks a run, exceeds its cap or makes it pay twice.
 
-Fuzzed replies (`twists`, `fuzzing`), stops and outages of a process (`stops`), budgets (`budgets`): a few, and many as `long`.
+Fuzzed replies (`twists`, `fuzzing`), stops and outages of a process (`stops`), budgets (`budgets`): a few, and many
+as `long`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from unruly_server import Body, Script, Sent, UnrulyServer, healthy, reply_to, s
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 STOPS = {how: EXIT_CODES[how.name] for how in signal.Signals if how.name in EXIT_CODES}  # Windows has no SIGHUP
 PATIENTLY = ("--grace", str(PATIENT))
-"""However busy the machine is, all that is in flight is answered within this grace."""
+"""Grace period in seconds that suffices for all calls in flight on a busy machine."""
 
 
 def courses(backend: str) -> st.SearchStrategy[Course]:
-    """Runs over `backend` in which up to all replies go wrong."""
+    """Generate runs over `backend` with any number of faulty replies."""
     return st.builds(
         Course,
         st.just(backend),
@@ -43,7 +44,7 @@ def courses(backend: str) -> st.SearchStrategy[Course]:
 
 
 def fuzz(backend: str, n_runs: int) -> int:
-    """How many replies were sent in so many runs, each resumed."""
+    """Run and resume many courses; return the number of sent replies."""
     n_sent = 0
 
     @settings(
@@ -64,13 +65,13 @@ def fuzz(backend: str, n_runs: int) -> int:
 
 
 @pytest.mark.parametrize("backend", ASKED_BY)
-def test_no_reply_breaks_a_run_its_resume_or_its_cap(backend: str) -> None:
+def test_arbitrary_replies_do_not_break_a_run_its_resumption_or_its_cap(backend: str) -> None:
     assert fuzz(backend, 2) >= 2 * len(PLAN)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ASKED_BY)
-def test_twenty_thousand_replies_break_nothing(backend: str) -> None:
+def test_twenty_thousand_arbitrary_replies_do_not_break_a_run(backend: str) -> None:
     assert fuzz(backend, 20_000 // len(PLAN) // len(ASKED_BY) + 1) >= 20_000 / len(ASKED_BY)
 
 
@@ -92,7 +93,7 @@ ONE_BY_ONE = {
 
 
 def quick(backend: str, name: str, decision: str) -> bool:
-    """Whether it is tried with every change: what stands in a field is read by one function, the rest by each client."""
+    """Return whether the case is in the core tests: fields are read by one function, other faults by each client."""
     ways = {"openai": ("redirect", "absurd zone", "nested deep"), "batch": ("fingerprint", "odds nan", "tokens")}
     return decision == "logprobs" and (backend == "wire" or name in ways.get(backend, ()))
 
@@ -100,11 +101,11 @@ def quick(backend: str, name: str, decision: str) -> bool:
 @pytest.mark.parametrize(
     ("backend", "name", "decision"),
     [
-        pytest.param(*one, marks=[] if quick(*one) else pytest.mark.slow)
-        for one in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
+        pytest.param(*case, marks=[] if quick(*case) else pytest.mark.slow)
+        for case in product(ASKED_BY, ONE_BY_ONE, ("text", "logprobs"))
     ],
 )
-async def test_a_reply_that_once_broke_a_run_breaks_none(
+async def test_replies_that_once_broke_a_run_are_handled(
     backend: str, name: str, decision: Literal["text", "logprobs"]
 ) -> None:
     twist = ONE_BY_ONE[name]
@@ -112,7 +113,7 @@ async def test_a_reply_that_once_broke_a_run_breaks_none(
 
 
 async def only(backend: str, script: Script, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
-    """What a run says that meets `script` from the start, and goes on by the same command once the server is well."""
+    """Run with `script` from the start, resume with a repaired server, and return the first output."""
     course = Course(backend, (None,))
     async with UnrulyServer(script) as server:
         first = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=cap)
@@ -128,46 +129,48 @@ SERVED = [backend for backend in ASKED_BY if backend != "batch"]
 
 @pytest.mark.parametrize("status", [302, 307])
 @pytest.mark.parametrize("backend", SERVED)
-async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, status: int, tmp_path: Path) -> None:
+async def test_redirects_are_not_followed_and_their_address_is_reported(
+    backend: str, status: int, tmp_path: Path
+) -> None:
     async with UnrulyServer() as trap:
 
         def script(_n: int, _key: str, _body: Body) -> Sent:
             return Sent(b"", status=status, headers={"Location": f"{trap.url[:-3]}/trap/x"}, billed=False)
 
-        _, said = await only(backend, script, tmp_path)
+        _, output = await only(backend, script, tmp_path)
         assert trap.trapped == []
         assert trap.n_requests == 0
-    assert "/trap/x" in said
+    assert "/trap/x" in output
 
 
 @pytest.mark.parametrize("backend", SERVED)
-async def test_early_rejections_and_errors_inside_a_success_are_errors_of_the_run(backend: str, tmp_path: Path) -> None:
+async def test_early_rejections_and_errors_inside_a_success_end_the_run(backend: str, tmp_path: Path) -> None:
     rejected = sent({"error": {"message": "as told"}}, status=451, billed=False)
     inside = sent({"error": {"code": "insufficient_quota", "message": "Top up, please."}}, billed=False)
     for number, (reply, says, n_most) in enumerate(
         ((rejected, r"as told", 16), (inside, r"Top up, please\..*\[judge-quota\]", 8))
     ):
         (folder := tmp_path / str(number)).mkdir()
-        server, said = await only(backend, lambda *_, reply=reply: reply, folder)
-        assert re.search(says, said), said
+        server, output = await only(backend, lambda *_, reply=reply: reply, folder)
+        assert re.search(says, output), output
         assert server.n_requests <= len(PLAN) + n_most
 
 
 @pytest.mark.parametrize("backend", SERVED)
-async def test_an_answer_that_was_paid_for_is_kept_whatever_success_it_came_with(backend: str, tmp_path: Path) -> None:
+async def test_a_billed_answer_is_stored_for_any_success_status(backend: str, tmp_path: Path) -> None:
     server, _ = await only(backend, lambda _n, _key, body: sent(reply_to(body), status=206), tmp_path)
     assert server.n_requests == len(PLAN)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-async def test_a_stop_loses_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
+async def test_a_stop_loses_no_billed_answer(how: signal.Signals, tmp_path: Path) -> None:
     await stop_and_go_on(tmp_path, how, n_stops=1, size=Size(calls=300, slowest=0.5))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", STOPS)
-async def test_twenty_stops_lose_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
+async def test_twenty_stops_lose_no_billed_answer(how: signal.Signals, tmp_path: Path) -> None:
     await stop_and_go_on(tmp_path, how, n_stops=20, size=Size(calls=1500, n_items=60))
 
 
@@ -191,7 +194,7 @@ async def stop_and_go_on(folder: Path, how: signal.Signals, *, n_stops: int, siz
 
 
 async def like_undisturbed(run: Bench) -> None:
-    """The tables are those of a run of its own; asks everything once more."""
+    """Check that the tables equal those of an undisturbed run, which sends every request again."""
     tables = run.tables()
     run.forget()
     assert (await run.finish()).code == 0
@@ -199,7 +202,7 @@ async def like_undisturbed(run: Bench) -> None:
 
 
 def either(_n: int, _key: str, body: Body) -> Sent:
-    """An answer to any text, after a while."""
+    """Answer any text after a delay."""
     items = re.findall(r"says something of item (\d+)", str(body))
     return replace(sent(reply_to(body, said="YES" if items[:1] == items[1:] else "NO")), delay=0.3)
 
@@ -220,9 +223,7 @@ OTHERS = {
         for by, how in enumerate((signal.SIGINT, signal.SIGTERM))
     ],
 )
-async def test_other_commands_that_are_stopped_lose_nothing_either(
-    command: str, how: signal.Signals, tmp_path: Path
-) -> None:
+async def test_other_stopped_commands_lose_no_billed_answer(command: str, how: signal.Signals, tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.5))
         if command in ("calibrate", "generate"):
@@ -255,7 +256,7 @@ print(youden.judge(plan, judge="judge.yaml", store="v.db", max_cost=100000).answ
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-async def test_judge_in_python_that_is_stopped_loses_nothing(how: signal.Signals, tmp_path: Path) -> None:
+async def test_a_stopped_judge_call_in_python_loses_no_billed_answer(how: signal.Signals, tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(slowest=0.5))
         write_config(tmp_path / "judge.yaml", **wire_judge(server.url, price=1000))
@@ -268,7 +269,7 @@ async def test_judge_in_python_that_is_stopped_loses_nothing(how: signal.Signals
 
 
 @pytest.mark.slow
-async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_command_at_once(tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(slowest=300.0))
         process = await run.start("run", "r.yaml", "--grace", "300")
@@ -282,7 +283,7 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 
 async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int = 0, within: float = 300) -> None:
-    """A run that nobody answers, or that stands still, for so long, ends well by itself."""
+    """Check that a run without a server, or suspended, completes by itself afterwards."""
     async with UnrulyServer() as server:
         run = await bench(folder, server, size=Size(calls=400, slowest=0.3))
         at = random.Random(seed).randint(1, 300)
@@ -295,20 +296,20 @@ async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int 
 
 
 @pytest.mark.slow
-async def test_an_outage_is_lived_through(tmp_path: Path) -> None:
+async def test_an_outage_is_survived(tmp_path: Path) -> None:
     await live_through(tmp_path, 5, asleep=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seconds", [5, 30, 120])
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_outages_are_lived_through(seconds: float, seed: int, tmp_path: Path) -> None:
+async def test_repeated_outages_are_survived(seconds: float, seed: int, tmp_path: Path) -> None:
     await live_through(tmp_path, seconds, asleep=False, seed=seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_a_sleep_is_lived_through(seed: int, tmp_path: Path) -> None:
+async def test_a_suspended_machine_is_survived(seed: int, tmp_path: Path) -> None:
     await live_through(tmp_path, 60, asleep=True, seed=seed)
 
 
@@ -330,17 +331,17 @@ async def kill_and_go_on(folder: Path, *, n_kills: int, size: Size) -> None:
 
 
 @pytest.mark.slow
-async def test_a_kill_loses_no_more_than_the_bound(tmp_path: Path) -> None:
+async def test_a_kill_loses_at_most_the_stated_number_of_calls(tmp_path: Path) -> None:
     await kill_and_go_on(tmp_path, n_kills=1, size=Size(calls=300, slowest=0.3))
 
 
 @pytest.mark.long
-async def test_twenty_five_kills_lose_no_more_than_the_bound(tmp_path: Path) -> None:
+async def test_twenty_five_kills_lose_at_most_the_stated_number_of_calls(tmp_path: Path) -> None:
     await kill_and_go_on(tmp_path, n_kills=25, size=Size(calls=2500, n_items=90, slowest=0.5))
 
 
 def check_spent(spent: Spent, *, told: bool) -> None:
-    """told: every reply carries an honest account of its use."""
+    """Check the spent amounts; `told` is whether every reply reports its true usage."""
     assert spent.billed <= spent.cap * (1 + 1e-9), spent
     if spent.reported is not None:
         assert spent.reported >= spent.billed * (1 - 1e-5), spent
@@ -349,13 +350,13 @@ def check_spent(spent: Spent, *, told: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_servers_bill_is_within_the_cap(seed: int, tmp_path: Path) -> None:
+def test_the_bill_of_the_server_is_within_the_cap(seed: int, tmp_path: Path) -> None:
     budget = drawn(seed)
     check_spent(spend(budget, tmp_path), told=budget.usage == "honest")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3, 104))
-def test_the_servers_bill_is_within_the_cap_in_a_hundred_commands(seed: int, tmp_path: Path) -> None:
+def test_the_bill_of_the_server_is_within_the_cap_in_a_hundred_commands(seed: int, tmp_path: Path) -> None:
     budget = drawn(seed)
     check_spent(spend(budget, tmp_path), told=budget.usage == "honest")

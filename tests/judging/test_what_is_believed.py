@@ -1,4 +1,4 @@
-"""What a server says is held against what can be: use, size, addresses, and a key that it quotes back."""
+"""Test the validation of what a server reports: usage, size, addresses and quoted keys."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def judged(script: Callable[[int, str, Body], Sent], path: Path, **changes
 
 
 @pytest.mark.parametrize("tokens", [-100_000, 0, 10**15])
-async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tokens: int, tmp_path: Path) -> None:
+async def test_an_impossible_usage_is_booked_at_its_maximum_cost_and_reported(tokens: int, tmp_path: Path) -> None:
     def lies(n: int, _key: str, body: Body) -> Sent:
         reply = reply_to(body)
         return sent({**reply, "usage": {"prompt_tokens": tokens, "completion_tokens": tokens}} if n < 5 else reply)
@@ -67,7 +67,7 @@ async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tok
 
 
 def long(what: str, n: int, body: Body) -> dict[str, Any]:
-    """A reply of `n` bytes more than a word."""
+    """Return a reply with `n` bytes in addition to a word."""
     reply = reply_to(body)
     choice = reply["choices"][0]
     match what:
@@ -83,17 +83,17 @@ def long(what: str, n: int, body: Body) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["text", "refusal", "odds"])
-async def test_an_answer_longer_than_was_asked_for_is_a_failure_and_never_cut(what: str, tmp_path: Path) -> None:
+async def test_an_answer_longer_than_requested_is_a_failure_and_not_truncated(what: str, tmp_path: Path) -> None:
     n_short, lengths = 1000, [1000, MAX_BYTES_PER_TOKEN * 8 + EXTRA_BYTES + 100, 1000, 1_000_000]
 
     def babbles(n: int, _key: str, body: Body) -> Sent:
         return sent(long(what, lengths[n], body))
 
     async with UnrulyServer(babbles) as server:
-        said = await asked_at(server, tmp_path / "v.db", plan=FEW, concurrency=1, max_tokens=8)
+        output = await asked_at(server, tmp_path / "v.db", plan=FEW, concurrency=1, max_tokens=8)
         assert server.n_requests == len(FEW)
-        assert said.usd is not None
-        assert server.bill.usd(1000) <= said.usd.sum() + 1e-9
+        assert output.usd is not None
+        assert server.bill.usd(1000) <= output.usd.sum() + 1e-9
     with closing(sqlite3.connect(tmp_path / "v.db")) as stored:
         kept = [len(text) for (text,) in stored.execute("SELECT completion FROM answers")]
         reasons = [reason for (reason,) in stored.execute("SELECT reason FROM failures")]
@@ -103,7 +103,7 @@ async def test_an_answer_longer_than_was_asked_for_is_a_failure_and_never_cut(wh
     assert all("for a limit of 8 tokens. It is not stored" in reason for reason in reasons)
 
 
-async def test_an_answer_may_be_as_long_as_was_asked_for(tmp_path: Path) -> None:
+async def test_an_answer_of_the_maximum_length_is_accepted(tmp_path: Path) -> None:
     bound = MAX_BYTES_PER_TOKEN * 1000 + EXTRA_BYTES - len("YES")
     whole = await judged(
         lambda _n, _key, body: sent(long("text", bound, body)), tmp_path / "v.db", plan=FEW, max_tokens=1000
@@ -111,7 +111,7 @@ async def test_an_answer_may_be_as_long_as_was_asked_for(tmp_path: Path) -> None
     assert whole.answered.all()
 
 
-async def test_a_store_that_holds_a_reply_nobody_can_trust_opens_and_asks_it_again(tmp_path: Path) -> None:
+async def test_an_implausible_stored_reply_is_requested_again(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     async with UnrulyServer() as server:
         first = await asked_at(server, path)
@@ -131,7 +131,7 @@ def bomb() -> bytes:
 
 @pytest.mark.parametrize("status", [200, 503])
 @pytest.mark.parametrize("backend", ASKED)
-async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: int) -> None:
+async def test_at_most_a_maximum_number_of_bytes_of_a_reply_is_read(backend: str, status: int) -> None:
     script = Sent(bomb(), status=status, headers={"Content-Encoding": "gzip"})
     async with UnrulyServer(lambda *_: script) as server:
         judge = make_closable_judge(backend, Connection("test", server.url, 60.0))
@@ -142,36 +142,36 @@ async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: i
 
 
 @pytest.mark.parametrize("backend", ASKED)
-async def test_a_connection_that_was_never_made_costs_nothing(backend: str) -> None:
+async def test_a_connection_that_was_never_established_costs_nothing(backend: str) -> None:
     config = judge_config(NOWHERE, backend=backend, price=1000)
-    made = Backend(lambda: make_closable_judge(backend, config.connection(ENVIRONMENT)))
-    caller = Caller(made, config, Budget(1.0))
+    created = Backend(lambda: make_closable_judge(backend, config.connection(ENVIRONMENT)))
+    caller = Caller(created, config, Budget(1.0))
     call = Call("k", [0], None, lambda *_: REQUEST)
     with pytest.raises(CallError, match="Cannot connect"):
         await caller.attempt(call)
-    await made.aclose()
+    await created.aclose()
     assert (call.usd, caller.budget.spent) == (0.0, 0.0)
 
 
-async def test_a_redirect_is_shown_without_what_it_carries(tmp_path: Path) -> None:
+async def test_a_redirect_is_reported_without_credentials(tmp_path: Path) -> None:
     headers = {"Location": "https://me:secret@portal.example/login?token=abc"}
     says = r"moved to https://portal\.example/login\. Nothing was sent there.*\[judge-moved\]"
     with pytest.raises(JudgeError, match=says):
         await judged(lambda *_: Sent(b"", status=302, headers=headers, billed=False), tmp_path / "v.db")
 
 
-def test_a_key_that_is_quoted_back_is_masked_in_part_and_in_base64() -> None:
+def test_a_quoted_key_is_masked_also_in_part_and_in_base64() -> None:
     register_secrets([KEY])
     encoded = base64.b64encode(f"user:{KEY}".encode()).decode()
     for quoted in (KEY, KEY[:12] + "…", "…" + KEY[-9:], encoded, encoded.rstrip("=")[-16:], encoded.replace("+", "-")):
-        shown = mask_secret_parts(f"Incorrect key: {quoted}!")
-        assert KEY[:8] not in shown
-        assert KEY[-8:] not in shown
-        assert "***" in shown
+        displayed = mask_secret_parts(f"Incorrect key: {quoted}!")
+        assert KEY[:8] not in displayed
+        assert KEY[-8:] not in displayed
+        assert "***" in displayed
     assert mask_secret_parts("The model says no.") == "The model says no."
 
 
-async def test_a_call_whose_upstream_failed_is_tried_again_and_an_empty_reply_too(tmp_path: Path) -> None:
+async def test_an_upstream_failure_and_an_empty_reply_are_retried(tmp_path: Path) -> None:
     failed: set[str] = set()
 
     def fails_once(_n: int, key: str, body: Body) -> Sent:
@@ -187,9 +187,9 @@ async def test_a_call_whose_upstream_failed_is_tried_again_and_an_empty_reply_to
         choice |= {"finish_reason": "error", "error": {"code": 502, "message": "Upstream provider died"}}
         return sent(reply)
 
-    found = await judged(fails_once, tmp_path / "v.db")
+    result = await judged(fails_once, tmp_path / "v.db")
     assert len(failed) > len(PLAN) // 3
-    assert found.answered.all()
+    assert result.answered.all()
 
 
 @pytest.mark.parametrize("limit", [8, 1000])
@@ -200,8 +200,8 @@ async def test_reasoning_outside_of_completion_tokens_is_booked_and_capped(limit
 
     prices: dict[str, Any] = {"price_in": 0, "price_out": 1000, "max_tokens": limit, "concurrency": 1}
     async with UnrulyServer(thinks) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=JudgingOptions(1000), **prices)
-        assert found.total_usd == pytest.approx(0.7 * len(PLAN))
+        result = await ask(PLAN, POOL, server.url, tmp_path / "v.db", options=JudgingOptions(1000), **prices)
+        assert result.total_usd == pytest.approx(0.7 * len(PLAN))
         n_before = server.n_requests
         with pytest.raises(BudgetError):
             await ask(PLAN, POOL, server.url, tmp_path / "w.db", options=JudgingOptions(5.0), **prices)

@@ -1,4 +1,4 @@
-"""Whoever asks into one store pays once: keys are claimed before they are asked, and workers ask a run with the others."""
+"""Test that simultaneous processes with one store pay once: requests are leased, and workers join a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def worker_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.posix
-def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
+def test_leases_of_a_dead_process_are_released_at_once(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from youden.judging.store.answers import open_store\n"
@@ -61,19 +61,19 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
         assert store.leases().acquire(KEYS) == set(KEYS)
 
 
-async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
+async def test_equal_simultaneous_calls_pay_once_even_if_retried_on_request(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
         options: dict[str, Any] = {"judge": wire_judge(server.url), "store": tmp_path / "v.db", "max_missing": 1.0}
         tries = await asyncio.gather(*[judge_async(PLAN, **options) for _ in range(3)], return_exceptions=True)
         assert {type(error) for error in tries} == {TooManyMissingError}
         assert server.n_requests == len(PLAN)
         server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
-        found = await asyncio.gather(*[judge_async(PLAN, **options, retry_failed=True) for _ in range(3)])
+        results = await asyncio.gather(*[judge_async(PLAN, **options, retry_failed=True) for _ in range(3)])
     assert server.n_requests == 2 * len(PLAN)
-    assert all(one.answered.all() for one in found)
+    assert all(verdicts.answered.all() for verdicts in results)
 
 
-async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_path: Path) -> None:
+async def test_a_waiting_process_sends_the_requests_of_one_that_exhausted_its_budget(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     def say(request: Request) -> str:
@@ -103,8 +103,8 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
     config = load_run_config(worker_folder / "r.yaml")
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(run_worker, [config, config]))
-    assert [int(one.answered.sum()) for one in found] == [110, 110]
+        result = list(threads.map(run_worker, [config, config]))
+    assert [int(verdicts.answered.sum()) for verdicts in result] == [110, 110]
     assert server.n_requests == 110
     assert not (config.folder / "verdicts.parquet").exists()
     assert youden("judge", "r.yaml").code == 0
@@ -112,14 +112,14 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     assert (config.folder / "verdicts.parquet").exists()
 
 
-def test_two_runs_that_are_called_alike_use_one_store_at_once(
+def test_two_runs_of_equal_name_share_one_store_simultaneously(
     youden: Youden, worker_folder: Path, server: WireServer
 ) -> None:
-    """Each in a folder of its owner's; the same run twice is still refused."""
+    """The runs have different folders; a second process on the same run is still refused."""
     write_pool(make_pool(5, 9), worker_folder / "other")
     store = str(worker_folder / "both.db")
-    one = plan_run(load_run_config(worker_folder / "r.yaml", {"store": store}))
-    with coordinate_run(store, run=get_run_name(one.folder, one.plan)):
+    verdicts = plan_run(load_run_config(worker_folder / "r.yaml", {"store": store}))
+    with coordinate_run(store, run=get_run_name(verdicts.folder, verdicts.plan)):
         ended = youden("judge", "r.yaml", "--store", store)
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
         text = (worker_folder / "r.yaml").read_text().replace('pool: "pool"', f"pool: {worker_folder / 'other'}")
@@ -129,7 +129,7 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(
         assert ended.code == 0, ended.err
 
 
-def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
+def test_ray_workers_store_answers_in_the_file_of_a_url(
     worker_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load_run_config(
@@ -143,7 +143,7 @@ def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
     assert (worker_folder / "our store.db").exists()
 
 
-def test_a_judge_that_makes_no_calls_has_no_workers(worker_folder: Path) -> None:
+def test_a_judge_without_calls_has_no_workers(worker_folder: Path) -> None:
     config = load_run_config(worker_folder / "r.yaml", {"judge": "lexical"})
     with pytest.raises(Exception, match="judge-offline"):
         run_worker(config)
@@ -185,8 +185,8 @@ def test_every_command_with_a_store_uses_youden_store_by_default(
     with open_store(worker_folder / "shared.db") as store:
         n_kept = len(store)
     assert n_kept > 0
-    other = ["--out", "runs/other"] if words[0] in ("judge", "rejudge") else []
-    named = youden(*(word.replace("made", "made-again") for word in words), *other, "--store", "named.db")
+    other_out = ["--out", "runs/other"] if words[0] in ("judge", "rejudge") else []
+    named = youden(*(word.replace("made", "made-again") for word in words), *other_out, "--store", "named.db")
     assert named.code in (0, 1), named.err
     with open_store(worker_folder / "shared.db") as store, open_store(worker_folder / "named.db") as named_store:
         assert (len(store), len(named_store) > 0) == (n_kept, True)

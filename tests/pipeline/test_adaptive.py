@@ -1,4 +1,4 @@
-"""Looking for the best in rounds: deterministic, within budget, fair to whoever was asked less, stopped by bounds that hold."""
+"""Test searches for the best agents in rounds: determinism, budgets, unbiased abilities and stopping rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **opti
 
 @given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))
 @settings(max_examples=3, deadline=None)
-def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: int, percent: float) -> None:
+def test_rounds_respect_the_budget_repeat_no_trial_and_are_deterministic(seed: int, percent: float) -> None:
     world = dense_world(8, 40)
     result = carried(world, seed=seed, calls=f"{percent}%")
     plan = result.plan
@@ -77,13 +77,13 @@ def test_fewer_contenders_remain_and_each_block_gives_them_the_same_partner_and_
         )
         assert (tells_first ^ tells_second).all()
         assert len(set(tells_first)) == len(set(plan.item[rows])) == 1
-        mine, other = (plan.first, plan.second) if tells_first.all() else (plan.second, plan.first)
-        assert len(set(other[rows])) == 1
+        mine, their_side = (plan.first, plan.second) if tells_first.all() else (plan.second, plan.first)
+        assert len(set(their_side[rows])) == 1
         assert active[mine[rows]].all()
         assert rows.sum() >= 2
 
 
-def test_rounds_share_what_is_left_after_the_pilot(recorded_8_by_40: RecordedAnswers) -> None:
+def test_rounds_share_the_budget_that_remains_after_the_pilot(recorded_8_by_40: RecordedAnswers) -> None:
     plan = carried(recorded_8_by_40, calls="20%").plan
     sizes = np.bincount(plan.trials.step[plan.block >= 0])
     assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
@@ -101,7 +101,7 @@ def test_rounds_share_what_is_left_after_the_pilot(recorded_8_by_40: RecordedAns
         ({"calls": "40%", "pilot": 0.4, "max_regret": 0.1}, 82),
     ],
 )
-def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_what_is_written(
+def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_the_configured_number(
     recorded_8_by_40: RecordedAnswers, options: dict[str, Any], blocks: int
 ) -> None:
     plan = carried(recorded_8_by_40, **options).plan
@@ -110,7 +110,7 @@ def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_what_is_written(
     assert "max_regret" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
 
 
-def test_a_pair_is_asked_in_one_order_where_that_is_wanted(recorded_8_by_40: RecordedAnswers) -> None:
+def test_each_pair_is_planned_in_one_order_if_configured(recorded_8_by_40: RecordedAnswers) -> None:
     plan = carried(recorded_8_by_40, calls="30%", pairs="unordered").plan
     paired = plan.block >= 0
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
@@ -119,8 +119,8 @@ def test_a_pair_is_asked_in_one_order_where_that_is_wanted(recorded_8_by_40: Rec
 
 
 @pytest.mark.slow
-def test_a_pair_that_agents_prefer_does_not_move_them_when_few_are_asked() -> None:
-    """Agents 0 and 1 favour each other; asked often as partners, they would look better than they are."""
+def test_mutually_preferred_agents_are_not_biased_by_few_trials() -> None:
+    """Agents 0 and 1 favour each other; frequent trials of this pair would bias their abilities upwards."""
     world = dense_world(8, 120)
     biased = world.paired.copy()
     biased[:, [0, 1], [1, 0]] = 1.0
@@ -134,9 +134,8 @@ def test_a_pair_that_agents_prefer_does_not_move_them_when_few_are_asked() -> No
     assert np.abs(np.mean(gaps, axis=0)).max() < 0.02
 
 
-def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more() -> None:
-    """Two of the upper half reach the answer of one: pairs of a round answer less than abilities add up to, whatever the
-    block."""
+def test_a_ceiling_on_pairs_of_good_agents_does_not_bias_agents_with_more_trials() -> None:
+    """The answer of a pair of good agents is limited to .9, less than the sum of their abilities."""
     world = dense_world(10, 150)
     strength = np.linspace(0.9, 0.0, 10)
     limited = np.broadcast_to(np.minimum(strength[:, None] + strength, 0.9), world.paired.shape).copy()
@@ -151,7 +150,7 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     assert abs(off[often].mean() - off[~often].mean()) < 0.01
 
 
-def test_rules_stop_early_and_say_so(recorded_8_by_40: RecordedAnswers) -> None:
+def test_stopping_rules_end_a_search_early_and_state_the_reason(recorded_8_by_40: RecordedAnswers) -> None:
     whole = carried(recorded_8_by_40, calls="60%")
     near = carried(recorded_8_by_40, calls="60%", max_regret=0.2)
     assert len(near) < len(whole)
@@ -166,8 +165,8 @@ def test_rules_stop_early_and_say_so(recorded_8_by_40: RecordedAnswers) -> None:
 
 
 @pytest.mark.slow
-def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
-    """Agents 2 and 3 of 8 are equal: that the top 3 are told apart is an error whenever it is said."""
+def test_equal_agents_are_rarely_called_significantly_different() -> None:
+    """Agents 2 and 3 of 8 are equal, so that a significant top 3 is always an error."""
     pool = make_pool(8, 60)
     ability = np.array([0.4, 0.35, 0.0, 0.0, -0.2, -0.25, -0.3, -0.35])
     wrong = 0
@@ -197,9 +196,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"calls": "1%"}, "budget-adaptive"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(
-    recorded_8_by_40: RecordedAnswers, options: dict[str, Any], slug: str
-) -> None:
+def test_an_impossible_search_is_refused(recorded_8_by_40: RecordedAnswers, options: dict[str, Any], slug: str) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
         carried(recorded_8_by_40, **options)
 
@@ -217,7 +214,7 @@ def test_agents_that_share_no_item_end_the_run() -> None:
         assert "the budget is spent" in result.plan.notes[-1]
 
 
-def test_any_other_plan_is_asked_once(recorded_8_by_40: RecordedAnswers) -> None:
+def test_other_designs_are_planned_in_one_round(recorded_8_by_40: RecordedAnswers) -> None:
     asked: list[Plan] = []
 
     def ask(plan: Plan) -> Verdicts:
@@ -231,7 +228,7 @@ def test_any_other_plan_is_asked_once(recorded_8_by_40: RecordedAnswers) -> None
     assert not np.isnan(estimate_abilities(ask(plan)).ability).any()
 
 
-def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
+def test_a_search_runs_to_its_end_and_resumes(tmp_path: Path) -> None:
     write_pool(make_pool(6, 30), tmp_path / "pool")
     config = RunConfig.model_validate(
         {
@@ -254,7 +251,7 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
 def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
     recorded_8_by_40: RecordedAnswers,
 ) -> None:
-    """The run's rounds keep them; its files alone have to give the same."""
+    """The rounds of the run store the bounds; its files alone must give the same result."""
     asked: list[Verdicts] = []
 
     def ask(plan: Plan) -> Verdicts:
@@ -265,7 +262,7 @@ def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
     assert len(asked) >= 3
     previous: SearchState | None = None
     for n, part in enumerate(asked):
-        kept, anew = (estimate_abilities(part, previous_search=one) for one in (previous, None))
+        kept, anew = (estimate_abilities(part, previous_search=case) for case in (previous, None))
         previous, before, repeated = kept.search, not_none(kept.search), not_none(anew.search)
         assert len(before.analyses) == n + 1
         np.testing.assert_array_equal(before.analyses[-1].upper_bounds, repeated.analyses[-1].upper_bounds)
@@ -277,10 +274,10 @@ def answer_from(plan: Plan, *, says: Bools) -> Verdicts:
     return answer_with(plan, ((plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]).astype(float))
 
 
-def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it(
+def test_adaptive_sampling_bias_is_corrected_without_changing_the_selection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Agents that are all alike: whoever is asked to the end was lucky in the rounds before."""
+    """All agents are equal: those that remain in the last round had random leads before."""
     pool, lead = make_pool(10, 30), []
     for seed in range(4):
         plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:16", seed=seed, options={"top": 1})

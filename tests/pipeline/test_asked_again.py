@@ -1,4 +1,4 @@
-"""What a judge would say if it were asked again: in intervals on these items where a jury's votes show it."""
+"""Test intervals on these items for the expected answer of a judge, if votes of a jury show its variance."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ POOL = make_pool(K, J)
 
 
 def chances(seed: int) -> Floats:
-    """Of a yes, by item and ordered pair: float[J, K, K]."""
+    """Return the probability of a yes by item and ordered pair, float (J, K, K)."""
     rng = np.random.default_rng([seed, 1])
     level = 0.5 + np.linspace(-0.2, 0.2, K)[:, None] + np.linspace(-0.2, 0.2, K)
     return np.clip(level + 0.2 * rng.standard_normal((J, K, K)), 0.02, 0.98)
 
 
 def voted(plan: Plan, chance: Floats, n_votes: int, *, seed: int, majority: bool = False) -> Verdicts:
-    """One judge that wavers, asked so often about each comparison."""
-    said = np.random.default_rng(seed).random((n_votes, len(plan))) < chance[plan.item, plan.first, plan.second]
-    votes = np.where(plan.trial_type == PAIRED, said, 0.0).astype(np.float64)
+    """Return the votes of a nondeterministic judge on each comparison."""
+    output = np.random.default_rng(seed).random((n_votes, len(plan))) < chance[plan.item, plan.first, plan.second]
+    votes = np.where(plan.trial_type == PAIRED, output, 0.0).astype(np.float64)
     mean = votes.mean(axis=0)
     result = answer_with(plan, (mean > 0.5).astype(np.float64) if majority else mean)
     return result if n_votes == 1 else replace(result, votes=votes)
@@ -39,15 +39,15 @@ def of_these(result: Verdicts) -> pd.DataFrame:
 
 
 def covered(plan: Plan, n_votes: int, *, n_draws: int = 40) -> float:
-    """How often intervals on these items hold the judge's mean answer."""
+    """Return how often intervals on these items contain the mean answer of the judge."""
     inside = []
     for seed in range(n_draws):
         chance = chances(seed)
         chance[:, np.eye(K, dtype=np.bool_)] = 0.0
         true = (chance.sum(axis=(0, 1)) + chance.sum(axis=(0, 2))) / (2 * (K - 1) * J)
-        found = of_these(voted(plan, chance, n_votes, seed=seed))
-        off = (found.ability - found.ability.mean()) - (true - true.mean())
-        inside.append(np.abs(off) <= (found.high - found.low) / 2)
+        result = of_these(voted(plan, chance, n_votes, seed=seed))
+        off = (result.ability - result.ability.mean()) - (true - true.mean())
+        inside.append(np.abs(off) <= (result.high - result.low) / 2)
     return float(np.mean(inside))
 
 
@@ -57,16 +57,16 @@ CELLS: PlanOptions = {"design": "nlogn", "calls": "40%", "holdout": 0.0, "indepe
 
 
 @pytest.mark.parametrize("of", [EVERY, HALF, CELLS])
-def test_on_these_items_the_mean_answer_of_a_judge_that_was_asked_twice_is_held(of: PlanOptions) -> None:
+def test_on_these_items_intervals_with_replicates_cover_the_mean_answer(of: PlanOptions) -> None:
     assert covered(make_plan(POOL, **of), 2) >= 0.93
 
 
-def test_of_a_judge_that_was_asked_once_nobody_knows_what_it_would_say_again() -> None:
+def test_on_these_items_intervals_without_replicates_do_not_cover_the_mean_answer() -> None:
     plan = make_plan(POOL, **(EVERY | {"independent": "pooled:0"}))
     assert covered(plan, 1, n_draws=20) < 0.5
 
 
-def test_a_majority_is_taken_as_it_stands() -> None:
+def test_a_majority_vote_is_treated_as_an_answer_without_replicates() -> None:
     plan = make_plan(POOL, **HALF)
     result = voted(plan, chances(0), 3, seed=0, majority=True)
     pd.testing.assert_frame_equal(of_these(result), of_these(replace(result, votes=None)))

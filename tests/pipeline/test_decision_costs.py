@@ -1,4 +1,4 @@
-"""What a plan says of the calls that yes or no and probabilities of yes need."""
+"""Test the forecast calls of a plan for yes-or-no answers and for probabilities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youden.types import PAIRED
 PLAN = make_plan(make_pool(20, 100), calls="200/agent")
 
 
-def test_probabilities_take_fewer_calls_than_yes_or_no() -> None:
+def test_probabilities_need_fewer_calls_than_yes_or_no_answers() -> None:
     graded = not_none(forecast_other_decision(PLAN, load_judge_config("gpt-4o-mini")))
     yes_or_no = not_none(forecast_other_decision(PLAN, load_judge_config("openai/gpt-4.1-nano")))
     assert (graded.decision, yes_or_no.decision) == ("text", "logprobs")
@@ -29,16 +29,16 @@ def test_probabilities_take_fewer_calls_than_yes_or_no() -> None:
     assert "youden doctor" in format_other_decision(yes_or_no, usd_per_call=None)
 
 
-def test_a_half_width_that_yes_or_no_does_not_reach_is_named() -> None:
+def test_a_half_width_that_yes_or_no_answers_cannot_reach_is_stated() -> None:
     pool = make_pool(6, 12)
     plan = make_plan(pool, calls=6 * 5 * 12, independent="pooled:0")
-    other = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
-    assert other.calls is None
-    assert "may not be reached on these items" in format_other_decision(other, usd_per_call=None)
+    forecast = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
+    assert forecast.calls is None
+    assert "may not be reached on these items" in format_other_decision(forecast, usd_per_call=None)
 
 
 @pytest.mark.parametrize("judge", ["lexical", "claude-haiku-4.5", "gpt-oss-20b-groq", "openai/o4-mini"])
-def test_a_judge_without_log_probabilities_has_no_other_decision(judge: str) -> None:
+def test_a_judge_without_log_probabilities_has_no_alternative_decision(judge: str) -> None:
     assert forecast_other_decision(PLAN, load_judge_config(judge)) is None
 
 
@@ -47,13 +47,13 @@ def test_calls_of_rounds_are_not_forecast_from_the_first_round() -> None:
     assert forecast_other_decision(search, load_judge_config("gpt-4o-mini")) is None
 
 
-def test_held_out_cells_take_the_same_calls_in_both_decisions() -> None:
+def test_held_out_cells_need_the_same_calls_for_both_decisions() -> None:
     plan = make_plan(make_pool(20, 100), calls="200/agent", holdout=0.2)
     n_holdout_trials = int(((plan.trial_type == PAIRED) & (plan.block < 0)).sum())
     assert n_holdout_trials > 0
-    other = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
+    forecast = not_none(forecast_other_decision(plan, load_judge_config("gpt-4o-mini")))
     without = not_none(forecast_other_decision(PLAN, load_judge_config("gpt-4o-mini")))
-    low, low_without = not_none(other.calls).low, not_none(without.calls).low
+    low, low_without = not_none(forecast.calls).low, not_none(without.calls).low
     assert (low - n_holdout_trials) / (len(plan) - n_holdout_trials) == pytest.approx(low_without / len(PLAN), rel=0.1)
 
 

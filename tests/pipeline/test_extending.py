@@ -1,4 +1,4 @@
-"""A plan that grew keeps its own trials, asks nothing twice, and leaves the first agents' abilities where they were."""
+"""Test that an extended plan keeps its trials, repeats none, and keeps the abilities of the first agents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def first_plan(**options: Unpack[SeededPlanOptions]) -> Plan:
 
 
 def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, level: float = 0.0) -> Verdicts:
-    """A paired answer is .5 + (a_i + a_k)/2 + noise, the same for the same trial whatever the plan."""
+    """Answer paired trials by .5 + (a_i + a_k)/2 + noise, equal for equal trials of any plan."""
     ability = np.linspace(0.3, -0.3, K + 4) if ability is None else ability
     mean = 0.5 + (ability[plan.first] + ability[plan.second]) / 2 + level
     rng = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def grown(plan: Plan) -> Plan:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), pairs=st.sampled_from(["ordered", "unordered"]))
-def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: int, pairs: str) -> None:
+def test_every_step_keeps_earlier_rows_and_repeats_no_comparison(seed: int, pairs: str) -> None:
     plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, independent="pooled:40")
     later = grown(plan)
     assert starts_with(later.trials, plan.trials)
@@ -79,7 +79,7 @@ def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: 
     assert not later.replicate[later.trial_type == PAIRED].any()
 
 
-def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() -> None:
+def test_joining_agents_are_compared_with_every_anchor_evenly_in_both_orders() -> None:
     plan = add_agents(first_plan(), MORE_AGENTS, calls=3 * 2 * 16 + 9)
     beside = (plan.trial_type == PAIRED) & (plan.role == ANCHOR)
     for agent in range(K, K + 3):
@@ -94,7 +94,7 @@ def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() ->
     assert (plan.item[apart] != plan.other_item[apart]).all()
 
 
-def test_further_calls_are_the_very_blocks_a_larger_budget_would_have_drawn() -> None:
+def test_further_calls_are_the_blocks_that_a_larger_budget_would_have_drawn() -> None:
     small, large = (
         first_plan(calls=200, independent="pooled:40"),
         first_plan(calls=200 + 5 * K, independent="pooled:40"),
@@ -112,7 +112,7 @@ def ranked(result: Verdicts) -> Abilities:
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
-def test_abilities_and_intervals_of_the_first_agents_do_not_move_when_others_join(design: str) -> None:
+def test_abilities_and_intervals_of_the_first_agents_are_unchanged_if_others_join(design: str) -> None:
     plan = make_plan(OLD, design=design, seed=1, calls=260 if design == "cyclic" else None)
     later = add_agents(plan, MORE_AGENTS)
     before = analysed(answers(plan)).ranking.set_index("agent")
@@ -124,20 +124,20 @@ def test_abilities_and_intervals_of_the_first_agents_do_not_move_when_others_joi
     assert (joined.ability < joined.high).all()
 
 
-def test_without_noise_a_joining_agent_gets_the_ability_of_its_equal() -> None:
+def test_without_noise_a_joining_agent_gets_the_ability_of_an_equal_one() -> None:
     ability = np.array([0.3, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3, -0.1, 0.3, -0.1, -0.3, 0.0])
     balanced = first_plan(calls=100 + 3 * (K - 1) * K, independent="pooled:100")
-    found = ranked(answers(add_agents(balanced, MORE_AGENTS), ability=ability, noise=0.0))
+    result = ranked(answers(add_agents(balanced, MORE_AGENTS), ability=ability, noise=0.0))
     for joined, equal in ((K, 0), (K + 1, 4), (K + 2, 6)):
-        assert found.mean_answer[joined] == pytest.approx(found.mean_answer[equal], abs=1e-9)
-        assert found.ability[joined] == pytest.approx(found.ability[equal], abs=0.01)
+        assert result.mean_answer[joined] == pytest.approx(result.mean_answer[equal], abs=1e-9)
+        assert result.ability[joined] == pytest.approx(result.ability[equal], abs=0.01)
     alone = ranked(answers(balanced, ability=ability[:K], noise=0.0)).covariance.std_error
-    assert found.covariance.std_error[K:].max() == pytest.approx(alone.max(), rel=0.3)
+    assert result.covariance.std_error[K:].max() == pytest.approx(alone.max(), rel=0.3)
 
 
-def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
+def test_the_linked_mean_equals_a_naive_mean_residual() -> None:
     result = answers(add_agents(first_plan(), MORE_AGENTS))
-    plan, found = result.plan, ranked(result)
+    plan, actual = result.plan, ranked(result)
     trials = TrialsByItem.from_verdicts(result)
     anchors = estimate_anchor_abilities(trials)
     scale = fit_scale(trials, anchors)
@@ -149,8 +149,8 @@ def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
         result.answer[t] - scale.centre - scale.effect[k] - scale.item_effect[plan.item[t]]
         for t, k in zip(rows, partner, strict=True)
     ]
-    assert found.mean_answer[K] == pytest.approx(scale.centre + effect_scale(K) * np.mean(residual), abs=1e-12)
-    assert found.n_trials[K] == len(rows)
+    assert actual.mean_answer[K] == pytest.approx(scale.centre + effect_scale(K) * np.mean(residual), abs=1e-12)
+    assert actual.n_trials[K] == len(rows)
 
 
 @pytest.mark.long
@@ -163,9 +163,9 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
         mean = 0.5 + ability[plan.first] + ability[plan.second] + item[plan.item]
         noise = rng.normal(0, 0.2, len(plan))
         result = answer_with(plan, np.where(plan.trial_type == PAIRED, mean + noise, 0.0))
-        found = ranked(result)
-        truth = effect_scale(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
-        covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
+        actual = ranked(result)
+        truth = effect_scale(K) * (ability[K : K + 3] - ability[:K].mean()) + actual.ability[:K].mean()
+        covered.append((actual.low[K:] <= truth) & (truth <= actual.high[K:]))
         trials = TrialsByItem.from_verdicts(result)
         anchors = estimate_anchor_abilities(trials)
         linked.append(link_agents(trials, anchors, fit_scale(trials, anchors)).linking_variance[K:])
@@ -173,7 +173,7 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
     assert np.min(linked) > 0
 
 
-def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> None:
+def test_new_items_and_calls_change_abilities_but_not_the_mean_of_the_scale() -> None:
     plan = first_plan()
     later = add_items(plan, part_of(WHOLE, slice(K)))
     hard = answers(later)
@@ -184,7 +184,7 @@ def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> 
     assert np.corrcoef(before.ability, after.ability)[0, 1] > 0.95
 
 
-def test_focus_narrows_the_interval_of_whom_it_names_and_of_nobody_else() -> None:
+def test_focus_narrows_only_the_intervals_of_the_named_agents() -> None:
     plan = add_agents(first_plan(), MORE_AGENTS)
     before, after = ranked(answers(plan)), ranked(answers(add_calls(plan, calls=200, focus=(2, K + 1))))
     width = (after.high - after.low) / (before.high - before.low)
@@ -195,7 +195,7 @@ def test_focus_narrows_the_interval_of_whom_it_names_and_of_nobody_else() -> Non
     assert (after.ability[others] == before.ability[others]).all()
 
 
-def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
+def test_the_plan_before_a_step_has_its_original_digest() -> None:
     plan = first_plan()
     second = add_agents(plan, MORE_AGENTS)
     third = add_calls(second, calls=100)
@@ -208,7 +208,7 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
     assert restrict_to_anchors(third).n_agents == K
 
 
-def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
+def test_each_trial_records_its_role_its_step_and_the_agents_it_counts_for() -> None:
     plan = add_calls(add_agents(first_plan(), MORE_AGENTS), calls=100, focus=(0, 1))
     of, paired = plan.trials, plan.trial_type == PAIRED
     assert set(of.step.tolist()) == {0, 1, 2}
@@ -221,8 +221,8 @@ def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for(
 
 
 @pytest.mark.long
-def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
-    false, found = 0, 0
+def test_planted_drift_is_detected_and_false_alarms_are_rare() -> None:
+    false, actual = 0, 0
     for seed in range(40):
         plan = first_plan(seed=seed)
         later = add_calls(plan, calls=240)
@@ -238,13 +238,13 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
                 compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
             )
             low = [move.agent for move in facts.agent_changes if move.p_holm is not None and move.p_holm < 0.05]
-            found += planted and "a3" in low
+            actual += planted and "a3" in low
             false += not planted and bool(low)
-    assert found >= 30
+    assert actual >= 30
     assert false <= 6
 
 
-def test_a_judge_that_became_laxer_is_named() -> None:
+def test_a_judge_that_became_more_lenient_is_reported() -> None:
     plan = first_plan()
     later = add_calls(plan, calls=240)
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
@@ -267,12 +267,12 @@ def test_a_judge_that_became_laxer_is_named() -> None:
         (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "extend-adaptive"),
     ],
 )
-def test_what_cannot_be_added_says_why(grow: Callable[[], Plan], slug: str) -> None:
+def test_an_impossible_extension_is_refused_with_the_reason(grow: Callable[[], Plan], slug: str) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
         grow()
 
 
-def test_calls_beyond_everything_stop_at_everything() -> None:
+def test_calls_are_limited_to_all_possible_comparisons() -> None:
     plan = add_calls(first_plan(), calls=100_000)
     assert len(set(comparisons(plan))) == K * (K - 1) * J
     with pytest.raises(PlanError, match=r"\[extend-exhausted\]"):
@@ -293,7 +293,7 @@ def test_an_extended_cell_design_accepts_only_focused_calls_and_keeps_intervals(
     assert not np.isnan(ranked(answers(later)).low).any()
 
 
-def test_the_twins_of_focused_calls_move_nobody_else() -> None:
+def test_matched_trials_of_focused_calls_do_not_change_other_agents() -> None:
     plan = first_plan(independent="matched", calls=520)
     later = add_calls(plan, calls=80, focus=(2, 3))
     before, after = ranked(answers(plan)), ranked(answers(later))
@@ -301,7 +301,7 @@ def test_the_twins_of_focused_calls_move_nobody_else() -> None:
     assert (after.ability[others] == before.ability[others]).all()
 
 
-def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> None:
+def test_an_anchor_without_a_standard_error_counts_only_by_its_new_trials() -> None:
     plan = make_plan(OLD, design="nlogn", holdout=0.0, seed=1)
     later = add_calls(plan, calls=40, focus=(0,))
     new = np.arange(len(later)) >= len(plan)
@@ -313,14 +313,14 @@ def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> No
     assert ranked(result).n_trials[0] == (of_agent & new).sum()
 
 
-def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
+def test_calls_that_exceed_one_item_set_go_to_the_next() -> None:
     plan = add_items(add_calls(first_plan(), calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
     later = add_calls(plan, calls=10 * K)
     assert len(later) - len(plan) == 10 * K
 
 
 def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:
-    """A run that three agents joined, and on which the best of all was looked for among the first two and the last."""
+    """Return a run that three agents joined, after a search among the first two agents and the last one."""
     plan, focus = add_agents(first_plan(), MORE_AGENTS, calls=80), (0, 1, K + 2)
     for _ in range(rounds):
         plan = add_calls(plan, calls=calls, focus=focus, top=1, max_regret=max_regret)
@@ -330,11 +330,11 @@ def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> 
     return result, not_none(trial_abilities_from_verdicts(result))
 
 
-def test_contenders_share_partners_and_the_first_agents_keep_the_scale() -> None:
-    result, found = searched(0.02)
+def test_contenders_share_partners_and_the_first_agents_keep_their_scale() -> None:
+    result, actual = searched(0.02)
     before = estimate_anchor_abilities(TrialsByItem.from_verdicts(result)).with_rates_subtracted()
-    np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
-    assert found.n_trials[[0, 1, K + 2]].min() > 1.5 * found.n_trials[2:K].max()
+    np.testing.assert_array_equal(actual.ability[2:K], before.ability[2:K])
+    assert actual.n_trials[[0, 1, K + 2]].min() > 1.5 * actual.n_trials[2:K].max()
     joined = (K, K + 1, K + 2)
     trials = draw_anchor_trials(
         np.ones((K + 3, J), dtype=np.bool_),
@@ -356,8 +356,8 @@ def test_contenders_share_partners_and_the_first_agents_keep_the_scale() -> None
 
 
 def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_files() -> None:
-    _, found = searched(0.02, rounds=3)
-    search = not_none(found.search)
+    _, result = searched(0.02, rounds=3)
+    search = not_none(result.search)
     assert (search.top, search.max_regret, len(search.analyses)) == (1, 0.02, 4)
     shares = [look.alpha_fraction for look in search.analyses]
     assert sum(shares) == pytest.approx(search.analyses[-1].alpha_spent)
@@ -368,12 +368,12 @@ def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_fi
     np.testing.assert_array_equal(not_none(shorter.search).analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
 
 
-def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
-    _, found = searched(None)
-    assert [look.alpha_fraction for look in not_none(found.search).analyses] == [1.0]
+def test_a_search_that_spends_all_calls_has_one_analysis() -> None:
+    _, result = searched(None)
+    assert [look.alpha_fraction for look in not_none(result.search).analyses] == [1.0]
 
 
-def test_a_search_is_over_once_others_join() -> None:
+def test_a_search_ends_if_other_agents_join() -> None:
     result, _ = searched(0.02)
-    found = not_none(trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS))))
-    assert found.search is None
+    abilities = not_none(trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS))))
+    assert abilities.search is None

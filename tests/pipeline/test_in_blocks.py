@@ -1,4 +1,4 @@
-"""What blocks of items make of a run is what its answers make all at once, to the last digits."""
+"""Test that a fit in chunks of items equals that of all answers at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "
 
 
 def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, replicates: bool) -> Verdicts:
-    """A plan of `pool` answered at random: agents differ, and so do items."""
+    """Return random answers to a plan of `pool`; agents and items differ."""
     try:
         plan = make_plan(pool, seed=seed, **PLAN_OPTIONS[how])
     except PlanError:
@@ -70,7 +70,7 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
 
 
 def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
-    """Whether the tables of a fitted run are those of its answers, taken all at once."""
+    """Return whether the tables of a fitted run equal those computed from all its answers at once."""
     plan, rates = result.plan, verdicts_without_follow_ups(result).rates()
     for kind in ("symmetric", "row"):
         scores = rates.training_scores(kind=kind)
@@ -79,17 +79,19 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
     if plan.split.n_holdout:
         alike(rates.holdout_scores().value.tolist(), run.read_holdout().value.tolist(), at="holdout")
     table = rank(result, target=target)
-    # who stands first of two with the same ability is left to rounding
-    one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
-    other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
-    pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12, check_dtype=False)
+    # rounding decides the order of two equal abilities
+    a, extended_run = (
+        of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv")))
+    )
+    extended_run["group"] = extended_run["group"].astype(object).where(extended_run["group"].notna(), None)
+    pd.testing.assert_frame_equal(a, extended_run, rtol=0, atol=1e-12, check_dtype=False)
     alike(
         np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
         [float(row.n_trials) for row in run.read_items()],
     )
     facts, model = run.read_facts(), ClippedLinear().fit(rates.training_scores())
     alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
-    alike([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
+    alike([asdict(a) for a in facts.warnings], [asdict(a) for a in table.attrs["warnings"]])
     alike(
         asdict(table.attrs["choice"]) if table.attrs["choice"] else None, asdict(facts.choice) if facts.choice else None
     )
@@ -108,7 +110,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
     small=st.booleans(),
     these=st.booleans(),
 )
-def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
+def test_a_fit_in_chunks_equals_that_of_all_answers_at_once(
     *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool, these: bool
 ) -> None:
     pool = make_pool(6, 9)
@@ -129,7 +131,7 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
 
 
 def extended(seed: int) -> tuple[Pool, Verdicts]:
-    """Agents join, everybody is asked more, items join, and two agents are asked more."""
+    """Extend by agents, calls, items, and focused calls for two agents."""
     whole = make_pool(8, 12)
     pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
     plan = add_agents(make_plan(pools[6, 9], calls="60%", independent="pooled:60", seed=seed), pools[8, 9], calls=90)
@@ -139,7 +141,7 @@ def extended(seed: int) -> tuple[Pool, Verdicts]:
 
 
 def searched(seed: int) -> tuple[Pool, Verdicts]:
-    """The best of eight agents is looked for."""
+    """Search for the best of eight agents."""
     pool = make_pool(8, 20)
     plan = make_plan(pool, design="adaptive", calls="50%", independent="pooled:40", seed=seed, options={"top": 2})
 
@@ -152,7 +154,7 @@ def searched(seed: int) -> tuple[Pool, Verdicts]:
 
 
 def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
-    """Three judges, each of whom misses some trials."""
+    """Judge by three judges, each of whom misses some trials."""
     pool, result = extended(seed)
     rng = np.random.default_rng(seed)
     votes = np.clip(result.answer + rng.normal(0, 0.2, (3, len(result))), 0, 1)
@@ -161,7 +163,7 @@ def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
 
 
 def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
-    """The same where two votes are averaged, none missing."""
+    """Average two judges without missing answers."""
     pool, result = extended(seed)
     votes = np.random.default_rng(seed).random((2, len(result)))
     return pool, replace(answer_with(result.plan, votes.mean(axis=0)), votes=votes)
@@ -178,7 +180,7 @@ def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
         *(pytest.param(grown, "these-items", marks=pytest.mark.slow) for grown in (searched, of_a_jury)),
     ],
 )
-def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
+def test_an_extended_run_is_fitted_in_chunks_and_never_read_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: Callable[[int], tuple[Pool, Verdicts]], target: Target
 ) -> None:
     pool, result = grown(3)
@@ -190,12 +192,12 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
     run = write_answers(tmp_path / "r", pool, result)
     fit_run(run, target=target)
-    found = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
+    actual = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
     numbers = [name for name in expected.columns if name not in ("group", "target")]
-    np.testing.assert_allclose(found[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(actual[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
 
 
-def test_follow_ups_move_no_table_but_links_and_calls() -> None:
+def test_follow_ups_change_only_the_tables_of_links_and_calls() -> None:
     pool, rng = make_pool(6, 9), np.random.default_rng(0)
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
@@ -203,12 +205,14 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
     longer = answer_with(with_added_trials(result.plan, more), answer, missing=missing)
     with TemporaryDirectory() as place:
-        plain, other = (write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
+        plain, extended_run = (
+            write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items()
+        )
         fit_run(plain)
-        fit_run(other)
-        same_as_at_once(other, longer, target="items-like-these")
-        one, two = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
-        pd.testing.assert_frame_equal(one, two)
+        fit_run(extended_run)
+        same_as_at_once(extended_run, longer, target="items-like-these")
+        a, b = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, extended_run))
+        pd.testing.assert_frame_equal(a, b)
 
 
 def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs(
@@ -254,7 +258,7 @@ def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     )
 
 
-def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
+def test_a_large_run_gets_a_table_of_rates_only_on_request(
     chunked_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit_run(chunked_run)
@@ -266,7 +270,7 @@ def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
     assert chunked_run.has("rates.parquet")
 
 
-def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted: RunFolder) -> None:
+def test_a_table_of_many_row_groups_is_one_file_and_reads_back_unchanged(parted: RunFolder) -> None:
     plan = parted.read_plan()
     file = parted.file("verdicts.parquet")
     assert pq.ParquetFile(file).num_row_groups > 2
@@ -287,7 +291,7 @@ def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted:
     ],
     ids=["removed", "cut off", "zeros"],
 )
-def test_a_harmed_file_is_never_read_as_whole(parted: RunFolder, name: str, harm: Callable[[Path], object]) -> None:
+def test_a_damaged_file_is_never_read_as_complete(parted: RunFolder, name: str, harm: Callable[[Path], object]) -> None:
     harm(parted.file(name))
     folder = RunFolder(parted.path)
     with pytest.raises(RunFolderError, match=rf"{name}.*\[run-file-(missing|damaged)\]"):
@@ -299,7 +303,7 @@ def test_a_harmed_file_is_never_read_as_whole(parted: RunFolder, name: str, harm
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 8 MB."""
+    """Create a disk of 8 MB."""
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(
@@ -312,11 +316,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path, *, leave: int) -> None:
-    """Take the disk but for `leave` bytes."""
+    """Fill the disk except for `leave` bytes."""
     (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
 
 
-def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
+def test_a_full_disk_while_a_table_is_written_keeps_the_old_one(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
@@ -339,7 +343,7 @@ def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
     assert {file.name for file in folder.path.iterdir()} == {"pool.json", "plan.parquet", "verdicts.parquet"}
 
 
-def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
+def test_a_full_disk_while_chunks_are_written_leaves_the_run_unchanged(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "MAX_TRIALS_PER_CHUNK", 10_000)
@@ -355,7 +359,7 @@ def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(small_disk: Path) -> None:
+def test_a_full_disk_while_a_fit_is_written_leaves_no_files_of_two_fits(small_disk: Path) -> None:
     pool = make_pool(20, 40)
     folder = write_answers(
         small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
@@ -377,7 +381,7 @@ def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(small_
     assert 0 < refused < 4
     after = contents(folder.path)
     assert after.keys() == before.keys()
-    assert all(after[one] != before[one] for one in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
+    assert all(after[name] != before[name] for name in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
 
 
 KILLED = """

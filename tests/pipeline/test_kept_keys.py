@@ -1,4 +1,4 @@
-"""The keys of a large run's requests: written once beside its plan, read back when it goes on, and never believed unchecked."""
+"""Test the saved request hashes of a large run: written once next to its plan, and validated when read back."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def configured_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.Mo
 
 
 def configure(here: Path, server: WireServer, *, n: int = 110, seed: int = 0, **judge: object) -> None:
-    said = {"pool": "pool", "calls": n, "independent": "pooled:20", "seed": seed}
-    write_config(here / "c.yaml", **said, judge=JUDGE | {"base_url": server.url} | judge)
+    output = {"pool": "pool", "calls": n, "independent": "pooled:20", "seed": seed}
+    write_config(here / "c.yaml", **output, judge=JUDGE | {"base_url": server.url} | judge)
 
 
 def kept(here: Path) -> list[Path]:
@@ -48,7 +48,7 @@ def in_file(path: Path) -> list[str]:
     return [key.hex() for key in pq.read_table(path).column("request_hash").to_pylist()]
 
 
-def test_keys_are_written_once_and_are_those_of_the_requests(
+def test_request_hashes_are_written_once_and_equal_those_of_the_requests(
     youden: Youden, configured_folder: Path, server: WireServer
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
@@ -63,13 +63,13 @@ def test_keys_are_written_once_and_are_those_of_the_requests(
     assert (file.stat().st_mtime_ns, server.n_requests) == (written, asked)
 
 
-def test_a_small_run_has_no_further_file(youden: Youden, configured_folder: Path, server: WireServer) -> None:
+def test_a_small_run_has_no_file_of_request_hashes(youden: Youden, configured_folder: Path, server: WireServer) -> None:
     configure(configured_folder, server, n=90)
     assert youden("judge", "c.yaml").code == 0
     assert kept(configured_folder) == []
 
 
-def test_another_judge_has_another_file_and_another_plan_the_same(
+def test_another_judge_has_another_file_and_another_plan_the_same_one(
     youden: Youden, configured_folder: Path, server: WireServer
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
@@ -98,7 +98,7 @@ def foreign(file: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [changed, foreign])
-def test_a_file_that_is_not_whole_is_made_again_with_a_word(
+def test_an_incomplete_file_is_rewritten_with_a_note(
     youden: Youden, configured_folder: Path, server: WireServer, spoil: Callable[[Path], None]
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
@@ -110,7 +110,7 @@ def test_a_file_that_is_not_whole_is_made_again_with_a_word(
     assert (in_file(file), server.n_requests) == (before, asked)
 
 
-def test_a_folder_in_the_place_of_the_file_is_kept(youden: Youden, configured_folder: Path, server: WireServer) -> None:
+def test_a_folder_at_the_path_of_the_file_is_kept(youden: Youden, configured_folder: Path, server: WireServer) -> None:
     assert youden("judge", "c.yaml").code == 0
     (file,) = kept(configured_folder)
     file.unlink()
@@ -123,7 +123,7 @@ def test_a_folder_in_the_place_of_the_file_is_kept(youden: Youden, configured_fo
     assert (file / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 
-def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
+def test_no_answer_is_paid_for_under_the_hash_of_another_request(
     youden: Youden, configured_folder: Path, server: WireServer
 ) -> None:
     assert youden("judge", "c.yaml").code == 0
@@ -138,23 +138,23 @@ def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
     assert server.n_requests == asked
 
 
-def test_keys_are_read_from_any_row_on(tmp_path: Path) -> None:
+def test_request_hashes_are_read_from_any_row(tmp_path: Path) -> None:
     write_keys(tmp_path / "k", HEX, SAID)
     file = read_keys(tmp_path / "k", SAID, n=len(HEX))
     for start in (0, 1, 65_535, 65_536, 70_000, 149_999):
         assert [key for chunk in file.chunks(start) for key in chunk] == HEX[start:], start
 
 
-def test_keys_of_something_else_or_too_few_are_refused(tmp_path: Path) -> None:
+def test_foreign_or_too_few_request_hashes_are_refused(tmp_path: Path) -> None:
     write_keys(tmp_path / "k", HEX[:10], SAID)
-    other = SAID.model_copy(update={"judge_digest": "3" * 64})
+    other_hash = SAID.model_copy(update={"judge_digest": "3" * 64})
     with pytest.raises(RunFolderError, match="another plan, pool or judge"):
-        read_keys(tmp_path / "k", other, n=10)
+        read_keys(tmp_path / "k", other_hash, n=10)
     with pytest.raises(RunFolderError, match="11 request hashes"):
         read_keys(tmp_path / "k", SAID, n=11)
 
 
-def test_making_begins_at_any_row() -> None:
+def test_computing_request_hashes_starts_at_any_row() -> None:
     pool = make_pool(4, 5)
     plan = youden.make_plan(pool, design="cyclic", calls=60, independent="pooled:20", holdout=0.0, seed=1)
     questions = load_judge_config(JUDGE | {"base_url": "http://made.invalid"}).questions()

@@ -1,4 +1,4 @@
-"""Pool, plan, verdicts, rates: each holds what it was made from, so that no call can mix two of them."""
+"""Test that pool, plan, verdicts and rates refer to what they were made from, so that calls cannot mix two of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ K, J = 5, 6
 
 
 def named(name: str) -> Pool:
-    """A pool of one size for all names, whose agents are called differently."""
+    """Make a pool of equal size for all names, with different agent ids."""
     pool = make_pool(K, J)
     agents = tuple(Agent(f"{name}-{agent.id}", group=name) for agent in pool.agents)
     return replace(pool, agents=agents, name=name)
@@ -66,7 +66,7 @@ def judge_in_a_loop(plan: Plan, pool: Pool) -> None:
 
 
 def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
-    """Every way to call a public function with a part of one case and a part of the other."""
+    """Return calls of public functions with one part from each of two cases."""
     calls: list[Callable[[], Any]] = []
     for plan, verdicts in ((one.plan, other.verdicts), (other.plan, one.verdicts)):
         calls += [
@@ -92,7 +92,7 @@ def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
 
 @given(CASES, CASES)
 @settings(max_examples=10, deadline=None)
-def test_no_public_call_mixes_plans_splits_and_pools_of_one_size(one: Case, other: Case) -> None:
+def test_public_functions_refuse_to_mix_plans_splits_and_pools_of_equal_size(one: Case, other: Case) -> None:
     for call in mixtures(one, other):
         with pytest.raises((YoudenError, TypeError)):
             call()
@@ -100,19 +100,19 @@ def test_no_public_call_mixes_plans_splits_and_pools_of_one_size(one: Case, othe
 
 @given(CASES)
 @settings(max_examples=10, deadline=None)
-def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
+def test_results_refer_to_the_plan_that_was_judged(case: Case) -> None:
     table = youden.rank(case.verdicts)
     assert set(table.agent) == {agent.id for agent in case.plan.pool.agents}
     assert set(table.group) == {case.plan.pool.name}
-    held = case.plan.split.holdout
+    holdout = case.plan.split.holdout
     for kind in ("row", "symmetric"):
         train, later = case.rates.training_scores(kind=kind), case.rates.holdout_scores(kind=kind)
-        assert np.isnan(train.value[held]).all()
-        assert np.isnan(later.value[~held]).all()
-        assert not np.isnan(later.value[held]).all()
+        assert np.isnan(train.value[holdout]).all()
+        assert np.isnan(later.value[~holdout]).all()
+        assert not np.isnan(later.value[holdout]).all()
 
 
-def test_rates_need_a_split_of_their_own_size() -> None:
+def test_rates_require_a_split_of_their_own_size() -> None:
     rates = case_of("one", 0, "strict").rates
     for wrong in (None, Split.without_holdout((K, J + 1))):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
@@ -124,7 +124,7 @@ def test_rates_need_a_split_of_their_own_size() -> None:
     assert not np.isnan(whole.value).any()
 
 
-def test_verdicts_need_a_value_for_each_trial_of_their_plan() -> None:
+def test_verdicts_require_one_value_per_trial_of_their_plan() -> None:
     verdicts = case_of("one", 0, "strict").verdicts
     with pytest.raises(PlanError, match=r"\[verdicts-length\]"):
         replace(verdicts, hard_answer=verdicts.hard_answer[1:])
@@ -132,17 +132,17 @@ def test_verdicts_need_a_value_for_each_trial_of_their_plan() -> None:
         replace(verdicts, votes=np.ones((2, 3)))
 
 
-def test_a_plan_without_its_pool_says_so_only_when_texts_are_needed() -> None:
+def test_a_plan_without_its_pool_is_an_error_only_if_texts_are_needed() -> None:
     plan = replace(youden.make_plan(POOLS["one"], calls=160), source=None)
     assert plan.cost("gpt-4o-mini").calls == len(plan)
     assert youden.rank(answer_with(plan, np.random.default_rng(0).random(len(plan)))).group.isna().all()
     with pytest.raises(PlanError, match=r"plan\.with_pool\(pool\).*\[plan-no-pool\]"):
         youden.judge(plan)
-    assert youden.judge(plan.with_pool(POOLS["one"]), judge=lambda one, other: one == other).answered.all()
+    assert youden.judge(plan.with_pool(POOLS["one"]), judge=lambda a, b: a == b).answered.all()
     assert "agent" not in repr(plan.with_pool(POOLS["one"])).replace("agents", "")
 
 
-def test_a_plan_from_a_runs_folder_reads_the_runs_pool(youden: Youden, tmp_path: Path) -> None:
+def test_a_plan_from_a_run_folder_reads_the_pool_of_the_run(youden: Youden, tmp_path: Path) -> None:
     pool = make_pool(5, 12)
     write_pool(pool, tmp_path / "pool")
     (tmp_path / "c.yaml").write_text(
@@ -157,7 +157,7 @@ def test_a_plan_from_a_runs_folder_reads_the_runs_pool(youden: Youden, tmp_path:
         _ = changed.pool
 
 
-def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> None:
+def test_a_plan_is_priced_for_every_kind_of_judge(tmp_path: Path) -> None:
     plan = youden.make_plan(POOLS["one"], calls=160)
     config = load_judge_config("gpt-4o-mini")
     file = tmp_path / "mine.yaml"
@@ -176,7 +176,7 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
     assert not_none(costs[0].minutes) > 0
     jury = plan.cost({"backend": "jury", "judges": ["gpt-4o-mini", {**keys, "name": "again"}], "vote": "mean"})
     assert jury.usd == pytest.approx(2 * not_none(costs[0].usd))
-    for free in ("lexical", {"backend": "lexical"}, lambda one, other: 0.5):
+    for free in ("lexical", {"backend": "lexical"}, lambda a, b: 0.5):
         cost = plan.cost(free)
         assert (cost.calls, cost.cells, cost.usd) == (len(plan), plan.n_cells, 0)
     for wrong in (3, None, "gpt-4o-mimi", tmp_path / "none.yaml"):
@@ -184,7 +184,7 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
             untyped(plan.cost)(wrong)
 
 
-def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
+def test_contradictory_arguments_are_refused() -> None:
     case, cells = case_of("one", 0, "strict"), np.ones((K, J), dtype=np.bool_)
     plan, verdicts, rates = case
     trials = plan.trials

@@ -1,4 +1,4 @@
-"""Ability is TPR minus the agent's own FPR, with every estimator and at every budget."""
+"""Test that ability is TPR minus the FPR of the agent, for every estimator and budget."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIRST = Pool(POOL.agents[:K], POOL.items, POOL.texts[:K])
 
 
 def answers(plan: Plan, *, seed: int = 0) -> Verdicts:
-    """Paired answers are .5 plus the FPR, so that all abilities are .5; independent ones scatter around the FPR."""
+    """Return paired answers of .5 plus the FPR, so that all abilities are .5, and independent ones that vary around the FPR."""
     rng = np.random.default_rng(seed)
     rate = PART[plan.first] + PART[plan.second]
     noise = rng.normal(0, 0.02, len(plan))
@@ -97,7 +97,7 @@ def test_neither_abilities_nor_widths_jump_at_20_percent() -> None:
     assert np.mean(ratio) == pytest.approx(1, abs=0.06)
 
 
-def test_agents_that_join_across_20_percent_do_not_move_the_first_agents() -> None:
+def test_agents_that_join_across_20_percent_do_not_change_the_first_agents() -> None:
     plan = make_plan(FIRST, calls="19%")
     later = add_agents(plan, POOL, calls=1500)
     before, after = (trial_abilities_from_verdicts(answers(each)) for each in (plan, later))
@@ -119,7 +119,7 @@ def test_a_gate_compares_the_abilities_of_the_ranking_with_the_error_of_the_rate
     assert difference.half_width(0.025) > difference._replace(rate_variance=0.0).half_width(0.025)
 
 
-def test_trials_of_some_agents_count_for_them_alone() -> None:
+def test_trials_of_some_agents_count_for_them_only() -> None:
     plan = make_plan(FIRST, calls="10%", independent="pooled:40")
     rng = np.random.default_rng(0)
     added = draw_scored_trials(plan, plan.split.train, rng, scored=np.array([2, 5]), partners=np.arange(K), n=200)

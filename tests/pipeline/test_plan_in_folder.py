@@ -1,4 +1,4 @@
-"""A run's folder keeps its plan: a config that means another one is refused by name, a file of another version stays as it is."""
+"""Test that a run folder keeps its plan: another config or file version is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = {"pool": "pool", "judge": "lexical"}
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pools, a run of all defaults and one that was extended."""
+    """Create pools, a run with all defaults, and an extended run."""
     here = tmp_path_factory.mktemp("ran")
     pool = make_pool(6, 10)
     write_pool(part_of(pool, slice(5)), here / "pool")
@@ -65,14 +65,14 @@ def planned_folder(ran: Path, youden: Youden, tmp_path: Path) -> Path:
     ],
     ids=" ".join,
 )
-def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
+def test_a_folder_of_another_version_is_refused_and_unchanged(
     youden: Youden, planned_folder: Path, words: list[str]
 ) -> None:
     folder = RunFolder(planned_folder / "runs/default")
     file = folder.file("plan.parquet")
     table = pq.read_table(file)
-    said = json.loads(table.schema.metadata[b"youden"]) | {"version": 1}
-    pq.write_table(table.replace_schema_metadata({"youden": json.dumps(said)}), file)
+    output = json.loads(table.schema.metadata[b"youden"]) | {"version": 1}
+    pq.write_table(table.replace_schema_metadata({"youden": json.dumps(output)}), file)
     before = contents(folder.path)
     assert youden(*words).refuses("run-version")
     assert contents(folder.path) == before
@@ -93,7 +93,7 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
         ("default", "options", {"pairs": "unordered"}),
     ],
 )
-def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
+def test_a_config_edited_to_another_plan_is_refused_with_the_changed_key(
     youden: Youden, planned_folder: Path, run: str, key: str, value: object
 ) -> None:
     place = planned_folder / "runs" / run / "config.yaml"
@@ -104,7 +104,7 @@ def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
     assert f"{key} was" in " ".join(ended.err.split()), ended.err
 
 
-def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, planned_folder: Path) -> None:
+def test_a_line_removed_from_a_config_defines_another_plan(youden: Youden, planned_folder: Path) -> None:
     config = {**KEYS, "calls": 100, "independent": "pooled:20"}
     write_config(planned_folder / "mine.yaml", **config)
     assert youden("run", "mine.yaml").code == 0
@@ -115,10 +115,10 @@ def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, planned
     assert "independent was pooled:20 and is left out" in " ".join(ended.err.split())
 
 
-def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder(
+def test_a_run_stopped_while_judging_resumes_with_the_plan_in_its_folder(
     youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later youden: other random numbers, another default budget."""
+    """Simulates a later version with other random numbers and another default budget."""
     for number, name in enumerate(streams.KEYS):
         monkeypatch.setitem(streams.KEYS, name, 100 + number)
     monkeypatch.setattr(Cyclic, "default_trials_per_agent", 10)
@@ -129,7 +129,7 @@ def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder
     assert folder.read_plan().digest == digest
 
 
-def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
+def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
     youden: Youden, planned_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_config(planned_folder / "some.yaml", **KEYS, independent="pooled:9")
@@ -138,25 +138,25 @@ def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
         assert youden("plan", "some.yaml").code == 0
     assert youden("plan", "runs/some/config.yaml", "--out", "copy").code == 0
     assert youden("plan", "some.yaml", "--out", "other").code == 0
-    first, copy, other = (RunFolder(planned_folder / name).read_plan() for name in ("runs/some", "copy", "other"))
+    first, copy, second = (RunFolder(planned_folder / name).read_plan() for name in ("runs/some", "copy", "other"))
     assert first.digest == copy.digest
-    assert len(other) > len(first)
+    assert len(second) > len(first)
     drawn = yaml.safe_load((planned_folder / "runs/some/config.yaml").read_text())["resolved"]
     assert drawn.keys() == {"pool", "budget"}
     assert len(first) <= drawn["budget"]
 
 
-def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path: Path) -> None:
+def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:
     write_pool(make_pool(12, 100), tmp_path / "p")
 
-    def most(**said: object) -> int:
+    def most(**output: object) -> int:
         keys = {
             "name": "x",
             "pool": str(tmp_path / "p"),
             "judge": "gpt-4o-mini",
             "top": 1,
             "max_cost": 100.0,
-            **said,
+            **output,
         }
         return not_none(not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired)
 

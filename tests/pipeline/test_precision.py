@@ -1,4 +1,4 @@
-"""How wide intervals will be: forecasts against what simulated agents show."""
+"""Test forecasts of half-widths against simulated agents."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ from youden.types.judging import AnswerKind
 PARTS = AgentVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
 
 
-def test_item_squares_are_those_of_counted_blocks() -> None:
+def test_item_sums_of_squares_equal_those_of_counted_blocks() -> None:
     for n_blocks in (3, 20, 27, 61):
         share = np.bincount(np.arange(n_blocks) % 20, minlength=20) / n_blocks
         assert item_share_squares(n_blocks, 20) == pytest.approx((share**2).sum())
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
-def test_the_blocks_for_a_width_are_the_fewest(share: float) -> None:
+def test_the_number_of_blocks_for_a_half_width_is_minimal(share: float) -> None:
     n = not_none(find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150))
-    found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
-    assert found <= 0.04 < before
+    result, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
+    assert result <= 0.04 < before
 
 
-def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
+def test_an_unattainable_half_width_states_the_required_items() -> None:
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=150, max_blocks=6 * 150) is None
     n_items = not_none(find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7))
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items, max_blocks=6 * n_items) is not None
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items - 1, max_blocks=6 * (n_items - 1)) is None
 
 
-def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
+def test_variance_components_of_a_pilot_predict_the_half_width_of_a_larger_run() -> None:
     pool = make_pool(10, 60)
     pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:0")
     parts = estimate_variance_components(pilot)
     for trials in (80, 160, 400):
         larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:0")
         standing = estimate_abilities(larger)
-        shown = standing.covariance.half_width().mean()
-        assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
+        displayed = standing.covariance.half_width().mean()
+        assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(displayed, rel=0.15)
 
 
-def test_precision_is_forecast_from_reference_data_and_later_from_the_runs_answers() -> None:
+def test_precision_is_forecast_from_reference_data_and_later_from_answers_of_the_run() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
     before = PrecisionForecast(result.plan)
     assert before.trials == 120
@@ -86,7 +86,7 @@ def test_precision_is_forecast_from_reference_data_and_later_from_the_runs_answe
     assert after.source == "the run's own answers"
 
 
-def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
+def test_a_half_width_forecast_is_a_range_until_answers_exist() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
     before, after = PrecisionForecast(result.plan), PrecisionForecast(result.plan, estimate_variance_components(result))
     low, _, high = before.half_width[1.0]
@@ -98,23 +98,23 @@ def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
 
 
 @pytest.mark.parametrize("kind", ["graded", "yes or no", "lexical"])
-def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: AnswerKind) -> None:
+def test_the_forecast_for_an_atypical_agent_is_never_narrower_than_the_average(kind: AnswerKind) -> None:
     usual, odd = prior_components(kind), components_at_quantile(1.0, kind)
     assert (odd.agent_item > usual.agent_item).all()
     assert half_widths(odd, 225, 100) == pytest.approx(
-        half_widths(usual, 225, 100) * [one.max_width_ratio for one in REFERENCE_DATA[kind]]
+        half_widths(usual, 225, 100) * [data.max_width_ratio for data in REFERENCE_DATA[kind]]
     )
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn"])
-def test_rho_measured_on_blocks_is_not_promised_of_designs_of_cells(design: str) -> None:
+def test_correlations_measured_on_blocks_are_not_forecast_for_cell_designs(design: str) -> None:
     plan = make_plan(make_pool(8, 12), design=design, calls="40%" if design == "nlogn" else None)
     expected = PrecisionForecast(plan)
     assert expected.rho is None
     assert expected.recall is None
 
 
-def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
+def test_a_plan_of_all_comparisons_has_no_forecast_correlation_with_them() -> None:
     expected = PrecisionForecast(
         make_plan(make_pool(8, 12), design="cyclic", calls=f"{2 * 7 * 12}/agent", independent="pooled")
     )
@@ -123,7 +123,7 @@ def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them
 
 
 @pytest.mark.parametrize("kind", ["graded", "yes or no", "lexical"])
-def test_each_reference_data_set_lies_in_the_range_that_the_others_forecast(
+def test_each_reference_data_set_is_within_the_range_forecast_by_the_others(
     kind: AnswerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for left_out in (every := REFERENCE_DATA[kind]):
@@ -138,27 +138,27 @@ def test_each_reference_data_set_lies_in_the_range_that_the_others_forecast(
             assert low <= half_widths(own, trials // 2, 200)[0] <= high, (left_out.name, trials)
 
 
-def test_expectations_end_where_nothing_was_measured() -> None:
+def test_forecasts_end_at_the_limit_of_the_measured_range() -> None:
     assert expected_rho(5000, "graded") is None
     assert expected_recall(10, "lexical") is None
     assert half_widths(prior_components("graded"), 225, 200).mean() == pytest.approx(0.030, abs=0.003)
     assert half_widths(prior_components("yes or no"), 225, 200).mean() == pytest.approx(0.038, abs=0.003)
 
 
-def test_a_plan_forecasts_the_regret_of_the_top_agent_and_less_for_a_search() -> None:
+def test_a_plan_forecasts_the_regret_of_the_top_agent_which_is_lower_for_a_search() -> None:
     pool = make_pool(10, 60)
     expected = PrecisionForecast(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
     alike, searched = expected.regret[1.0]
     assert set(expected.regret) == {0.5, 1.0, 2.0}
     assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
-    said = " ".join(format_forecast(expected))
-    assert f"the agent that ranks first is on average {100 * alike.mean:.1f} (" in said
-    assert f"a search (`top: 1`) with equally many calls lowers this regret to {100 * searched.mean:.1f} (" in said
+    output = " ".join(format_forecast(expected))
+    assert f"the agent that ranks first is on average {100 * alike.mean:.1f} (" in output
+    assert f"a search (`top: 1`) with equally many calls lowers this regret to {100 * searched.mean:.1f} (" in output
     alike_bound, searched_bound = not_none(expected.regret_bound)
     assert alike.mean < alike_bound.mean < searched_bound.mean
-    assert f"the regret bound is {100 * alike_bound.mean:.1f} (" in said
-    assert f"and raises the bound to {100 * searched_bound.mean:.1f} (" in said
-    assert "intervals of eliminated agents are wider" in said
+    assert f"the regret bound is {100 * alike_bound.mean:.1f} (" in output
+    assert f"and raises the bound to {100 * searched_bound.mean:.1f} (" in output
+    assert "intervals of eliminated agents are wider" in output
     search = PrecisionForecast(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
     assert search.trials == pytest.approx(225, abs=1)
     assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
@@ -171,14 +171,14 @@ def test_a_search_forecasts_its_calls_or_that_its_bound_is_unattainable(max_regr
     expected = PrecisionForecast(plan)
     calls = expected.search_calls
     assert calls[0] == plan.n_agents * int(plan.block.max() + 1)
-    said = " ".join(format_forecast(expected, usd_per_call=0.001))
-    assert ("cannot be reached on these items unless one agent is clearly the best" in said) is not reached
+    output = " ".join(format_forecast(expected, usd_per_call=0.001))
+    assert ("cannot be reached on these items unless one agent is clearly the best" in output) is not reached
     assert (calls[1] is None) is not reached
     if reached:
         assert calls[0] < (calls[1] or 0) < 2 * 12 * 11 * 60
-        assert f"$ {calls[0] / 1000:.2f}".replace(" ", "") in said
+        assert f"$ {calls[0] / 1000:.2f}".replace(" ", "") in output
     else:
-        # as many items as are said allow it, by the average domain
+        # the stated number of items suffices for the average domain
         pool = make_pool(4, expected.search_items)
         more = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"max_regret": max_regret}))
         assert more.lowest_bound.mean <= max_regret * 1.01

@@ -1,4 +1,4 @@
-"""`youden.rank`: the ranking of a run's folder, from as little work as it takes; and who else ranks, ranks alike."""
+"""Test `youden.rank`, and that other functions rank alike."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def some_missing(result: Verdicts) -> Verdicts:
 
 
 def of_two_groups() -> Verdicts:
-    """Trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19: nobody links the groups."""
+    """Return trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19, which are not linked."""
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="60%")
     plan = whole.plan
     left, low = plan.first < 4, plan.item < 10
@@ -124,16 +124,16 @@ def test_a_new_column_needs_a_declaration_and_a_value_of_the_abilities(monkeypat
     assert table["n_partners"].tolist() == [7] * 8
 
 
-def test_rank_uses_the_estimator_that_is_named() -> None:
+def test_rank_uses_the_named_estimator() -> None:
     cyclic, dense = RESULTS["cyclic"](), RESULTS["dense"]()
     cases: tuple[tuple[Verdicts, RankMethod, RankMethod], ...] = (
         (cyclic, "trial-mean", "additive-fit"),
         (dense, "additive-fit", "trial-mean"),
     )
-    for result, automatic, other in cases:
+    for result, automatic, explicit in cases:
         table = youden.rank(result)
         pd.testing.assert_frame_equal(youden.rank(result, method=automatic), table)
-        assert youden.rank(result, method=other).attrs["method"] != table.attrs["method"]
+        assert youden.rank(result, method=explicit).attrs["method"] != table.attrs["method"]
     assert youden.rank(cyclic).attrs["method"].startswith(f"{TRIAL_MEAN}; ")
     assert youden.rank(dense, method="trial-mean").low.isna().all()
     with pytest.raises(StatisticsError, match=r"got 'mean'.*additive-fit\. \[rank-method\]"):
@@ -141,12 +141,12 @@ def test_rank_uses_the_estimator_that_is_named() -> None:
 
 
 def nearly_always_right(**plan: Unpack[PlanOptions]) -> Verdicts:
-    """Six agents that are the same source on nearly every item, the last two of them on 4 items of 5; never on others' items."""
+    """Return six agents that match on nearly every item, the last two on 4 items of 5, and never across items."""
     options: PlanOptions = {"holdout": 0.0, **plan}
-    made = make_plan(make_pool(6, 40), seed=2, **options)
+    created = make_plan(make_pool(6, 40), seed=2, **options)
     slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]
-    slipped = slips[made.first, made.item] | slips[made.second, made.item]
-    return answer_with(made, ((made.trial_type == PAIRED) & ~slipped).astype(float))
+    slipped = slips[created.first, created.item] | slips[created.second, created.item]
+    return answer_with(created, ((created.trial_type == PAIRED) & ~slipped).astype(float))
 
 
 AT_THE_TOP: dict[str, PlanOptions] = {
@@ -159,7 +159,7 @@ AT_THE_TOP: dict[str, PlanOptions] = {
 
 
 @pytest.mark.parametrize("name", AT_THE_TOP)
-def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: str) -> None:
+def test_all_designs_agree_on_the_mean_score_and_abilities_stay_in_range(name: str) -> None:
     every = nearly_always_right(design="dense")
     truth = float(every.answer[every.plan.trial_type == PAIRED].mean())
     result = nearly_always_right(**AT_THE_TOP[name])
@@ -168,7 +168,7 @@ def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: st
     assert table["ability"].mean() == pytest.approx(truth, abs=1e-9 if name == "everything" else 0.02)
 
 
-def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -> None:
+def test_the_mean_score_of_an_unlinked_component_is_that_of_its_own_answers() -> None:
     whole = nearly_always_right(design="dense")
     plan, left = whole.plan, whole.plan.first < 3
     across = (plan.trial_type == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
@@ -180,7 +180,7 @@ def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -
 
 
 @pytest.mark.parametrize("name", ["matched", "missing", "gaps", "holdout", "dense", "cells", "apart"])
-def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
+def test_rank_agrees_with_the_complete_analysis(name: str) -> None:
     result = RESULTS[name]()
     whole = analysed(result)
     table = youden.rank(result)
@@ -188,7 +188,7 @@ def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
     pd.testing.assert_frame_equal(table, whole.ranking, rtol=0, atol=1e-12)
 
 
-def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
+def test_unlinked_agents_are_not_ranked_against_each_other() -> None:
     table = youden.rank(of_two_groups())
     assert any("2 components" in line.message for line in table.attrs["warnings"])
     assert (table.simultaneous_rank_high >= 5).all()
@@ -207,11 +207,11 @@ WAYS = {
     "dense": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
     "cells": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
 }
-"""What does not run where a plan is ranked."""
+"""Functions that do not run when a plan is ranked."""
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_a_plan_is_ranked_by_its_own_estimator_alone_and_no_curl_is_measured(name: str) -> None:
+def test_a_plan_is_ranked_by_its_own_estimator_only_without_measuring_curl(name: str) -> None:
     result = RESULTS[name]()
     entered: set[str] = set()
 
@@ -230,7 +230,7 @@ def test_a_plan_is_ranked_by_its_own_estimator_alone_and_no_curl_is_measured(nam
     assert not [room for room in rooms if room.startswith(("stats/curl", *WAYS[name]))]
 
 
-def test_abilities_of_scores_whose_fit_did_not_converge_say_so() -> None:
+def test_an_unconverged_fit_is_reported_with_its_abilities() -> None:
     scores, model = fit_cells(of_two_groups().rates().training_scores())
     rates = AgentRates.unknown(8)
     assert "not converged" not in estimate_cell_abilities(model, scores, rates=rates).method
@@ -244,17 +244,17 @@ def gappy_world() -> RecordedAnswers:
 
 @pytest.mark.parametrize("design", ["cyclic", "nlogn", "adaptive"])
 @pytest.mark.parametrize("gaps", [True, False])
-def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
+def test_the_budget_study_ranks_like_rank(design: str, gaps: bool) -> None:
     world = gappy_world() if gaps else make_recorded_answers(verdicts(make_pool(8, 20)).rates(), difference_only=False)
     plan = make_plan(world.pool, design=design, calls="50%", holdout=0.0, seed=4)
     result = replay(plan, world)
     table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
-    found = estimate_abilities(result, target="symmetric")
-    for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
+    abilities = estimate_abilities(result, target="symmetric")
+    for column, tried in (("ability", abilities.ability), ("low", abilities.low), ("high", abilities.high)):
         np.testing.assert_array_equal(table[column], tried)
 
 
-def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
+def test_an_agent_without_answers_on_hard_items_does_not_rank_higher() -> None:
     plan = make_plan(make_pool(8, 40), design="cyclic", calls="20%", seed=0)
     rng = np.random.default_rng(0)
     easy = 0.25 * rng.standard_normal(40)
@@ -266,9 +266,9 @@ def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it()
     assert abs((part - whole)["a0"]) < 0.04
 
 
-def test_a_run_that_was_stopped_after_whole_blocks_is_ranked_by_means() -> None:
+def test_a_run_stopped_after_complete_blocks_is_ranked_by_means() -> None:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.block > plan.block.max() // 2)
-    found = not_none(trial_abilities_from_verdicts(part))
-    assert found.ranking == TRIAL_MEAN
+    abilities = not_none(trial_abilities_from_verdicts(part))
+    assert abilities.ranking == TRIAL_MEAN

@@ -1,4 +1,4 @@
-"""What a run recommends: one of three forms, and none without a judge that separates the agents."""
+"""Test recommendations: one of three forms, and none unless the judge separates the agents."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ RNG = np.random.default_rng
 
 
 def test_the_unique_best_is_recommended() -> None:
-    found = recommend(ALONE, SIGNAL)
-    assert (found.form, found.agents, found.reason) == ("recommended", ("a",), "")
-    assert found.text == (
+    result = recommend(ALONE, SIGNAL)
+    assert (result.form, result.agents, result.reason) == ("recommended", ("a",), "")
+    assert result.text == (
         "Recommended: a. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, those of b in 57; a is "
         "better than every other agent (95%)."
     )
@@ -60,9 +60,9 @@ def test_the_unique_best_is_recommended() -> None:
 
 
 def test_agents_that_cannot_be_ruled_out_as_the_best_are_candidates() -> None:
-    found = recommend(OPEN, SIGNAL)
-    assert (found.form, found.agents) == ("candidates", tuple("abcdef"))
-    assert found.text == (
+    result = recommend(OPEN, SIGNAL)
+    assert (result.form, result.agents) == ("candidates", tuple("abcdef"))
+    assert result.text == (
         "Candidates: a, b, c, d, e and 1 more. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, "
         "those of b in 57; no other agent is better than a by more than 1.2 of 100 comparisons (95% confidence)."
     )
@@ -74,9 +74,9 @@ def test_agents_that_cannot_be_ruled_out_as_the_best_are_candidates() -> None:
 
 
 def test_a_search_that_reached_its_maximum_regret_recommends_its_selection() -> None:
-    found = recommend(OPEN, SIGNAL, max_regret=0.0123)
-    assert (found.form, found.agents) == ("recommended", ("a",))
-    assert found.text.endswith(
+    result = recommend(OPEN, SIGNAL, max_regret=0.0123)
+    assert (result.form, result.agents) == ("recommended", ("a",))
+    assert result.text.endswith(
         "; no other agent is better than a by more than 1.2 of 100 comparisons (95% confidence)."
     )
     assert recommend(OPEN, SIGNAL, max_regret=0.012).form == "candidates"
@@ -96,22 +96,22 @@ def test_nothing_is_recommended_without_evidence_that_the_judge_separates_the_ag
     signal: JudgeSignalFacts, reason: str
 ) -> None:
     for choice in (ALONE, OPEN):
-        found = recommend(choice, signal, max_regret=1.0)
-        assert (found.form, found.agents) == ("none", ())
-        assert found.text.startswith("No recommendation: ")
-        assert reason in found.reason
-        assert found.reason in found.text
+        result = recommend(choice, signal, max_regret=1.0)
+        assert (result.form, result.agents) == ("none", ())
+        assert result.text.startswith("No recommendation: ")
+        assert reason in result.reason
+        assert result.reason in result.text
 
 
 LEXICAL = Finding("lexical", "It compares words.")
 LENGTH = Finding("length", "It compares lengths.")
 
 
-def test_a_recommendation_is_as_strong_as_its_judge_allows() -> None:
+def test_the_recommendation_is_limited_by_the_quality_of_the_judge() -> None:
     for choice, names in ((ALONE, "Recommended: a"), (OPEN, "Candidates: a, b, c, d, e and 1 more")):
-        found = recommend(choice, SIGNAL, warnings=[LEXICAL])
-        assert found.text.startswith(f"{names}, by shared words only; use another judge before you decide. The judge")
-        assert found.caution == "by shared words only; use another judge before you decide"
+        result = recommend(choice, SIGNAL, warnings=[LEXICAL])
+        assert result.text.startswith(f"{names}, by shared words only; use another judge before you decide. The judge")
+        assert result.caution == "by shared words only; use another judge before you decide"
     both = recommend(ALONE, SIGNAL, warnings=[LEXICAL, LENGTH, LENGTH])
     assert both.text.startswith(
         "Recommended: a, by shared words only, and by a result that follows text length; use another judge before you "
@@ -123,20 +123,20 @@ def test_a_recommendation_is_as_strong_as_its_judge_allows() -> None:
 
 
 @pytest.mark.parametrize("n_agents", [3, 7, 8])
-def test_few_agents_cannot_show_copying_and_hold_for_these_partners_only(n_agents: int) -> None:
-    found = recommend(replace(ALONE, p_best=dict.fromkeys("abcdefgh"[:n_agents], 1 / n_agents)), SIGNAL)
+def test_with_few_agents_copying_is_undetectable_and_results_hold_for_these_partners(n_agents: int) -> None:
+    result = recommend(replace(ALONE, p_best=dict.fromkeys("abcdefgh"[:n_agents], 1 / n_agents)), SIGNAL)
     expected = (
         f" With only {n_agents} agents, copying cannot be distinguished from agreement, and the result holds for these partners "
         "only."
     )
-    assert found.text.endswith(expected) == (n_agents < 8)
+    assert result.text.endswith(expected) == (n_agents < 8)
 
 
 def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the_bad(tmp_path: Path) -> None:
     pool = make_pool(3, 15)
 
     def by_two(plan: Plan) -> Floats:
-        """Agents 0 and 1 agree on nearly everything, agent 2 with them on a third of the items."""
+        """Return answers in which agents 0 and 1 agree on nearly everything, and agent 2 with them on a third of the items."""
         agrees = ((plan.first < 2) & (plan.second < 2)) | (plan.item % 3 == 0)
         return np.where((plan.trial_type == PAIRED) & agrees, 1.0, 0.0)
 
@@ -146,9 +146,9 @@ def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the
     assert "robust" not in summary.headline
     assert "falls to rank" not in summary.headline
     assert "With only 3 agents, copying cannot be distinguished from agreement" in summary.headline
-    said = " ".join(map(str, summary.warnings))
-    assert "count as one partner" not in said
-    assert "robust" not in said
+    output = " ".join(map(str, summary.warnings))
+    assert "count as one partner" not in output
+    assert "robust" not in output
     page = render_page(ReportData(folder))
     assert "No group of agents agrees more than honest groups" not in page
     with pytest.raises(StatisticsError, match=r"\[robust-few-agents\]"):
@@ -156,7 +156,7 @@ def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the
 
 
 def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> QualityFacts:
-    """Qualities and probabilities of being the best, as they are estimated from labels."""
+    """Return qualities and probabilities of being best as estimated from labels."""
     rows = tuple(
         QualityRow(
             agent, 5, quality, quality, quality and quality - 0.1, quality and quality + 0.1, 1.0, n, p, quality, 0
@@ -166,11 +166,11 @@ def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> Qu
     return QualityFacts(1, "", (), "label", (0, 1), 0.95, n_labels, agents[0][0], 0.1, None, 0.1, (), rows)
 
 
-def test_labels_that_rule_out_the_agents_of_agreement_decide() -> None:
+def test_labels_that_rule_out_the_selected_agents_decide() -> None:
     by_agreement = recommend(ALONE, SIGNAL)
-    found = recommend_by_labels(by_agreement, labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
-    assert (found.form, found.agents, found.decided_by) == ("recommended", ("b",), "labels")
-    assert found.text == (
+    result = recommend_by_labels(by_agreement, labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
+    assert (result.form, result.agents, result.decided_by) == ("recommended", ("b",), "labels")
+    assert result.text == (
         "Recommended: b, by labels: b has the highest quality, 0.80 [0.70, 0.90], estimated from 30 labels. Labels decide, "
         f"because they measure quality, which agreement only predicts. By agreement: {by_agreement.text}"
     )
@@ -183,11 +183,11 @@ def test_labels_that_rule_out_the_agents_of_agreement_decide() -> None:
     assert "By agreement: No recommendation: this judge does not separate" in none.text
 
 
-def test_agreement_that_is_limited_does_not_overrule_labels() -> None:
+def test_limited_agreement_does_not_overrule_labels() -> None:
     limited = recommend(ALONE, SIGNAL, warnings=(Finding("lexical", "", severity="warning"),))
     assert limited.caution
-    found = recommend_by_labels(limited, labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)))
-    assert (found.form, found.agents, found.decided_by) == ("candidates", ("b", "a"), "labels")
+    result = recommend_by_labels(limited, labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)))
+    assert (result.form, result.agents, result.decided_by) == ("candidates", ("b", "a"), "labels")
 
 
 @pytest.mark.parametrize(
@@ -197,11 +197,11 @@ def test_agreement_that_is_limited_does_not_overrule_labels() -> None:
         (labelled(("b", 0.8, 1.0), ("a", None, 0.0)), "the quality of 1 agent is unknown"),
     ],
 )
-def test_agreement_decides_where_labels_cannot(quality: QualityFacts, reason: str) -> None:
+def test_agreement_decides_if_labels_cannot(quality: QualityFacts, reason: str) -> None:
     by_agreement = recommend(ALONE, SIGNAL)
-    found = recommend_by_labels(by_agreement, quality)
-    assert (found.form, found.agents, found.decided_by) == ("recommended", ("a",), "agreement")
-    assert found.text == (
+    result = recommend_by_labels(by_agreement, quality)
+    assert (result.form, result.agents, result.decided_by) == ("recommended", ("a",), "agreement")
+    assert result.text == (
         f"{by_agreement.text} By labels, b has the highest quality, 0.80 [0.70, 0.90], estimated from 30 labels. Agreement "
         f"decides, because {reason}."
     )
@@ -214,19 +214,19 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
         (agent.id, item.id, int(agent.id == "a7")) for agent in folder.read_plan().pool.agents for item in POOL_ITEMS
     ]
     estimate_quality(folder, pd.DataFrame(rows, columns=["agent", "item", "label"]))
-    found = read_recommendation(folder)
-    assert (found.form, found.agents, found.decided_by) == ("recommended", ("a7",), "labels")
-    assert before.text in found.text
+    recommendation = read_recommendation(folder)
+    assert (recommendation.form, recommendation.agents, recommendation.decided_by) == ("recommended", ("a7",), "labels")
+    assert before.text in recommendation.text
     data = ReportData(folder)
-    assert data.summary.recommendation == found
+    assert data.summary.recommendation == recommendation
     first, others = data.summary.headline_parts
-    assert f"{first} {others}" == found.text
+    assert f"{first} {others}" == recommendation.text
     assert f'<p class="headline">{first}</p>\n<p>{others}</p>' in render_page(data)
     assert f"**{escape_markdown(first)}** {escape_markdown(others)}" in render_markdown(data)
     assert (data.summary.selection, data.summary.p_best_text) == (None, None)
-    assert Run(folder.path).recommendation == found
+    assert Run(folder.path).recommendation == recommendation
     assert folder.read_facts().recommendation == before
-    fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json belongs to the ranking before
+    fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json refers to the previous ranking
     assert folder.find_quality() is None
     assert read_recommendation(folder).decided_by == "agreement"
 
@@ -297,20 +297,20 @@ JUDGES: dict[str, tuple[Says, bool]] = {
 
 @pytest.mark.parametrize("kind", [*PLANS, "gaps"])
 @pytest.mark.parametrize("judge", list(JUDGES))
-def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: str, judge: str) -> None:
+def test_every_design_gives_a_recommendation_with_signal_and_none_without(kind: str, judge: str) -> None:
     target: Target = "these-items" if kind == "these items" else "items-like-these"
     present = RNG(0).random((6, 24)) > 0.2 if kind == "gaps" else None
     plan = make_plan(make_pool(6, 24, present=present), seed=0, **PLANS.get(kind, {}))
     says, has_signal = JUDGES[judge]
     table = rank(answer_with(plan, says(plan)), target=target)
-    found, signal = table.attrs["recommendation"], table.attrs["signal"]
-    assert (found.form != "none") == has_signal, found.text
+    recommendation, signal = table.attrs["recommendation"], table.attrs["signal"]
+    assert (recommendation.form != "none") == has_signal, recommendation.text
     assert signal.discriminates == has_signal
     if kind != "row":  # whose trials leave out held-out cells
         assert signal.tpr == pytest.approx(says(plan)[plan.is_training & (plan.trial_type == PAIRED)].mean())
 
 
-def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
+def test_answers_about_held_out_cells_do_not_enter_youdens_j() -> None:
     plan = make_plan(make_pool(8, 20), design="nlogn", holdout=0.2, independent="matched", seed=3)
     held_out = plan.split.holdout
     other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
@@ -335,14 +335,14 @@ def test_a_run_whose_independent_trials_all_failed_recommends_nothing(tmp_path: 
             design="cyclic",
         )
         facts = run.read_facts()
-        found = facts.recommendation
+        recommendation = facts.recommendation
     else:
         plan = make_plan(make_pool(6, 24), seed=0)
-        found = rank(answer_with(plan, real(plan), missing=plan.trial_type != PAIRED)).attrs["recommendation"]
-    assert (found.form, "J is unknown" in found.reason) == ("none", True)
+        recommendation = rank(answer_with(plan, real(plan), missing=plan.trial_type != PAIRED)).attrs["recommendation"]
+    assert (recommendation.form, "J is unknown" in recommendation.reason) == ("none", True)
 
 
-def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
+def test_fit_json_ranking_json_and_rank_agree(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real)
     facts, plan = folder.read_facts(), folder.read_plan()
     attrs = rank(folder.read_verdicts(plan)).attrs
@@ -363,11 +363,11 @@ def test_the_report_begins_with_no_recommendation_and_claims_no_passed_check(tmp
     assert "Probability of being the best" not in page
     assert "**No recommendation: this judge does not separate" in render_markdown(data)
     good = ReportData(judged(tmp_path / "good", pool=make_pool(6, 24), answers=real))
-    assert [one.slug for one in good.checks.passed if one.slug == "signal"] == ["signal"]
+    assert [entry.slug for entry in good.checks.passed if entry.slug == "signal"] == ["signal"]
 
 
 def imported(folder: Path, D: Floats) -> RunFolder:
-    """A run of which only D is known: float[J, K, K]."""
+    """Return a run of which only D is known, float (J, K, K)."""
     item, first, second = np.nonzero(~np.isnan(D))
     n = np.ones(len(item), dtype=np.int32)
     ids, items = tuple(f"a{k}" for k in range(D.shape[1])), tuple(f"i{j}" for j in range(len(D)))
@@ -393,7 +393,7 @@ def imported(folder: Path, D: Floats) -> RunFolder:
     return run
 
 
-def test_an_imported_run_has_the_mean_of_d_for_j(tmp_path: Path) -> None:
+def test_an_imported_run_uses_the_mean_of_d_as_j(tmp_path: Path) -> None:
     rng = RNG(0)
     skill = np.linspace(0.9, 0.3, 6)
     D = (rng.random((24, 6, 6)) < (skill[:, None] + skill) / 2).astype(float)
@@ -403,12 +403,12 @@ def test_an_imported_run_has_the_mean_of_d_for_j(tmp_path: Path) -> None:
     assert (facts.signal.tpr, facts.signal.fpr) == (None, None)
     assert facts.signal.j == pytest.approx(np.nanmean(D))
     for name, none in {"zeros": 0 * D, "coin": D * 0 + rng.integers(-1, 2, D.shape), "inverted": -D}.items():
-        found = imported(tmp_path / name, none).read_facts()
-        assert found.recommendation.form == "none", name
-        assert not found.signal.discriminates
+        result = imported(tmp_path / name, none).read_facts()
+        assert result.recommendation.form == "none", name
+        assert not result.signal.discriminates
 
 
-def test_a_file_of_an_earlier_version_recommends_nothing_until_it_is_fitted_again(tmp_path: Path) -> None:
+def test_a_file_of_an_earlier_version_recommends_nothing_until_refitted(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real)
     text = folder.file("fit.json").read_text(encoding="utf-8")
     facts = json.loads(text)
@@ -420,8 +420,8 @@ def test_a_file_of_an_earlier_version_recommends_nothing_until_it_is_fitted_agai
 
 
 @pytest.mark.parametrize("judge", ["coin", "first agent", "real"])
-def test_over_many_runs_a_judge_without_signal_hardly_ever_leads_to_a_result(judge: str) -> None:
-    """`benchmarks/no_signal.py` in little: 40 plans of a small pool, answers drawn anew."""
+def test_a_judge_without_signal_rarely_gives_a_recommendation_over_many_runs(judge: str) -> None:
+    """A small version of `benchmarks/no_signal.py`: 40 plans of a small pool with new answers each."""
     pool, stated = make_pool(5, 20), 0
     for seed in range(40):
         plan, rng = make_plan(pool, calls=400, seed=seed), np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""A run's rankings beside the plain one: made from its answers, written, remembered, and refused where nobody could score."""
+"""Test alternative rankings of a run: computed from its answers, saved, and refused if nothing could be scored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def planned(design: str, *, calls: str | None = None) -> tuple[Pool, Plan]:
 
 
 def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
-    """Answers a_i + a_k, but yes within a group; the same trial is answered alike whenever it is asked."""
+    """Answer a_i + a_k, but yes within a group; equal trials have equal answers."""
     ability = np.linspace(0.05, 0.45, K)
     chance = ability[plan.first] + ability[plan.second]
     chance[np.isin(plan.first, together) & np.isin(plan.second, together)] = 1.0
@@ -51,56 +51,56 @@ def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, calls: s
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
-    found = analysed(judged(design, calls="40%" if design == "cyclic" else None))
-    assert found.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
-    order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
+    result = analysed(judged(design, calls="40%" if design == "cyclic" else None))
+    assert result.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
+    order = result.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
-    assert set(found.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
-    assert any("agree more than any honest group on record" in line.message for line in found.facts.warnings)
+    assert set(result.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
+    assert any("agree more than any honest group on record" in line.message for line in result.facts.warnings)
 
 
-def test_where_nothing_is_linked_the_robust_ranking_is_the_plain_one_to_the_last_bit() -> None:
+def test_without_flagged_pairs_the_robust_ranking_equals_the_plain_one() -> None:
     table = analysed(judged(together=())).ranking
     for column in ("ability", "low", "high", "std_error", "rank_low", "rank_high"):
         assert (table[column] == table[f"robust_{column}"]).all(), column
 
 
-def test_asked_for_robust_heads_the_ranking() -> None:
-    found = analysed(judged("dense"), PartnerRules("robust"))
-    assert found.ranking["robust_ability"].is_monotonic_decreasing
-    assert found.facts.ranked_by == "robust"
+def test_the_robust_ranking_is_the_main_one_if_configured() -> None:
+    result = analysed(judged("dense"), PartnerRules("robust"))
+    assert result.ranking["robust_ability"].is_monotonic_decreasing
+    assert result.facts.ranked_by == "robust"
 
 
-def test_a_family_that_agrees_loses_its_lead_and_the_warning_says_so() -> None:
+def test_a_family_that_agrees_loses_its_lead_with_a_warning() -> None:
     families = {f"a{i}": "big" if i in BIG else f"f{i % 3}" for i in range(K)}
-    found = analysed(judged("dense", together=BIG), PartnerRules(families=families))
-    assert int(found.ranking["agent"][0][1:]) in BIG
-    facts = found.facts.alternative_rankings["family"]
+    result = analysed(judged("dense", together=BIG), PartnerRules(families=families))
+    assert int(result.ranking["agent"][0][1:]) in BIG
+    facts = result.facts.alternative_rankings["family"]
     assert "falls to rank" in facts.leader_change
-    (finding,) = [finding for finding in found.facts.warnings if finding.message == facts.leader_change]
-    assert finding.agents[0] == found.ranking["agent"][0]
+    (finding,) = [finding for finding in result.facts.warnings if finding.message == facts.leader_change]
+    assert finding.agents[0] == result.ranking["agent"][0]
     named = re.findall(r"\ba\d+\b", finding.message)
     assert sorted(finding.agents) == sorted(named)
-    assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
+    assert result.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
 
-def test_a_panel_scores_everybody_and_has_wider_intervals() -> None:
-    found = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
-    assert {"a0", "a1", "a2", "a3"} < set(found.ranking["agent"][-5:])
-    assert found.ranking["trusted_std_error"].mean() > found.ranking["std_error"].mean()
+def test_a_panel_scores_every_agent_with_wider_intervals() -> None:
+    result = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
+    assert {"a0", "a1", "a2", "a3"} < set(result.ranking["agent"][-5:])
+    assert result.ranking["trusted_std_error"].mean() > result.ranking["std_error"].mean()
 
 
-def test_a_ranking_that_cannot_be_made_says_why_or_is_refused_where_it_should_head() -> None:
+def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> None:
     everybody = (tuple(f"a{i}" for i in range(K)),)
-    found = analysed(judged(), PartnerRules(clones=everybody))
-    assert "[all-agents-flagged]" in found.facts.alternative_rankings["robust"].message
-    assert found.ranking["robust_ability"].isna().all()
-    assert found.ranking["ability"].notna().all()
+    result = analysed(judged(), PartnerRules(clones=everybody))
+    assert "[all-agents-flagged]" in result.facts.alternative_rankings["robust"].message
+    assert result.ranking["robust_ability"].isna().all()
+    assert result.ranking["ability"].notna().all()
     with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
         analysed(judged(), PartnerRules("robust", clones=everybody))
 
 
-def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(youden: Youden, tmp_path: Path) -> None:
+def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=8)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml").code == 0
@@ -111,13 +111,13 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
         csv.writer(file).writerows(lines)
     assert youden("fit", "runs/mine", "--families", "families.csv").code == 0
     panel = ",".join(ids[:3])
-    said = youden("fit", "runs/mine", "--trusted", panel, "--json").said
-    assert set(said["ranking"][0]["alternative_rankings"]) == {"robust", "family", "trusted"}
-    assert said["fit"]["ranked_by"] == "trusted"
+    output = youden("fit", "runs/mine", "--trusted", panel, "--json").said
+    assert set(output["ranking"][0]["alternative_rankings"]) == {"robust", "family", "trusted"}
+    assert output["fit"]["ranked_by"] == "trusted"
     row = folder.read_ranking()[0]
-    assert said["ranking"][0]["ability"] == row.alternative_rankings["trusted"].ability
+    assert output["ranking"][0]["ability"] == row.alternative_rankings["trusted"].ability
     again = json.loads(youden("fit", "runs/mine", "--json").out)
-    assert again["ranking"] == said["ranking"]
+    assert again["ranking"] == output["ranking"]
     assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["fit"]["ranked_by"] == "plain"
     assert youden("report", "runs/mine").code == 0
 
@@ -134,7 +134,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
         (None, ("--trusted", "a0,nobody"), "trusted-unknown"),
     ],
 )
-def test_what_leaves_nobody_to_score_is_refused(
+def test_panels_and_families_that_leave_no_partner_are_refused(
     youden: Youden, tmp_path: Path, table: str | None, words: tuple[str, ...], slug: str
 ) -> None:
     write_pool_table(tmp_path / "mine.csv")
@@ -145,7 +145,7 @@ def test_what_leaves_nobody_to_score_is_refused(
     assert youden("run", "mine.yaml", *words).refuses(slug)
 
 
-def test_one_family_is_refused() -> None:
+def test_a_single_family_is_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[one-family\]"):
         check_partner_rules(PartnerRules(families=dict.fromkeys(("a0", "a1"), "f")), ("a0", "a1"))
 
@@ -154,7 +154,7 @@ class TestUndecidedGroups:
     def asked(self, plan: Plan) -> Verdicts:
         return answered(plan, (0, 1, 2))
 
-    def test_are_judged_more_behind_the_plan_and_then_flagged_and_move_no_plain_ability(self) -> None:
+    def test_follow_ups_are_judged_after_the_plan_flagged_and_change_no_plain_ability(self) -> None:
         _pool, plan = planned("cyclic", calls="4%")
         first = self.asked(plan)
         result = judge_follow_ups(first, self.asked, share=0.5)
@@ -167,7 +167,7 @@ class TestUndecidedGroups:
         for column in [column.name for column in columns_of(RankingRow)][2:]:
             assert (before.ranking[column] == after.ranking[column]).all(), column
 
-    def test_get_at_most_the_budget_and_all_pairs_of_a_group_the_same_number(self) -> None:
+    def test_follow_ups_respect_the_budget_and_give_all_pairs_of_a_group_equal_numbers(self) -> None:
         cluster = np.arange(K, dtype=np.int32)
         cluster[5] = 4
         flags = FlaggedGroups(np.zeros((K, K), dtype=np.bool_), cluster, ((0, 1, 2), (1, 2, 3), (4, 5), (6, 7, 8)))
@@ -177,7 +177,7 @@ class TestUndecidedGroups:
         assert allocate_follow_ups(flags, 7) == {}
         assert (4, 5) not in allocate_follow_ups(flags, 10_000)
 
-    def test_of_a_run_are_in_its_folder_and_asked_once(self, youden: Youden, tmp_path: Path) -> None:
+    def test_follow_ups_of_a_run_are_in_its_folder_and_sent_once(self, youden: Youden, tmp_path: Path) -> None:
         pool = planned("cyclic")[0]
         rng = np.random.default_rng(0)
         texts = [[" ".join(f"w{j}x{k}" for k in rng.choice(30, 5, replace=False)) for j in range(J)] for _ in range(K)]

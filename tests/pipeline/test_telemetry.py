@@ -1,4 +1,4 @@
-"""What a run tells OpenTelemetry, and that it tells and loads nothing unasked."""
+"""Test which telemetry a run exports, and that nothing is exported or imported by default."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ def python(code: str, *, here: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_a_run_tells_its_steps_and_its_numbers_and_no_text(tmp_path: Path) -> None:
+def test_a_run_exports_its_steps_and_numbers_but_no_text(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.sdk")
-    said = python(TELLS, here=tmp_path, OTEL_SERVICE_NAME="mine").stderr.splitlines()[-1]
-    told = json.loads(said)
-    assert [name for name, *_ in told["spans"]] == ["youden.plan", "youden.judge", "youden.fit"]
-    assert {status for *_, status in told["spans"]} == {"UNSET"}
-    facts = told["spans"][1][1]
+    lines = python(TELLS, here=tmp_path, OTEL_SERVICE_NAME="mine").stderr.splitlines()[-1]
+    data = json.loads(lines)
+    assert [name for name, *_ in data["spans"]] == ["youden.plan", "youden.judge", "youden.fit"]
+    assert {status for *_, status in data["spans"]} == {"UNSET"}
+    facts = data["spans"][1][1]
     assert (facts["run"], facts["judge"], facts["agents"]) == ("r", "lexical", 5)
-    assert told["points"]["youden.answers"][0][0] == facts["calls"]
-    assert told["points"]["youden.missing"][0][0] == 0
-    assert "w0x" not in said
+    assert data["points"]["youden.answers"][0][0] == facts["calls"]
+    assert data["points"]["youden.missing"][0][0] == 0
+    assert "w0x" not in lines
 
 
 @pytest.mark.slow
-def test_unasked_nothing_is_loaded(tmp_path: Path) -> None:
+def test_telemetry_imports_nothing_if_disabled(tmp_path: Path) -> None:
     python(SILENT, here=tmp_path)
 
 
 @pytest.mark.slow
-def test_the_silent_test_can_fail(tmp_path: Path) -> None:
+def test_the_test_without_telemetry_can_fail(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.sdk")
     with pytest.raises(subprocess.CalledProcessError):
         python(SILENT, here=tmp_path, OTEL_SERVICE_NAME="mine")

@@ -1,4 +1,4 @@
-"""What moves a ranking is found where it was put, and an agent is not told apart from itself."""
+"""Test variance components against planted ones, and the comparison of halves of an agent."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from youden.workflows.halves import run_aa_test, split_into_halves
 
 
 def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
-    one = make_pool(n_agents, n_items)
-    return Pool.from_repeats(one.agents, one.items, [one.texts] * n_repeats, "simulated")
+    pool = make_pool(n_agents, n_items)
+    return Pool.from_repeats(pool.agents, pool.items, [pool.texts] * n_repeats, "simulated")
 
 
 def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, rest: float = 0.0) -> Verdicts:
-    """items, luck, rest: variances."""
+    """Answer with effects of these variances."""
     rng = np.random.default_rng(seed)
     shape = plan.n_agents, plan.n_items
     asked = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()
@@ -64,44 +64,44 @@ def parts_of(result: Verdicts) -> VarianceComponents:
 
 
 @pytest.mark.parametrize("moving", ["items", "luck", "rest"])
-def test_the_part_that_moves_answers_is_found(moving: str) -> None:
+def test_a_planted_variance_component_is_recovered(moving: str) -> None:
     plan = make_plan(pool_of(3), calls=2000)
-    found = parts_of(answers(plan, seed=1, **{moving: 0.04}))
-    sizes = {"items": found.agent_item, "luck": found.response, "rest": found.residual}
+    result = parts_of(answers(plan, seed=1, **{moving: 0.04}))
+    sizes = {"items": result.agent_item, "luck": result.response, "rest": result.residual}
     assert not_none(sizes[moving]).value == pytest.approx(0.04, rel=0.3)
     assert all(abs(not_none(part).value) < 0.004 for name, part in sizes.items() if name != moving)
 
 
-def test_without_repeats_luck_is_unknown_and_stands_with_the_items() -> None:
+def test_without_repeats_response_variance_is_unknown_and_part_of_the_items() -> None:
     plan = make_plan(pool_of(1), calls=2000)
-    found = parts_of(answers(plan, seed=2, items=0.02, luck=0.02))
-    assert found.response is None
-    assert found.agent_item.value == pytest.approx(0.04, rel=0.3)
+    result = parts_of(answers(plan, seed=2, items=0.02, luck=0.02))
+    assert result.response is None
+    assert result.agent_item.value == pytest.approx(0.04, rel=0.3)
 
 
-def test_the_parts_of_an_ability_come_to_its_error() -> None:
+def test_the_components_of_an_ability_sum_to_its_variance() -> None:
     plan = make_plan(pool_of(3), calls=2000)
-    gaps, said = [], []
+    gaps, output = [], []
     for seed in range(25):
         result = answers(plan, seed=seed, items=0.02, luck=0.02, rest=0.05)
-        found, fitted = parts_of(result), estimate_mean_abilities(result)
-        assert found.response is not None
-        own = found.agent_item.value * (found.agent_item_factor + found.partner_factor)
-        said.append(
+        actual, fitted = parts_of(result), estimate_mean_abilities(result)
+        assert actual.response is not None
+        own = actual.agent_item.value * (actual.agent_item_factor + actual.partner_factor)
+        output.append(
             own
-            + found.response.value * (found.response_factor + found.partner_factor)
-            + found.residual.value * found.residual_factor
+            + actual.response.value * (actual.response_factor + actual.partner_factor)
+            + actual.residual.value * actual.residual_factor
         )
         gaps.append(np.mean(fitted.covariance.std_error**2))
-    assert np.mean(said) == pytest.approx(np.mean(gaps), rel=0.2)
+    assert np.mean(output) == pytest.approx(np.mean(gaps), rel=0.2)
 
 
-def test_too_little_to_say_what_moves_is_refused() -> None:
+def test_too_few_data_for_variance_components_are_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[variance-few\]"):
         parts_of(answers(make_plan(pool_of(1, n_items=4), calls=100, independent="pooled:10"), seed=0))
 
 
-def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:
+def test_halves_of_an_agent_are_never_compared_and_share_its_trials() -> None:
     result = answers(make_plan(pool_of(4), calls=2000), seed=3, luck=0.02, rest=0.02)
     halved = split_into_halves(result, np.random.default_rng(0))
     K = result.plan.n_agents
@@ -111,15 +111,15 @@ def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:
     assert (np.abs(n[:K] - n[K:]) < 0.2 * (n[:K] + n[K:])).all()
 
 
-def test_halves_that_differ_are_told_apart_and_others_hardly_ever() -> None:
+def test_different_halves_are_significant_and_equal_ones_rarely() -> None:
     plan = make_plan(pool_of(4), calls=2000)
-    said = answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03)
-    found = run_aa_test(replace(said, answer=said.answer / 4), n_splits=5)  # scores lie in [−1, 1]
-    assert found.significant_rate <= 0.05
-    assert found.gated_worse <= 0.05
+    output = answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03)
+    aa_test = run_aa_test(replace(output, answer=output.answer / 4), n_splits=5)  # scores lie in [−1, 1]
+    assert aa_test.significant_rate <= 0.05
+    assert aa_test.gated_worse <= 0.05
 
 
-def test_a_pool_without_repeats_is_told_what_halves_need() -> None:
+def test_a_pool_without_repeats_is_refused_with_what_halves_need() -> None:
     with pytest.raises(InputError, match=r"column `repeat`.*\[aa-repeats\]"):
         run_aa_test(answers(make_plan(pool_of(1), calls=500), seed=0))
 
@@ -145,55 +145,55 @@ def test_the_judge_component_is_zero_for_equal_judges_and_their_variance_otherwi
     assert (apart.covariance.half_width() > 1.5 * alike.covariance.half_width()).all()
 
 
-def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
-    found = estimate_mean_abilities(answers(make_plan(pool_of(1), calls=500), seed=0))
+def test_one_judge_has_no_judge_component() -> None:
+    mean_abilities = estimate_mean_abilities(answers(make_plan(pool_of(1), calls=500), seed=0))
     with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
-        JudgeSpread(found.ability[None], found.covariance, np.zeros(8), 0.0)
+        JudgeSpread(mean_abilities.ability[None], mean_abilities.covariance, np.zeros(8), 0.0)
 
 
-def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, mine: Path) -> None:
+def test_compare_ranks_by_the_average_of_judges_and_states_their_effective_number(youden: Youden, mine: Path) -> None:
     shutil.copytree(mine / "demo", mine / "run")
     shutil.copytree(mine / "demo", mine / "again")
-    said = youden("compare", "run", "again", "--target", "items-and-judges")
-    assert said.code == 0
-    assert said.out.startswith("Candidates: telegraphic, ")
-    assert "2 judges are worth 1.0 independent votes" in said.out
-    assert "judge the plan with a third" in said.out
+    output = youden("compare", "run", "again", "--target", "items-and-judges")
+    assert output.code == 0
+    assert output.out.startswith("Candidates: telegraphic, ")
+    assert "2 judges are worth 1.0 independent votes" in output.out
+    assert "judge the plan with a third" in output.out
     assert (
         len(json.loads(youden("compare", "run", "again", "--target", "items-and-judges", "--json").out)["agents"]) == 12
     )
 
 
 def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones(youden: Youden, mine: Path) -> None:
-    said = youden("study", "variance", "demo")
-    assert said.code == 0
-    assert "Mostly the items" in said.out
-    assert "youden calibrate demo" in said.out
+    output = youden("study", "variance", "demo")
+    assert output.code == 0
+    assert "Mostly the items" in output.out
+    assert "youden calibrate demo" in output.out
     refused = youden("study", "aa", "demo")
     assert refused.code == 2
     assert "[aa-repeats]" in refused.err
 
 
-def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: Youden, mine: Path) -> None:
+def test_the_report_shows_the_variance_components_of_its_fit(youden: Youden, mine: Path) -> None:
     folder, page = RunFolder(mine / "demo"), mine / "demo" / "report.html"
-    found = folder.read_variance_components()
-    assert found == study_variance(folder)
-    shown = page.read_text(encoding="utf-8")
-    assert "Variance components" in shown
-    assert found.summary in html.unescape(shown)
-    for part in found.parts:
-        assert part.name in html.unescape(shown)
-    figure = json.loads(not_none(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL))[1])["variance"]
-    assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in found.parts)
-    assert found.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
+    result = folder.read_variance_components()
+    assert result == study_variance(folder)
+    text = page.read_text(encoding="utf-8")
+    assert "Variance components" in text
+    assert result.summary in html.unescape(text)
+    for part in result.parts:
+        assert part.name in html.unescape(text)
+    figure = json.loads(not_none(re.search(r'id="figure-data">(.*?)</script>', text, re.DOTALL))[1])["variance"]
+    assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in result.parts)
+    assert result.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")
-    assert "the judge: another one of this kind. To measure it: youden rejudge demo" in html.unescape(shown)
+    assert "the judge: another one of this kind. To measure it: youden rejudge demo" in html.unescape(text)
     assert youden("study", "variance", "demo", "again").code == 0
     assert youden("report", "demo").code == 0
     assert "the judge: another one of this kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
 
 
-def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
+def test_a_fit_of_many_comparisons_names_the_command_for_variance_components(
     youden: Youden, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(variance_components, "MAX_NUMBERS", 10)
@@ -207,16 +207,16 @@ def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
     assert "Mostly the items" in page.read_text(encoding="utf-8")
 
 
-def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: Youden, tmp_path: Path) -> None:
+def test_components_of_few_agents_are_reported_without_an_interval(youden: Youden, tmp_path: Path) -> None:
     pool = pool_of(1)
     few = Pool(pool.agents[:4], pool.items, pool.texts[:4], "few")
     plan = make_plan(few)
     folder = RunFolder(tmp_path / "run")
     (tmp_path / "run").mkdir()
-    found = variance_components.decompose_variance(answers(plan, seed=1, items=0.02, rest=0.02), "run")
-    folder.write_variance_components(found)
-    assert folder.read_variance_components() == found
-    assert "nan" not in to_markdown(variance_components.build_variance_table(found))
+    result = variance_components.decompose_variance(answers(plan, seed=1, items=0.02, rest=0.02), "run")
+    folder.write_variance_components(result)
+    assert folder.read_variance_components() == result
+    assert "nan" not in to_markdown(variance_components.build_variance_table(result))
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,6 @@ def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: 
         ({"items": 0.001, "rest": 0.5}, "Mostly too few calls"),
     ],
 )
-def test_the_sentence_names_what_moves_an_ability_most(variances: dict[str, float], said: str) -> None:
+def test_the_summary_names_the_largest_variance_component(variances: dict[str, float], said: str) -> None:
     plan = make_plan(pool_of(3), calls=3000)
     assert variance_components.decompose_variance(answers(plan, seed=1, **variances), "run").summary.startswith(said)

@@ -1,4 +1,4 @@
-"""Asking until intervals are as narrow as wished: rounds, stops, limits, and how a run says so."""
+"""Test searches for a half-width: rounds, stopping rules, limits and messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def half_widths(result: Verdicts) -> np.ndarray:
     return np.asarray(estimate_abilities(result).covariance.half_width())
 
 
-def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(recorded_8_by_60: RecordedAnswers) -> None:
+def test_a_search_stops_once_nine_in_ten_agents_reach_the_half_width(recorded_8_by_60: RecordedAnswers) -> None:
     result = carried(recorded_8_by_60, half_width=0.05)
     assert 0.045 <= half_width_quantile(half_widths(result), 0.9) <= 0.05
     assert "as narrow as requested" in result.plan.notes[-1]
@@ -57,7 +57,7 @@ def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(record
     assert again.plan.digest == result.plan.digest
 
 
-def test_all_agents_are_asked_alike_and_nothing_twice(recorded_8_by_60: RecordedAnswers) -> None:
+def test_all_agents_get_equal_numbers_of_trials_and_no_trial_twice(recorded_8_by_60: RecordedAnswers) -> None:
     plan = carried(recorded_8_by_60, half_width=0.05).plan
     paired = plan.trial_type == PAIRED
     assert len(set(np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist())) == 1
@@ -65,18 +65,18 @@ def test_all_agents_are_asked_alike_and_nothing_twice(recorded_8_by_60: Recorded
     assert len(np.unique(rows, axis=1).T) == paired.sum()
 
 
-def test_the_first_round_says_in_plain_words_what_is_asked_at_most(recorded_8_by_60: RecordedAnswers) -> None:
+def test_the_first_round_states_the_maximum_number_of_calls(recorded_8_by_60: RecordedAnswers) -> None:
     (note,) = make_plan(recorded_8_by_60.pool, design="fixed-width", options={"half_width": 0.05}).notes
     assert note.endswith("until ± 0.05 is reached, up to all possible paired calls")
 
 
-def test_calls_are_the_most_that_is_asked(recorded_8_by_60: RecordedAnswers) -> None:
+def test_calls_limit_the_number_of_trials(recorded_8_by_60: RecordedAnswers) -> None:
     result = carried(recorded_8_by_60, half_width=0.03, calls=216)
     assert len(result.plan) == 216
     assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as requested")
 
 
-def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(recorded_8_by_60: RecordedAnswers) -> None:
+def test_an_unattainable_half_width_ends_with_the_required_number_of_items(recorded_8_by_60: RecordedAnswers) -> None:
     rng = np.random.default_rng(0)
     own = 0.3 * rng.standard_normal((60, 8))
     paired = np.clip(0.5 + own[:, :, None] / 2 + own[:, None, :] / 2, 0, 1)
@@ -94,7 +94,7 @@ def config(tmp_path: Path) -> RunConfig:
     )
 
 
-def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig, tmp_path: Path) -> None:
+def test_a_run_killed_between_rounds_resumes_at_the_same_round(config: RunConfig, tmp_path: Path) -> None:
     narrow = config.model_copy(update={"half_width": 0.06})
     whole = judge_run(plan_run(narrow.model_copy(update={"out": str(tmp_path / "whole")})))
     first = plan_run(narrow)
@@ -104,7 +104,7 @@ def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig
     assert judge_run(plan_run(narrow)).plan.digest == whole.plan.digest
 
 
-def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunConfig) -> None:
+def test_a_run_continues_to_a_narrower_half_width_with_its_earlier_trials(config: RunConfig) -> None:
     first = judge_run(plan_run(config))
     assert (first.plan.design, first.plan.options["half_width"]) == ("fixed-width", 0.1)
     fit_run(RunFolder(config.folder))
@@ -118,7 +118,7 @@ def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunCo
         plan_run(config.model_copy(update={"seed": 1}))
 
 
-def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunConfig) -> None:
+def test_a_search_continues_to_a_smaller_regret_with_its_earlier_trials(config: RunConfig) -> None:
     searching = config.model_copy(update={"half_width": None, "max_regret": 0.3})
     first = judge_run(plan_run(searching))
     assert "small enough" in first.plan.notes[-1]
@@ -127,7 +127,7 @@ def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunCo
     assert starts_with(more.plan.trials, first.plan.trials)
 
 
-def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: RunConfig) -> None:
+def test_top_and_max_regret_imply_the_adaptive_design(config: RunConfig) -> None:
     ours = draw_run_plan(config.model_copy(update={"half_width": None, "top": 2}))
     old = draw_run_plan(config.model_copy(update={"half_width": None, "design": "adaptive", "options": {"top": 2}}))
     assert ours.digest == old.digest
@@ -149,7 +149,7 @@ def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: Run
         ({"half_width": 0.05, "max_regret": 0.02}, "max_regret searches for the best; set only one"),
     ],
 )
-def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str, object], words: str) -> None:
+def test_a_config_with_contradictory_keys_is_refused(tmp_path: Path, said: dict[str, object], words: str) -> None:
     from youden.data.folder.run_config import load_run_config
 
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"pool": "pool", **said}))
@@ -157,13 +157,13 @@ def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str
         load_run_config(tmp_path / "mine.yaml")
 
 
-def test_a_width_far_beyond_the_items_is_refused_with_the_number_that_would_do(config: RunConfig) -> None:
+def test_an_unattainable_half_width_is_refused_with_the_required_items(config: RunConfig) -> None:
     with pytest.raises(PlanError, match=r"Add items, to \d+,?\d* or more in all") as caught:
         plan_run(config.model_copy(update={"half_width": 0.005}))
     assert caught.value.slug == "width-items"
 
 
-def test_a_width_that_no_number_of_items_gives_is_refused_without_such_a_number(config: RunConfig) -> None:
+def test_a_half_width_that_no_number_of_items_gives_is_refused_without_a_number(config: RunConfig) -> None:
     with pytest.raises(
         PlanError, match=r"with any number of calls\. Set a larger half-width: no number of items"
     ) as caught:
@@ -171,7 +171,7 @@ def test_a_width_that_no_number_of_items_gives_is_refused_without_such_a_number(
     assert caught.value.slug == "width-items"
 
 
-def test_a_forecast_counts_the_calls_of_all_agents_that_a_width_takes(config: RunConfig) -> None:
+def test_a_forecast_counts_the_calls_of_all_agents_for_a_half_width(config: RunConfig) -> None:
     plan = draw_run_plan(config.model_copy(update={"half_width": 0.2}))
     forecast = PrecisionForecast(plan)
     n_calls = plan.n_agents * not_none(forecast.trials_needed).low / 2 + forecast.n_independent
@@ -179,7 +179,7 @@ def test_a_forecast_counts_the_calls_of_all_agents_that_a_width_takes(config: Ru
 
 
 def blocks_by_case(plan: Plan, factor: float, width: float) -> list[int | None]:
-    """Blocks that each reference data set needs if its half-widths are multiplied by `factor`."""
+    """Return the number of blocks that each reference data set needs if its half-widths are multiplied by `factor`."""
     reference = components_at_quantile(HALF_WIDTH_FRACTION, "yes or no")
     return [
         find_min_blocks(
@@ -194,7 +194,9 @@ def blocks_by_case(plan: Plan, factor: float, width: float) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("width", "is_always_reached"), [(0.1, True), (0.08, True), (0.06, False), (0.04, False)])
-def test_the_trials_that_a_width_takes_are_widened_only_at_the_ends(width: float, is_always_reached: bool) -> None:
+def test_the_range_of_trials_for_a_half_width_is_widened_only_at_its_ends(
+    width: float, is_always_reached: bool
+) -> None:
     plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": width})
     needed = not_none(PrecisionForecast(plan).trials_needed)
     smaller, unscaled, larger = (
@@ -207,7 +209,7 @@ def test_the_trials_that_a_width_takes_are_widened_only_at_the_ends(width: float
     assert needed.high == (max(larger) if is_always_reached else None)
 
 
-def test_a_forecast_mentions_that_a_width_may_not_be_reached() -> None:
+def test_a_forecast_states_that_a_half_width_may_not_be_reached() -> None:
     plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": 0.05})
     forecast = PrecisionForecast(plan)
     (line,) = (line for line in format_forecast(forecast, usd_per_call=0.5) if line.startswith("± 0.05"))
@@ -222,7 +224,7 @@ def test_a_forecast_mentions_that_a_width_may_not_be_reached() -> None:
     assert needed["high"] is None
 
 
-def test_a_width_that_no_reference_data_set_reaches_takes_more_items() -> None:
+def test_a_half_width_that_no_reference_data_reaches_requires_more_items() -> None:
     plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": 0.03})
     forecast = PrecisionForecast(plan)
     assert blocks_by_case(plan, 1.0, 0.03) == [None] * 4
@@ -231,21 +233,23 @@ def test_a_width_that_no_reference_data_set_reaches_takes_more_items() -> None:
     assert "± 0.03 cannot be reached on these items: it takes about 97 items" in " ".join(format_forecast(forecast))
 
 
-def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
+def test_plan_states_the_trials_for_a_half_width_and_the_half_width_of_its_trials(
+    youden: Youden, config: RunConfig, tmp_path: Path
+) -> None:
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"pool": "pool", "calls": "50%"}))
     ended = youden("plan", "mine.yaml", "--half-width", "0.06", "--json").well()
     assert "± 0.06 takes" in " ".join(ended.err.split())
     ended = youden("plan", "mine.yaml", "--calls", "100/agent", "--out", "other")
-    said = " ".join(ended.err.split())
-    assert "100 trials per agent; the average agent's 95 % interval is about ± 0.0" in said
-    assert "this run has no answers yet" in said
+    output = " ".join(ended.err.split())
+    assert "100 trials per agent; the average agent's 95 % interval is about ± 0.0" in output
+    assert "this run has no answers yet" in output
     judge_run(plan_run(config))
     assert "half-widths are forecast from the run's own answers" in " ".join(
         youden("plan", "w/config.yaml").err.split()
     )
 
 
-def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
+def test_a_run_in_rounds_states_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool=config.pool, judge="lexical", top=2, calls=300)
     ended = youden("run", "r.yaml").well()
     assert "adaptive: " in ended.err
@@ -253,7 +257,7 @@ def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunCon
     assert "plan: adaptive: " not in ended.err
 
 
-def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config: RunConfig) -> None:
+def test_extend_to_a_half_width_gives_all_agents_the_required_calls(config: RunConfig) -> None:
     cyclic = config.model_copy(update={"half_width": None, "calls": "40/agent"})
     judge_run(plan_run(cyclic))
     fit_run(RunFolder(cyclic.folder))
@@ -271,7 +275,7 @@ def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config
         plan_extension(cyclic, half_width=0.1 * now)
 
 
-def test_extend_advises_no_items_for_a_width_that_the_errors_of_rates_exclude(config: RunConfig) -> None:
+def test_extend_suggests_no_items_for_a_half_width_that_errors_of_rates_exclude(config: RunConfig) -> None:
     few_independent = config.model_copy(update={"half_width": None, "calls": "40/agent", "independent": "pooled:30"})
     judge_run(plan_run(few_independent))
     fit_run(RunFolder(few_independent.folder))
@@ -279,7 +283,7 @@ def test_extend_advises_no_items_for_a_width_that_the_errors_of_rates_exclude(co
         plan_extension(few_independent, half_width=0.01)
 
 
-def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:
+def test_a_second_judge_gets_the_configured_trials_per_agent(config: RunConfig) -> None:
     judge_run(plan_run(config.model_copy(update={"half_width": None, "calls": "40/agent"})))
     fit_run(RunFolder(config.folder))
     again = plan_rejudge(RunFolder(config.folder), judge="lexical", changes={"calls": "20/agent"}).again.plan

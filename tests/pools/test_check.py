@@ -1,4 +1,4 @@
-"""A check finds what was planted, names it, and finds nothing among honest agents."""
+"""Test that `check` reports planted problems and nothing among honest agents."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def found(checked: PoolCheck | list[Finding], slug: str) -> set[str]:
     return {name for finding in findings if finding.slug == slug for name in (*finding.agents, *finding.items)}
 
 
-def with_agents(pool: Pool, **made: Callable[[int], str | None]) -> Pool:
-    rows = np.array([[make(j) for j in range(pool.n_items)] for make in made.values()], dtype=object)
-    agents = (*pool.agents, *(Agent(name) for name in made))
-    return Pool(agents, pool.items, np.vstack([pool.texts, rows.reshape(len(made), -1)]), pool.name)
+def with_agents(pool: Pool, **created: Callable[[int], str | None]) -> Pool:
+    rows = np.array([[make(j) for j in range(pool.n_items)] for make in created.values()], dtype=object)
+    agents = (*pool.agents, *(Agent(name) for name in created))
+    return Pool(agents, pool.items, np.vstack([pool.texts, rows.reshape(len(created), -1)]), pool.name)
 
 
 def with_items(pool: Pool, items: tuple[Item, ...], like: list[int]) -> Pool:
@@ -52,11 +52,11 @@ def honest(field_notes: Path) -> Pool:
     return Pool(tuple(pool.agents[k] for k in kept), pool.items, pool.texts[kept], pool.name)
 
 
-def test_nothing_is_found_among_honest_agents(honest: Pool) -> None:
+def test_honest_agents_have_no_findings(honest: Pool) -> None:
     assert check_pool(honest).findings == ()
 
 
-def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(honest: Pool) -> None:
+def test_clones_a_source_dumper_and_duplicate_items_are_the_only_findings(honest: Pool) -> None:
     own = honest.texts
     planted = with_agents(
         honest,
@@ -82,7 +82,7 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
     assert {finding.slug for finding in checked.findings} == {"clones", "source-copying", "items-alike"}
 
 
-def test_items_alike_are_found_by_their_responses_where_there_are_no_prompts(honest: Pool) -> None:
+def test_near_duplicate_items_are_found_by_responses_if_there_are_no_prompts(honest: Pool) -> None:
     bare = Pool(honest.agents, tuple(Item(item.id) for item in honest.items), honest.texts, "bare")
     shifted = np.roll(honest.texts[:, :1], 1, axis=0)
     doubled = Pool(bare.agents, (*bare.items, Item("again")), np.hstack([bare.texts, shifted]), "bare")
@@ -93,7 +93,7 @@ def test_items_alike_are_found_by_their_responses_where_there_are_no_prompts(hon
 
 
 @pytest.mark.parametrize("least", [0.9, 0.5, 0.2])
-def test_items_alike_are_the_same_as_by_comparing_each_with_each(least: float) -> None:
+def test_near_duplicate_items_equal_those_of_a_naive_comparison(least: float) -> None:
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.3, (80, 30)) + (np.arange(30) == 0)
     counts[:10] = counts[10:20] + (rng.random((10, 30)) < 0.05)
@@ -106,18 +106,18 @@ def test_items_alike_are_the_same_as_by_comparing_each_with_each(least: float) -
 
 
 def test_prompts_that_share_only_common_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[int] = []
+    is_covered: list[int] = []
     prefixes = items_alike._select_prefixes
 
     def counted(*args: Any) -> Any:
         kept = prefixes(*args)
-        held.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
+        is_covered.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
         return kept
 
     monkeypatch.setattr(items_alike, "_select_prefixes", counted)
     items = tuple(Item(f"i{n}", f"What is the capital of country number w{n}?") for n in range(500))
     items_alike._find_similar_prompts(Pool((Agent("a"),), items, np.full((1, 500), "x", dtype=object), "capitals"))
-    assert max(held) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
+    assert max(is_covered) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
 
 
 def test_responses_of_a_large_pool_are_compared_on_random_items_and_a_note_says_so(
@@ -142,7 +142,7 @@ def test_the_templates_of_samsum_are_found(peer_prediction: Path) -> None:
     }
 
 
-def test_agents_that_share_words_with_all_others_are_no_ring() -> None:
+def test_agents_that_share_words_with_all_others_form_no_ring() -> None:
     agents = tuple(Agent(name) for name in ("old", "new", "with-retrieval"))
     items = tuple(Item(f"i{n}", f"What is known about place {n}?") for n in range(12))
     texts = np.array([[f"Known as word{n}, said {agent.id} {n}" for n in range(12)] for agent in agents], dtype=object)
@@ -178,10 +178,10 @@ CHEATING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
-def test_attackers_are_named_for_what_they_do(honest: Pool, name: str) -> None:
-    pool, made = planted(honest, (SHIPPED | UNSEEN)[name], weak=4)
+def test_attackers_are_reported_by_their_strategy(honest: Pool, name: str) -> None:
+    pool, created = planted(honest, (SHIPPED | UNSEEN)[name], weak=4)
     findings = find_agent_problems(SampledTexts.from_pool(pool, seed=0), response_lengths(pool))
-    assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= made
+    assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= created
     accused = set().union(*(found(findings, slug) for slug in CHEATING - {"clones"}))
     assert accused & {agent.id for agent in honest.agents} == set()
 
@@ -191,7 +191,7 @@ def test_every_attack_has_a_finding_except_a_list_of_common_words() -> None:
 
 
 @pytest.mark.long
-def test_no_honest_model_of_alpaca_eval_is_accused_and_the_two_that_game_are_named(shared: Path) -> None:
+def test_no_honest_model_of_alpaca_eval_is_flagged_and_two_adversarial_ones_are(shared: Path) -> None:
     files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
     if not files:
         pytest.skip("AlpacaEval's answers (../shared/alpaca-eval) are not beside this checkout")
@@ -207,7 +207,7 @@ def test_no_honest_model_of_alpaca_eval_is_accused_and_the_two_that_game_are_nam
 
 
 def draw_models(shared: Path, *, seed: int) -> Pool:
-    """15 random models of AlpacaEval that game no judge, on all 200 prompts."""
+    """Draw 15 random non-adversarial models of AlpacaEval on all 200 prompts."""
     files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
     if not files:
         pytest.skip("AlpacaEval's answers (../shared/alpaca-eval) are not beside this checkout")
@@ -241,7 +241,7 @@ def test_padding_copies_templates_and_concatenations_are_named_in_12_of_12_pools
 
 
 @pytest.mark.slow
-def test_nobody_of_mt_bench_is_accused_and_a_family_is_named_without_accusing_it(shared: Path) -> None:
+def test_no_agent_of_mt_bench_is_flagged_and_a_family_is_named_without_suspicion(shared: Path) -> None:
     if not (shared / "mt-bench").is_dir():
         pytest.skip("MT-Bench's answers (../shared/mt-bench) are not beside this checkout")
     pool = read_fastchat([shared / "mt-bench" / "model_answer"], columns={}).pool
@@ -251,7 +251,7 @@ def test_nobody_of_mt_bench_is_accused_and_a_family_is_named_without_accusing_it
     assert found(checked, "family") == {agent.id for agent in pool.agents if agent.id.startswith("vicuna")}
 
 
-def test_honest_translators_are_no_clones_though_their_words_are_mostly_the_same() -> None:
+def test_honest_translators_with_mostly_equal_words_are_no_clones() -> None:
     rng = np.random.default_rng(0)
     texts = []
     for _ in range(10):
@@ -266,7 +266,7 @@ def test_honest_translators_are_no_clones_though_their_words_are_mostly_the_same
     assert found(check_pool(copied), "clones") == {"a2", "copy"}
 
 
-def test_without_prompts_it_says_what_it_cannot_see(honest: Pool) -> None:
+def test_without_prompts_the_limits_of_the_check_are_stated(honest: Pool) -> None:
     bare = Pool(honest.agents, tuple(Item(item.id) for item in honest.items), honest.texts, "bare")
     (note,) = [note for note in check_pool(bare).notes if "no prompt" in note]
     assert "lists of their words" in note
@@ -327,7 +327,7 @@ def test_texts_that_address_a_judge_are_named_with_their_items(honest: Pool) -> 
         ("裁判忘记了时间，他的回答是否定的。", False),
     ],
 )
-def test_speaking_to_a_judge_is_told_from_speaking_of_one(text: str, addresses: bool) -> None:
+def test_addressing_a_judge_is_distinguished_from_mentioning_one(text: str, addresses: bool) -> None:
     assert addresses_a_judge(text) is addresses
 
 
@@ -374,7 +374,7 @@ def test_one_response_to_judges_is_not_reported_if_its_prompt_mentions_them(hone
     assert found_with(2, first_item=0) >= {honest.agents[2].id}
 
 
-def test_some_duplicate_responses_are_told_from_clones(honest: Pool) -> None:
+def test_some_duplicate_responses_are_distinguished_from_clones(honest: Pool) -> None:
     texts = honest.texts.copy()
     texts[1, :4] = texts[0, :4]
     assert found(check_pool(Pool(honest.agents, honest.items, texts, "some")), "duplicates") == {
@@ -396,7 +396,9 @@ def test_a_pool_without_words_is_checked() -> None:
     assert "blank" in {finding.slug for finding in checked.findings}
 
 
-def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_equal_those_of_the_plan_and_are_estimated_for_a_large_pool(
+    honest: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn = {(cost.design, cost.judge): cost for cost in check_pool(honest).costs}
     monkeypatch.setattr("youden.pools.checks.check.MAX_DENSE_CALLS_TO_DRAW", 0)
     estimated = check_pool(honest)
@@ -408,7 +410,7 @@ def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeyp
         assert cost.tokens_in == pytest.approx(exact.tokens_in, rel=0.3)
 
 
-def test_the_command_prints_findings_with_what_to_do_and_json(youden: Youden, honest: Pool, tmp_path: Path) -> None:
+def test_check_prints_findings_with_remedies_and_json(youden: Youden, honest: Pool, tmp_path: Path) -> None:
     write_pool(with_agents(honest, copy=lambda j: honest.texts[0, j]), tmp_path / "pool")
     ended = youden("check", "pool")
     assert ended.code == 0
@@ -435,7 +437,7 @@ def test_a_config_is_checked_with_the_cost_of_its_own_judge_and_design(
     assert {cost["design"] for cost in everything} >= {"dense", "cyclic"}
 
 
-def test_findings_are_shown_though_the_config_cannot_be_planned(youden: Youden, honest: Pool, tmp_path: Path) -> None:
+def test_findings_are_shown_even_if_the_config_cannot_be_planned(youden: Youden, honest: Pool, tmp_path: Path) -> None:
     write_pool(honest, tmp_path / "pool")
     write_config(tmp_path / "mine.yaml", pool="pool", design="fixed-width", options={"half_width": 1e-6})
     ended = youden("check", "mine.yaml")
@@ -450,7 +452,7 @@ ENGLISH = (
 GERMAN = "Der Fluss stieg in der Nacht um zwei Meter, und die Brücke wurde erst am Morgen wieder geöffnet. Nummer {}."
 
 
-def test_items_in_two_languages_are_no_problem_unless_an_agent_keeps_to_one_of_them() -> None:
+def test_items_in_two_languages_are_reported_only_if_an_agent_uses_one_of_them() -> None:
     pytest.importorskip("py3langid")
     n_items = 40
     agents = tuple(Agent(f"a{k}") for k in range(9))

@@ -1,4 +1,4 @@
-"""The bundled pool is what its card says: no model is run on it here."""
+"""Test that the bundled pool agrees with its data card; no model runs here."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def rows(field_notes: Path) -> dict[str, Rows]:
     return {name: load(field_notes, name) for name in ("agents", "items", "responses")}
 
 
-def test_every_agent_answers_every_item_once(rows: dict[str, Rows]) -> None:
+def test_every_agent_responds_to_every_item_once(rows: dict[str, Rows]) -> None:
     cells = {(row["agent"], row["item"]) for row in rows["responses"]}
     assert len(cells) == len(rows["responses"]) == len(rows["agents"]) * len(rows["items"])
     assert len(rows["agents"]) == 12
     assert len(rows["items"]) >= 30
 
 
-def test_groups_are_as_the_card_says(rows: dict[str, Rows]) -> None:
+def test_groups_agree_with_the_data_card(rows: dict[str, Rows]) -> None:
     groups = defaultdict(list)
     for agent in rows["agents"]:
         groups[agent["group"]].append(agent["id"])
@@ -46,12 +46,12 @@ def test_groups_are_as_the_card_says(rows: dict[str, Rows]) -> None:
     }
 
 
-def test_passages_and_responses_keep_their_lengths(rows: dict[str, Rows]) -> None:
+def test_passages_and_responses_have_the_documented_lengths(rows: dict[str, Rows]) -> None:
     assert all(80 <= len(item["prompt"].split()) <= 150 for item in rows["items"])
     assert all(25 <= len(row["text"].split()) <= 70 for row in rows["responses"])
 
 
-def test_faithful_stylistic_and_strategic_agents_are_alike_in_length(rows: dict[str, Rows]) -> None:
+def test_faithful_stylistic_and_strategic_agents_have_similar_lengths(rows: dict[str, Rows]) -> None:
     group = {agent["id"]: agent["group"] for agent in rows["agents"]}
     lengths = defaultdict(list)
     for row in rows["responses"]:
@@ -66,4 +66,4 @@ def test_only_low_effort_agents_share_eight_consecutive_words_on_an_item(rows: d
     for row in rows["responses"]:
         if row["agent"] not in low_effort:
             by_item[row["item"]].append(grams(row["text"], 8))
-    assert not any(one & other for texts in by_item.values() for one, other in combinations(texts, 2))
+    assert not any(a & b for texts in by_item.values() for a, b in combinations(texts, 2))

@@ -1,4 +1,4 @@
-"""Agents as data become a pool: by rule offline, by models on the judging engine."""
+"""Test the generation of pools: rule-based agents offline, and models by the judging engine."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def write(path: Path, text: str) -> Path:
 
 
 def offline(path: Path, items: tuple[Item, ...]) -> dict[str, list[str]]:
-    made = generate(plan_generation(load_agents(path), items), store=path.with_suffix(".db"))
-    return {agent.id: made.pool.texts[k].tolist() for k, agent in enumerate(made.pool.agents)}
+    created = generate(plan_generation(load_agents(path), items), store=path.with_suffix(".db"))
+    return {agent.id: created.pool.texts[k].tolist() for k, agent in enumerate(created.pool.agents)}
 
 
 ITEMS = (
@@ -52,7 +52,7 @@ ITEMS = (
 )
 
 
-def test_agents_by_rule_build_on_the_source_and_on_each_other_in_any_order(tmp_path: Path) -> None:
+def test_rule_based_agents_build_on_the_source_and_each_other_in_any_order(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.yaml",
         """
@@ -71,12 +71,12 @@ agents:
     }
 
 
-def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
-    one = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
-    two = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
-    assert offline(one, ITEMS[1:])["x"] == offline(two, ITEMS)["x"][1:]
-    other = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
-    assert offline(two, ITEMS)["w"] != offline(other, ITEMS)["w"]
+def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
+    first = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
+    second = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
+    assert offline(first, ITEMS[1:])["x"] == offline(second, ITEMS)["x"][1:]
+    second = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
+    assert offline(second, ITEMS)["w"] != offline(second, ITEMS)["w"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
         ("agents: {", "it is not YAML"),
     ],
 )
-def test_agents_that_do_not_fit_are_refused_with_their_name(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_agents_are_refused_with_their_name(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_agents(write(tmp_path / "a.yaml", text))
     assert says in str(caught.value)
@@ -104,21 +104,21 @@ def test_agents_that_do_not_fit_are_refused_with_their_name(tmp_path: Path, text
 
 
 @pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])
-def test_a_model_is_mapped_to_one_that_writes_and_by_a_name_that_is_there(target: str) -> None:
+def test_a_model_is_mapped_to_an_available_generator(target: str) -> None:
     for model_map in ({"*": target}, {"gpt-5": "local"}):
         with pytest.raises(ConfigError) as caught:
             load_agents(PAPER, model_map=model_map)
         assert caught.value.slug == "model-map"
 
 
-def test_a_model_that_writes_is_not_asked_for_log_probabilities() -> None:
+def test_a_generator_is_not_asked_for_log_probabilities() -> None:
     models = load_agents(PAPER, model_map={"*": "gpt-4o-mini"}).models.values()
     assert {model.model for model in models} == {"gpt-4o-mini"}
     assert all("logprobs" not in model.request_parameters for model in models)
 
 
 @pytest.mark.parametrize("body", ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}"])
-def test_an_instruction_needs_its_place(tmp_path: Path, body: str) -> None:
+def test_an_instruction_without_its_placeholder_is_refused(tmp_path: Path, body: str) -> None:
     write(tmp_path / "mine.md", body)
     text = "models: {m: {backend: openai, model: m, price: 0}}\nagents: [{id: a, model: m, instruction: mine.md}]"
     with pytest.raises(ConfigError) as caught:
@@ -126,7 +126,7 @@ def test_an_instruction_needs_its_place(tmp_path: Path, body: str) -> None:
     assert caught.value.slug == "instruction"
 
 
-def test_items_come_from_lines_pools_and_sources_and_need_prompts(tmp_path: Path, field_notes: Path) -> None:
+def test_items_are_read_from_lines_pools_and_sources_and_require_prompts(tmp_path: Path, field_notes: Path) -> None:
     lines = write(tmp_path / "items.jsonl", '{"id": "a", "prompt": "Rivers rise."}\n')
     assert read_items(str(lines)) == (Item("a", "Rivers rise."),)
     assert len(read_items(str(field_notes))) == 32
@@ -136,13 +136,13 @@ def test_items_come_from_lines_pools_and_sources_and_need_prompts(tmp_path: Path
         assert caught.value.slug == "items-invalid"
 
 
-def test_topics_are_long_enough_and_not_too_many() -> None:
+def test_topics_have_a_minimum_length_and_a_maximum_number() -> None:
     items = python_topics()
     assert 40 <= len(items) <= 79
     assert all(len((item.prompt or "").split()) >= 100 for item in items)
 
 
-def test_a_recipe_that_is_no_pool_yet_names_the_command_that_makes_it(youden: Youden, tmp_path: Path) -> None:
+def test_an_ungenerated_pool_is_an_error_with_the_command_that_generates_it(youden: Youden, tmp_path: Path) -> None:
     write_config(tmp_path / "t.yaml", pool="datasets/python-topics")
     for command in (("check", "datasets/python-topics"), ("run", "t.yaml")):
         ended = youden(*command)
@@ -152,7 +152,7 @@ def test_a_recipe_that_is_no_pool_yet_names_the_command_that_makes_it(youden: Yo
 
 
 @pytest.mark.slow
-def test_python_topics_are_made_checked_and_ranked_offline(youden: Youden, tmp_path: Path) -> None:
+def test_python_topics_are_generated_checked_and_ranked_offline(youden: Youden, tmp_path: Path) -> None:
     assert youden("generate", "datasets/python-topics", "--out", "topics").code == 0
     checked = json.loads(youden("check", "topics", "--json").out)
     clones = [set(finding["agents"]) for finding in checked["findings"] if finding["slug"] == "clones"]
@@ -169,7 +169,7 @@ def test_python_topics_are_made_checked_and_ranked_offline(youden: Youden, tmp_p
     assert read_pool(tmp_path / "topics").digest == again
 
 
-def test_the_papers_agents_are_as_many_of_each_kind_as_its_appendix_says() -> None:
+def test_the_agents_of_the_paper_have_the_numbers_of_its_appendix() -> None:
     agents = load_agents(PAPER).agents
     counts = {group: sum(agent.group == group for agent in agents) for group in {agent.group for agent in agents}}
     assert counts == {"faithful": 4, "stylistic": 6, "strategic": 15, "low-effort": 5}
@@ -177,17 +177,17 @@ def test_the_papers_agents_are_as_many_of_each_kind_as_its_appendix_says() -> No
 
 
 def respond(_n: int, body: Mapping[str, Any]) -> Reply:
-    """A model that extracts, and a judge that compares words."""
+    """Answer as a model that extracts, or as a judge that compares words."""
     content = body["messages"][-1]["content"]
-    if found := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
+    if match := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
         rng = np.random.default_rng(len(content) + int(10 * (body.get("temperature") or 0)))
-        parts = split_sentences(found[2])
+        parts = split_sentences(match[2])
         kept = sorted(rng.permutation(len(parts))[: max(1, body["max_tokens"] // 100)])
         text = "A few words." if body["max_tokens"] < 50 else " ".join(parts[k] for k in kept)
         return Reply(text, usage={"prompt_tokens": 100, "completion_tokens": 50})
     tagged = re.findall(r"<(?:first|second)-(\w+)>\n(.*?)\n</", content, re.DOTALL)
-    one, two = (set(split_words(text)) for _, text in tagged)
-    return Reply("YES" if len(one & two) > 0.25 * min(len(one), len(two)) else "NO")
+    first, second = (set(split_words(text)) for _, text in tagged)
+    return Reply("YES" if len(first & second) > 0.25 * min(len(first), len(second)) else "NO")
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def expected_calls(file: AgentsFile, *, n_items: int = N_ITEMS) -> int:
 
 
 @pytest.mark.long
-def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_model(
+def test_the_pool_of_the_paper_is_killed_resumed_ranked_and_regenerated(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     n_calls = expected_calls(load_agents(PAPER))
@@ -261,9 +261,9 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     second = youden("run", "run.yaml", "--judge", "second.yaml", "--out", "other", "--json")
     assert second.code == 0, second.err
     first_digest = read_pool(generation_folder / "made").digest
-    other = youden(*words_for("second.yaml"))
-    assert other.code == 2
-    assert "[out-not-empty]" in other.err
+    other_run = youden(*words_for("second.yaml"))
+    assert other_run.code == 2
+    assert "[out-not-empty]" in other_run.err
     judged = generating_server.n_requests
     assert youden(*words_for("second.yaml", out="again")).code == 0
     assert generating_server.n_requests == judged + n_calls
@@ -273,7 +273,7 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     assert read_pool(generation_folder / "made").digest == first_digest
 
 
-def test_the_cap_is_held_and_the_same_command_goes_on(
+def test_the_cap_is_respected_and_the_same_command_resumes(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     items = (generation_folder / "items.jsonl").read_text(encoding="utf-8").splitlines()[:6]
@@ -310,7 +310,7 @@ agents:
 """
 
 
-def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_others(
+def test_missing_repeats_are_generated_and_a_failed_one_keeps_the_others(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     write(generation_folder / "agents.yaml", REPEATED)
@@ -338,7 +338,7 @@ def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_ot
     assert several.code == 0, several.err
     assert f"3 agents × 4 items × 3 repeats, {3 * per_repeat} calls" in several.err
     pool, counts = read_pool(generation_folder / "made"), json.loads(several.out)
-    # of one item the reader gave no second response, and nobody was asked to build on it
+    # the reader gave no second response to one item, and no agent was asked to build on it
     assert generating_server.n_requests == 3 * per_repeat - 1
     assert (counts["responses"], counts["missing"], pool.repeats) == (3 * 3 * 4 - 2, 0, 3)
     assert sorted(pool.n_repeats.sum(axis=1).tolist()) == [11, 11, 12]
@@ -362,7 +362,7 @@ def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_ot
 
 
 @pytest.mark.slow
-def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
+def test_rejected_calls_leave_cells_empty_up_to_a_fraction(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     calm = generating_server.behave
@@ -373,9 +373,9 @@ def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
     generating_server.behave = picky
     ended = youden(*words_for("free.yaml"), "--max-missing", "0.03", "--json")
     assert ended.code == 0, ended.err
-    made = json.loads(ended.out)
-    assert made["failed"] == 1
-    assert made["missing"] >= 1
+    data = json.loads(ended.out)
+    assert data["failed"] == 1
+    assert data["missing"] >= 1
     assert "1 call got no answer" in ended.err
     strict = youden(*words_for("free.yaml"), "--max-missing", "0")
     assert strict.code == 1
@@ -384,7 +384,7 @@ def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
     assert json.loads(again.out)["missing"] == 0
 
 
-def test_a_server_that_knows_no_such_model_ends_it_at_once(
+def test_an_unknown_model_ends_generation_at_once(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     generating_server.behave = lambda _n, _body: Reply(status=404)
@@ -394,7 +394,7 @@ def test_a_server_that_knows_no_such_model_ends_it_at_once(
     assert generating_server.n_requests <= 40
 
 
-def test_a_models_reasoning_is_no_part_of_its_response(
+def test_reasoning_of_a_model_is_not_part_of_its_response(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:
     write(generation_folder / "agents.yaml", "agents: [{id: writer, model: m, instruction: mine.md}]")

@@ -1,4 +1,4 @@
-"""A generated pool's requests and answers as a cassette: out, in, compared, replayed, and in somebody else's tests."""
+"""Test cassettes of generated pools: export, import, comparison and replay, also in a test suite of a user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEY = "sk-secret-of-a-test"
 
 
 def says(n: int, body: Mapping[str, Any]) -> Reply:
-    """Another text every time; what speaks of `FAILS` is turned down at its first agent."""
+    """Return a new text for each request; requests of the first agent that contain `FAILS` are rejected."""
     content = body["messages"][-1]["content"]
     if FAILS in content and "Notes" in content:
         return Reply(status=400, error={"message": "not this one"})
@@ -86,8 +86,8 @@ def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
     asked = server.n_requests
     pool = read_pool(made)
     assert pool.n_missing == 2, "the reader of item 2, and the agent that builds on it"
-    said = json.loads(youden("cassette", "export", "made", "--out", "c.jsonl", "--json").out)
-    assert said == {"file": "c.jsonl", "n_answers": N_CALLS - 2, "n_failures": 1, "n_unanswered": 0}
+    data = json.loads(youden("cassette", "export", "made", "--out", "c.jsonl", "--json").out)
+    assert data == {"file": "c.jsonl", "n_answers": N_CALLS - 2, "n_failures": 1, "n_unanswered": 0}
     assert youden("cassette", "verify", "c.jsonl", "made").code == 0
     done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
     assert done["n_added"] == N_CALLS - 1
@@ -103,16 +103,14 @@ def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
     assert (made.parent / "d.jsonl").read_bytes() == (made.parent / "c.jsonl").read_bytes()
 
 
-def test_a_pool_is_made_again_from_the_store_that_made_it(
-    youden: Youden, cassette_folder: Path, server: WireServer
-) -> None:
+def test_a_pool_is_regenerated_from_its_store(youden: Youden, cassette_folder: Path, server: WireServer) -> None:
     assert youden(*words("made", "--store", "mine.db", "--max-cost", "1")).code == 0
     asked = server.n_requests
     assert youden(*words("made", "--max-cost", "1")).code == 0
     assert (server.n_requests, (cassette_folder / "made/answers.db").exists()) == (asked, False)
 
 
-def test_another_pool_of_the_same_texts_is_not_paid_for_again(
+def test_another_pool_of_equal_texts_is_not_paid_for_again(
     youden: Youden, made: Path, cassette_folder: Path, server: WireServer
 ) -> None:
     asked = server.n_requests
@@ -129,7 +127,7 @@ def test_another_pool_of_the_same_texts_is_not_paid_for_again(
     assert server.n_requests == asked
 
 
-def test_a_pool_of_an_earlier_version_finds_the_answers_in_its_folder(
+def test_a_pool_of_an_earlier_version_finds_its_answers_in_its_folder(
     youden: Youden, cassette_folder: Path, server: WireServer
 ) -> None:
     assert youden(*words("made", "--store", "made/answers.db", "--max-cost", "1")).code == 0
@@ -139,13 +137,13 @@ def test_a_pool_of_an_earlier_version_finds_the_answers_in_its_folder(
     assert (server.n_requests, (cassette_folder / ".youden").exists()) == (asked, False)
 
 
-def test_agents_without_a_model_make_no_project_store(youden: Youden, cassette_folder: Path) -> None:
+def test_agents_without_a_model_create_no_project_store(youden: Youden, cassette_folder: Path) -> None:
     (cassette_folder / "rule.yaml").write_text("agents: [{id: a, steps: [reorder]}]", encoding="utf-8")
     assert "answers are kept" not in youden("generate", "rule.yaml", "items.jsonl", "--out", "rule").well().err
     assert not (cassette_folder / ".youden").exists()
 
 
-def test_the_password_goes_to_no_server_that_only_a_generated_pool_names(
+def test_the_password_is_sent_to_no_server_that_only_a_generated_pool_names(
     youden: Youden, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "password-of-the-user")
@@ -157,13 +155,13 @@ def test_the_password_goes_to_no_server_that_only_a_generated_pool_names(
     assert "[store-unreachable]" in youden(*words("made", "--max-cost", "1", "--store", url)).err
 
 
-def test_nothing_that_is_kept_holds_a_secret(youden: Youden, made: Path) -> None:
+def test_no_stored_file_contains_a_secret(youden: Youden, made: Path) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     for file in (made / "generation.json", made / "agents.jsonl", made.parent / "c.jsonl"):
         assert KEY not in file.read_text(encoding="utf-8")
 
 
-def test_a_replay_of_what_was_never_asked_asks_nobody(youden: Youden, made: Path, server: WireServer) -> None:
+def test_a_replay_of_unrecorded_requests_sends_none(youden: Youden, made: Path, server: WireServer) -> None:
     asked = server.n_requests
     items = (made.parent / "items.jsonl").read_text(encoding="utf-8")
     (made.parent / "items.jsonl").write_text(items.replace("First.", "Second."), encoding="utf-8")
@@ -189,10 +187,10 @@ def test_a_replay_names_the_flag_that_was_missing(youden: Youden, made: Path) ->
     assert "--store" in ended.err
 
 
-def test_a_cassette_that_falls_short_is_told_by_agent_and_item(youden: Youden, made: Path) -> None:
+def test_an_incomplete_cassette_is_reported_by_agent_and_item(youden: Youden, made: Path) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     lines = (made.parent / "c.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    short = [one for one in lines if not ('"asker":"twin"' in one and "item 3" in one)]
+    short = [line for line in lines if not ('"asker":"twin"' in line and "item 3" in line)]
     assert len(short) == len(lines) - 1
     (made.parent / "c.jsonl").write_text("".join(short), encoding="utf-8")
     ended = youden("cassette", "verify", "c.jsonl", "made")
@@ -201,7 +199,7 @@ def test_a_cassette_that_falls_short_is_told_by_agent_and_item(youden: Youden, m
     assert len(json.loads(youden("cassette", "verify", "c.jsonl", "made", "--json").out)["missing"]) == 1
 
 
-def test_what_could_not_be_replayed_is_not_written(youden: Youden, made: Path) -> None:
+def test_responses_that_cannot_be_replayed_are_not_written(youden: Youden, made: Path) -> None:
     ended = youden("cassette", "export", "made", "--out", "c.jsonl", "--redact")
     assert (ended.code, ended.err.split()[-1]) == (2, "[cassette-redact]")
     (made.parent / "rule.yaml").write_text("agents: [{id: a, steps: [reorder]}]", encoding="utf-8")
@@ -220,7 +218,7 @@ def test_what_could_not_be_replayed_is_not_written(youden: Youden, made: Path) -
 
 
 @pytest.mark.parametrize("change", ['"asker":"twin",', '"generated":1,', "Rewrite"])
-def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, change: str) -> None:
+def test_a_damaged_line_of_a_generated_pool_is_reported(youden: Youden, made: Path, change: str) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     text = (made.parent / "c.jsonl").read_text(encoding="utf-8")
     (made.parent / "c.jsonl").write_text(text.replace(change, "", 1), encoding="utf-8")
@@ -235,7 +233,7 @@ def make(folder: Path, store: str, *, max_missing: float = 0.2) -> GenerationRes
     return generate(planned, store=folder / store, options=JudgingOptions(1, max_missing))
 
 
-def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(
+def test_a_cassette_records_a_generation_once_and_replays_it_at_the_same_cost(
     cassette_folder: Path, server: WireServer
 ) -> None:
     with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="once")) as tape:
@@ -249,7 +247,7 @@ def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(
     assert (again.pool.digest, again.usd, again.n_failed) == (first.pool.digest, first.usd, 1)
 
 
-def test_a_tape_that_is_recorded_from_a_full_store_is_whole(cassette_folder: Path, server: WireServer) -> None:
+def test_a_cassette_recorded_from_a_complete_store_is_complete(cassette_folder: Path, server: WireServer) -> None:
     make(cassette_folder, "one.db")
     asked = server.n_requests
     with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="all")):
@@ -257,7 +255,7 @@ def test_a_tape_that_is_recorded_from_a_full_store_is_whole(cassette_folder: Pat
     assert (len(read_cassette(cassette_folder / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, asked)
 
 
-def test_recorded_failures_that_come_before_any_answer_end_nothing(cassette_folder: Path, server: WireServer) -> None:
+def test_recorded_failures_before_any_answer_do_not_end_the_replay(cassette_folder: Path, server: WireServer) -> None:
     agents = "agents: [{id: a, model: m, instruction: mine.md}, {id: b, model: n, instruction: mine.md}]"
     (cassette_folder / "agents.yaml").write_text(agents, encoding="utf-8")
     server.behave = lambda n, body: Reply(status=400, delay=0.2) if body["model"] == "m" else says(n, body)

@@ -1,4 +1,4 @@
-"""Scores as columns of the cells that have one: the same as matrices, whatever the order of trials and the number of blocks."""
+"""Test that scores as columns of cells equal matrices of scores, for any order of trials and number of chunks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_it
 
 
 def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
-    """Distinct ordered pairs on items in any order; some without an answer in one of the trial types."""
+    """Return rates of distinct ordered pairs in random order; some lack an answer of one trial type."""
     rows = rng.permutation(n_items * n_agents * n_agents)[: rng.integers(1, 40)]
     n = len(rows)
     item, first, second = (part.astype(np.int32) for part in np.unravel_index(rows, (n_items, n_agents, n_agents)))
@@ -46,7 +46,7 @@ def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
 
 
 def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, Floats]:
-    """Mean of D and answers behind it, cell by cell, by a loop over pairs."""
+    """Return the mean of D and the number of answers of each cell, by a loop over pairs."""
     total, n, weight = np.zeros((3, rates.n_agents, rates.n_items))
     for row in range(len(rates)):
         minus = rates.fpr[row] if rates.independent == "matched" else fpr
@@ -57,25 +57,25 @@ def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, F
             total[cell] += difference
             n[cell] += 1
             weight[cell] += rates.n_paired[row]
-    seen = (n > 0) & kept
-    return np.where(seen, total / np.maximum(n, 1), np.nan), np.where(seen, weight, 0.0)
+    observed = (n > 0) & kept
+    return np.where(observed, total / np.maximum(n, 1), np.nan), np.where(observed, weight, 0.0)
 
 
 @settings(max_examples=40, deadline=None)
 @given(**SIZES, at_once=st.sampled_from([1, 8, 2**20]), kind=st.sampled_from(["row", "symmetric"]))
-def test_scores_are_those_of_a_loop_over_pairs(
+def test_scores_equal_those_of_a_loop_over_pairs(
     seed: int, n_agents: int, n_items: int, at_once: int, kind: ScoreKind
 ) -> None:
     rng = np.random.default_rng(seed)
     rates = rates_of(rng, n_agents, n_items)
-    held = rng.random((n_agents, n_items)) < 0.3
+    values = rng.random((n_agents, n_items)) < 0.3
     n = rates.n_independent
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
     with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
         everything = rates.training_scores(kind=kind)
-        split = Split(~held, held, "paper", 0.3, 0)
+        split = Split(~values, values, "paper", 0.3, 0)
         later = replace(rates, split=split).holdout_scores(kind=kind)
-    for scores, kept in ((everything, np.ones_like(held)), (later, held)):
+    for scores, kept in ((everything, np.ones_like(values)), (later, values)):
         value, weight = matched(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(scores.weight, weight)
@@ -87,15 +87,15 @@ def test_scores_are_those_of_a_loop_over_pairs(
             agent_ids=scores.agent_ids,
             item_ids=scores.item_ids,
         ).cells
-        for column, other in zip(scores.cells[1:], again[1:], strict=True):
-            np.testing.assert_array_equal(column, other)
+        for column, repeated in zip(scores.cells[1:], again[1:], strict=True):
+            np.testing.assert_array_equal(column, repeated)
         np.testing.assert_array_equal(scores.cells.cell_index.agent, again.cell_index.agent)
         np.testing.assert_array_equal(scores.cells.cell_index.item, again.cell_index.item)
 
 
 @settings(max_examples=30, deadline=None)
 @given(**SIZES, n_trials=st.integers(0, 30), at_once=st.sampled_from([1, 8, 2**20]))
-def test_cells_come_by_item_and_every_trial_knows_its_own(
+def test_cells_are_ordered_by_item_and_every_trial_knows_its_cell(
     seed: int, n_agents: int, n_items: int, n_trials: int, at_once: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -123,11 +123,11 @@ def test_cells_come_by_item_and_every_trial_knows_its_own(
 def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: int, at_once: int) -> None:
     cells = CellIndex.from_mask(np.random.default_rng(seed).random((n_agents, n_items)) < 0.5)
     with patch.object(cells_module, "CELLS_IN_CACHE", at_once):
-        found = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
-    assert found.tolist() == [[n] for n in range(len(cells))]
+        result = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
+    assert result.tolist() == [[n] for n in range(len(cells))]
 
 
-def test_what_a_result_holds_cannot_be_changed() -> None:
+def test_the_fields_of_a_result_are_read_only() -> None:
     scores = rates_of(np.random.default_rng(1), 5, 4).training_scores()
     for column in (scores.value, scores.weight, scores.cells.value, scores.cells.cell_index.item):
         with pytest.raises(ValueError, match="read-only"):

@@ -1,4 +1,4 @@
-"""The paper's cell designs: how many cells, repaired how, at what cost; and what is refused."""
+"""Test the cell designs of the paper: number of cells, repair, cost and refusals."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def test_row_gives_every_agent_its_share_of_items() -> None:
+def test_row_gives_every_agent_equal_numbers_of_items() -> None:
     n_items = Row(alpha=0.3, d_core=1).choose(FULL, rng()).sum(axis=1)
     assert set(n_items) == {60}
 
 
-def test_column_gives_every_item_its_share_of_agents() -> None:
+def test_column_gives_every_item_equal_numbers_of_agents() -> None:
     assert set(Column(beta=0.3).choose(FULL, rng()).sum(axis=0)) == {9}
 
 
-def test_hybrid_takes_cells_by_coin() -> None:
+def test_hybrid_selects_cells_at_random() -> None:
     n = Hybrid(alpha=0.6, beta=0.5).choose(FULL, rng()).sum()
     assert abs(n - 1800) < 4 * np.sqrt(6000 * 0.3 * 0.7)
 
 
-def test_the_papers_nlogn_uses_a_third_of_all_cells_and_five_twelfths_for_training() -> None:
+def test_the_nlogn_design_of_the_paper_uses_a_third_of_all_cells() -> None:
     plan = make_plan(make_pool(30, 200), design="nlogn")
     counted = compute_coverage(plan)
     assert counted.scored == 2001
@@ -53,7 +53,7 @@ def test_the_papers_nlogn_uses_a_third_of_all_cells_and_five_twelfths_for_traini
 
 @given(st.integers(0, 1000), st.sampled_from(CELL_DESIGNS), st.sampled_from([0.5, 1.0]))
 @settings(max_examples=15, deadline=None)
-def test_chosen_cells_are_eligible_a_d_core_and_connected(seed: int, design: type[Row], share: float) -> None:
+def test_selected_cells_are_eligible_a_d_core_and_connected(seed: int, design: type[Row], share: float) -> None:
     generator = np.random.default_rng(seed)
     eligible = generator.random((9, 14)) < share
     drawer = design(n_paired=1)
@@ -69,7 +69,7 @@ def test_chosen_cells_are_eligible_a_d_core_and_connected(seed: int, design: typ
         assert find_graph_components(chosen)[0].max() == find_graph_components(chosen)[1].max() == 0
 
 
-def test_two_blocks_are_joined_by_one_cell() -> None:
+def test_two_components_are_joined_by_one_cell() -> None:
     key = np.full((4, 4), 0.5)
     key[2, 1] = 0.1
     blocks = np.kron(np.eye(2), np.ones((2, 2))).astype(bool)
@@ -80,7 +80,7 @@ def test_two_blocks_are_joined_by_one_cell() -> None:
 
 @given(st.integers(0, 1000), st.sampled_from(["ordered", "unordered"]), st.sampled_from([None, 2]))
 @settings(max_examples=15, deadline=None)
-def test_every_chosen_cell_meets_its_partners(seed: int, pairs: PairRule, n_partners: int | None) -> None:
+def test_every_selected_cell_is_compared_with_its_partners(seed: int, pairs: PairRule, n_partners: int | None) -> None:
     generator = np.random.default_rng(seed)
     eligible = generator.random((6, 5)) < 0.8
     chosen = eligible & (generator.random((6, 5)) < 0.4)
@@ -102,7 +102,7 @@ def test_every_chosen_cell_meets_its_partners(seed: int, pairs: PairRule, n_part
 @pytest.mark.parametrize("design", ["row", "column", "hybrid", "nlogn"])
 @pytest.mark.parametrize("pairs", ["ordered", "unordered"])
 @pytest.mark.parametrize("percent", [5.0, 20.0, 60.0])
-def test_a_budget_is_met_and_nearly_spent(design: str, pairs: str, percent: float) -> None:
+def test_a_budget_is_respected_and_nearly_spent(design: str, pairs: str, percent: float) -> None:
     pool = make_pool(12, 40)
     plan = make_plan(pool, design=design, calls=f"{percent}%", holdout=0, options={"pairs": pairs})
     budget = percent / 100 * plan.n_dense_calls
@@ -112,14 +112,14 @@ def test_a_budget_is_met_and_nearly_spent(design: str, pairs: str, percent: floa
     assert spent > (0.5 if exhausted or percent == 5 else 0.9)
 
 
-def test_a_budget_too_small_for_all_partners_takes_fewer_and_says_so() -> None:
+def test_a_budget_too_small_for_all_partners_uses_fewer_with_a_note() -> None:
     plan = make_plan(make_pool(30, 200), design="nlogn", calls="1%", holdout=0)
     assert len(plan) <= 3480
     assert np.bincount(plan.first[plan.trial_type == PAIRED] * 200 + plan.item[plan.trial_type == PAIRED]).max() == 2
     assert "2 of 29 others" in plan.notes[0]
 
 
-def test_a_c_beyond_the_matrix_is_capped_and_said() -> None:
+def test_an_excessive_c_is_limited_with_a_note() -> None:
     plan = make_plan(make_pool(6, 10), design="nlogn", holdout=0, options={"c": 50})
     assert compute_coverage(plan).scored == 60
     assert "all of them are used" in plan.notes[0]
@@ -127,7 +127,7 @@ def test_a_c_beyond_the_matrix_is_capped_and_said() -> None:
 
 @given(st.integers(0, 100))
 @settings(max_examples=10, deadline=None)
-def test_unordered_cyclic_asks_no_pair_twice_and_uses_every_pair_it_can(seed: int) -> None:
+def test_unordered_cyclic_repeats_no_pair_and_uses_every_possible_pair(seed: int) -> None:
     for n_agents in (7, 8):
         eligible = np.ones((n_agents, 5), dtype=bool)
         trials = Cyclic(pairs="unordered").draw(eligible, np.random.default_rng(seed)).trials
@@ -141,7 +141,7 @@ def refusal(**arguments: Unpack[PlanOptions]) -> PlanError:
     return caught.value
 
 
-def test_an_item_left_short_is_named_with_what_to_raise() -> None:
+def test_an_item_with_too_few_agents_is_an_error_with_a_remedy() -> None:
     error = refusal(design="column", holdout=0, options={"beta": 0.22, "repair": False})
     assert error.slug == "d-core"
     assert str(error) == (
@@ -150,7 +150,7 @@ def test_an_item_left_short_is_named_with_what_to_raise() -> None:
     )
 
 
-def test_an_item_that_nobody_can_mend_is_named() -> None:
+def test_an_item_that_no_option_can_complete_is_named() -> None:
     present = np.ones((9, 20), dtype=bool)
     present[2:, 17] = False
     with pytest.raises(PlanError, match="too few agents for item 'i17': got 2") as caught:
@@ -178,15 +178,15 @@ def test_an_item_that_nobody_can_mend_is_named() -> None:
         ({"independent": "matched:3"}, "independent-rule"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: PlanOptions, slug: str) -> None:
+def test_invalid_design_options_are_refused(arguments: PlanOptions, slug: str) -> None:
     assert refusal(**arguments).slug == slug
 
 
-def test_an_unknown_option_is_answered_with_the_nearest_known_one() -> None:
+def test_an_unknown_option_is_an_error_with_the_nearest_known_one() -> None:
     assert "Did you mean 'alpha'?" in str(refusal(design="row", options={"alhpa": 0.3}))
 
 
-def test_pooled_n_says_the_number() -> None:
+def test_pooled_n_sets_the_number_of_independent_trials() -> None:
     plan: Plan = make_plan(make_pool(9, 20), independent="pooled:30", calls="20%")
     assert (plan.trial_type != PAIRED).sum() == 30
     default = make_plan(make_pool(9, 20), independent="pooled", calls=1000)
@@ -195,7 +195,7 @@ def test_pooled_n_says_the_number() -> None:
 
 
 @pytest.mark.parametrize("pairs", ["ordered", "unordered"])
-def test_dense_takes_both_orders_or_one(pairs: str) -> None:
+def test_dense_uses_both_orders_or_one(pairs: str) -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0, options={"pairs": pairs})
     counted = compute_coverage(plan)
     assert counted.unordered == 10 * 6

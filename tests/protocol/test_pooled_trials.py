@@ -1,4 +1,4 @@
-"""How many pooled independent trials a plan has, and how they are drawn."""
+"""Test the number of pooled independent trials of a plan, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def count(plan: Plan, trial_type: int) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(n_calls=st.integers(1, 10**6), n_agents=st.integers(3, 300))
-def test_whole_passes_take_7_to_10_percent_and_at_least_two(n_calls: int, n_agents: int) -> None:
+def test_complete_passes_use_7_to_10_percent_and_are_at_least_two(n_calls: int, n_agents: int) -> None:
     n = count_independent(n_calls, n_agents)
     assert n % n_agents == 0
     assert n >= max(2 * n_agents, 0.07 * n_calls)
@@ -67,7 +67,7 @@ def test_every_agent_is_drawn_equally_often_on_each_side_and_no_trial_twice(seed
         assert max(np.ptp(np.bincount(side, minlength=6)) for side in (trials.first, trials.second)) <= 2
 
 
-def test_more_trials_than_there_are_give_all_of_them() -> None:
+def test_a_number_above_the_available_trials_gives_all_of_them() -> None:
     trials = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 10**9, np.random.default_rng(0))
     assert 65 <= len(trials) <= 3 * 2 * 4 * 3
     planned = draw_pooled_trials(np.ones((3, 4), dtype=np.bool_), 20, np.random.default_rng(1))
@@ -104,7 +104,7 @@ def test_an_agent_is_not_its_own_partner(
 
 
 @pytest.mark.parametrize("calls", [60, 300, 1000, "20%", "60%"])
-def test_a_budget_pays_for_whole_passes_and_is_not_exceeded(calls: int | str) -> None:
+def test_a_budget_pays_for_complete_passes_and_is_not_exceeded(calls: int | str) -> None:
     plan = make_plan(FIRST, calls=calls)
     n_calls = calls if isinstance(calls, int) else int(calls[:-1]) * plan.n_dense_calls // 100
     assert len(plan) <= n_calls
@@ -113,7 +113,7 @@ def test_a_budget_pays_for_whole_passes_and_is_not_exceeded(calls: int | str) ->
     assert len(set(np.bincount(plan.first[pooled]))) == len(set(np.bincount(plan.second[pooled]))) == 1
 
 
-def test_a_judge_that_costs_nothing_gets_four_per_paired_trial_beside_the_budget() -> None:
+def test_a_free_judge_gets_four_independent_trials_per_paired_one_outside_the_budget() -> None:
     plan = make_plan(FIRST, calls=400, calls_are_free=True)
     assert count(plan, PAIRED) == 400
     assert (plan.role == POOLED).sum() == 1600
@@ -133,7 +133,7 @@ def test_a_large_free_plan_is_recognized_despite_fewer_independent_trials(
     assert count_added_calls(plan, 60, n_scored=K) == 60
 
 
-def test_a_plan_without_cost_is_recognized_after_it_is_written_and_read(tmp_path: Path) -> None:
+def test_a_plan_without_cost_is_recognized_after_reading_it_back(tmp_path: Path) -> None:
     for calls_are_free in (False, True):
         plan = make_plan(FIRST, calls=400, calls_are_free=calls_are_free)
         folder = tmp_path / str(calls_are_free)
@@ -143,7 +143,7 @@ def test_a_plan_without_cost_is_recognized_after_it_is_written_and_read(tmp_path
     assert count(make_plan(FIRST, calls=400, independent="pooled:50", calls_are_free=True), INDEPENDENT) == 50
 
 
-def test_another_judge_of_the_same_trials_leaves_the_free_ones_out() -> None:
+def test_another_judge_of_the_same_trials_omits_the_free_ones() -> None:
     part = subsample(make_plan(FIRST, calls=400, calls_are_free=True))
     assert count(part, PAIRED) == 400
     assert count(part, INDEPENDENT) == count_independent_of_paired(400, K)
@@ -169,6 +169,6 @@ def test_an_extension_adds_independent_trials_in_proportion_unless_n_is_set() ->
     assert count(add_agents(fixed, POOL, calls=300), INDEPENDENT) == 60
 
 
-def test_probes_stay_few_however_many_independent_trials_there_are() -> None:
+def test_probes_stay_few_for_any_number_of_independent_trials() -> None:
     for options in ({"calls": 1000}, {"calls": "60%"}, {"calls": 1000, "calls_are_free": True}):
         assert (make_plan(FIRST, **options).role == PROBE).sum() <= 25

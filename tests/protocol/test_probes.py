@@ -1,4 +1,4 @@
-"""Probes go where unrelated texts look alike; the pooled rate does not hear them."""
+"""Test that probes compare unrelated texts that look similar, and do not affect the pooled rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = [f"w{number}" for number in range(4000)]
 
 
 def pool_with_templates(templates: tuple[int, ...] = (2, 5)) -> Pool:
-    """Ten agents who write 20 random words on 30 items, but for those who write one text on all of them."""
+    """Return ten agents with 20 random words on each of 30 items, of which some repeat one text on all items."""
     rng = np.random.default_rng(0)
     pool = make_pool(10, 30)
     texts = pool.texts.copy()
@@ -43,30 +43,30 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(probe_plan: Plan) ->
     assert any("unusually similar" in note for note in probe_plan.notes)
 
 
-def test_texts_without_anything_unusual_have_no_probes() -> None:
-    made = make_plan(pool_with_templates(()), calls="40%", independent="pooled:200")
-    assert not (made.role == PROBE).any()
-    assert "probes" not in made.options
+def test_texts_without_unusual_features_have_no_probes() -> None:
+    plan = make_plan(pool_with_templates(()), calls="40%", independent="pooled:200")
+    assert not (plan.role == PROBE).any()
+    assert "probes" not in plan.options
 
 
 @pytest.mark.slow
-def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
+def test_the_pooled_rate_is_unbiased_and_the_alarm_is_raised() -> None:
     pool = pool_with_templates()
     rates = []
     for seed in range(40):
-        made = make_plan(pool, calls="40%", independent="pooled:200", seed=seed)
-        mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
-        answer = np.where(made.trial_type == PAIRED, 0.6, mistaken.astype(float))
-        result = answer_with(made, answer)
+        plan = make_plan(pool, calls="40%", independent="pooled:200", seed=seed)
+        mistaken = np.isin(plan.first, [2, 5]) & np.isin(plan.second, [2, 5])
+        answer = np.where(plan.trial_type == PAIRED, 0.6, mistaken.astype(float))
+        result = answer_with(plan, answer)
         rates.append(not_none(pooled_fpr(result.rates())))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
     facts = analysed(result).facts
     assert facts.fpr == rates[-1]
-    assert "alarm" in {one.slug for one in facts.warnings}
+    assert "alarm" in {warning.slug for warning in facts.warnings}
 
 
-def test_means_of_trials_take_off_a_rate_that_no_probe_moves(probe_plan: Plan) -> None:
+def test_means_of_trials_subtract_a_rate_that_probes_do_not_change(probe_plan: Plan) -> None:
     probes = probe_plan.role == PROBE
     means = estimate_mean_abilities(answer_with(probe_plan, probes.astype(float)))
     np.testing.assert_allclose(means.rates.rate, 0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The protocol: what is held out is held out, what is counted is what is there."""
+"""Test the protocol: holdout, counts and scores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "adaptive": {"calls": 400, "options": {"pilot": 0.6}},
     **{name: {"options": {"d_core": 1, "partners": 2}} for name in CELL_DESIGNS},
 }
-"""What makes a design fit a pool of 6 × 8 with gaps; a design that is not named fits as it is."""
+"""Options with which a design fits a pool of 6 × 8 with gaps; other designs need none."""
 CASES = [
     pytest.param(design, trial_type, rule, kind, id=f"{design}-{trial_type}-{rule}-{kind}")
     for design in DESIGN_NAMES
@@ -64,17 +64,19 @@ def same(one: Scores, other: Scores) -> bool:
 
 
 def touching(plan: Plan, *, own: bool) -> np.ndarray:
-    """Trials that no training score may depend on."""
-    held = plan.split.holdout
-    first = held[plan.first, plan.item]
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    """Return the trials on which no training score may depend."""
+    holdout = plan.split.holdout
+    first = holdout[plan.first, plan.item]
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     return (
-        first if own else first | held[plan.second, other] | held[plan.second, plan.item] & (plan.trial_type == PAIRED)
+        first
+        if own
+        else first | holdout[plan.second, other_item] | holdout[plan.second, plan.item] & (plan.trial_type == PAIRED)
     )
 
 
 @pytest.mark.parametrize(("design", "trial_type", "rule", "kind"), CASES)
-def test_no_training_score_moves_when_every_held_out_verdict_does(
+def test_training_scores_do_not_change_if_every_held_out_verdict_does(
     design: str, trial_type: str, rule: SplitRule, kind: ScoreKind
 ) -> None:
     for seed in range(2):
@@ -93,8 +95,8 @@ def test_no_training_score_moves_when_every_held_out_verdict_does(
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
 @pytest.mark.parametrize(("rule", "kind"), [("strict", "symmetric"), ("paper", "row")])
-def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
-    """Changing any one training verdict of the paired trials does move a training score."""
+def test_the_leakage_test_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
+    """A change of any paired training verdict changes a training score."""
     plan = plan_for(design, "pooled", rule=rule)
     answer = np.random.default_rng(1).random(len(plan))
     row = np.flatnonzero(~touching(plan, own=rule == "paper") & (plan.trial_type == PAIRED))[0]
@@ -104,13 +106,13 @@ def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKin
     assert not same(before, after)
 
 
-def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> None:
-    """What the paper's rule lets through, and `strict` does not."""
+def test_under_the_paper_rule_calls_of_held_out_cells_enter_rows_of_partners() -> None:
+    """The rule of the paper permits this, and `strict` does not."""
     answers = {}
     for rule in ("paper", "strict"):
         plan = plan_for("dense", "matched", rule=rule)
-        held = plan.split.holdout
-        as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.trial_type == PAIRED)
+        holdout = plan.split.holdout
+        as_second = holdout[plan.second, plan.item] & ~holdout[plan.first, plan.item] & (plan.trial_type == PAIRED)
         answer = np.full(len(plan), 0.25)
         moved = np.where(as_second, 1.0, answer)
         before, after = (answer_with(plan, a).rates().training_scores(kind="row") for a in (answer, moved))
@@ -123,15 +125,15 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
     pool = make_pool(5, 6)
     plan = make_plan(pool, design="dense", holdout_rule=rule, holdout=0.3, seed=3)
     rates = answer_with(plan, np.random.default_rng(0).random(len(plan))).rates()
-    held = rates.holdout_scores()
+    holdout = rates.holdout_scores()
     dense = replace(rates, split=Split.without_holdout((5, 6))).training_scores()
-    assert np.array_equal(np.isnan(held.value), ~plan.split.holdout)
-    np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
+    assert np.array_equal(np.isnan(holdout.value), ~plan.split.holdout)
+    np.testing.assert_allclose(holdout.value[plan.split.holdout], dense.value[plan.split.holdout])
 
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(TRIAL_TYPES), st.sampled_from([0.0, 0.2]))
 @settings(max_examples=20, deadline=None)
-def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
+def test_a_plan_contains_only_existing_comparisons_and_repeats_none_in_a_replicate(
     seed: int, design: str, trial_type: str, holdout: float
 ) -> None:
     present = gappy(seed)
@@ -149,16 +151,16 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
         if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
             raise
         reject()
-    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     assert present[plan.first, plan.item].all()
-    assert present[plan.second, other].all()
+    assert present[plan.second, other_item].all()
     assert (plan.first != plan.second).all()
-    assert (other != plan.item)[plan.trial_type == INDEPENDENT].all()
+    assert (other_item != plan.item)[plan.trial_type == INDEPENDENT].all()
     rows = np.stack([plan.item, plan.first, plan.second, plan.other_item, plan.replicate])
     assert len(np.unique(rows, axis=1).T) == len(plan)
     lengths = [[len(t or "") for t in row] for row in pool.texts.tolist()]
     counted = sum(
-        lengths[i][j] + lengths[k][o] for i, j, k, o in zip(plan.first, plan.item, plan.second, other, strict=True)
+        lengths[i][j] + lengths[k][o] for i, j, k, o in zip(plan.first, plan.item, plan.second, other_item, strict=True)
     )
     assert plan.characters == counted
     assert plan.n_cells == len({(i, j) for f, s, j in zip(*_paired(plan), strict=True) for i in (f, s)})
@@ -166,13 +168,13 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
 
 
 def _check_coverage(plan: Plan) -> None:
-    """Every count of `compute_coverage`, the slow and obvious way."""
-    train, held = plan.split.train, plan.split.holdout
+    """Check every count of `compute_coverage` by a naive computation."""
+    train, values = plan.split.train, plan.split.holdout
     scored, ordered, unordered, n_held = set(), set(), set(), 0
     for j, i, k, trial_type, o in zip(
         plan.item, plan.first, plan.second, plan.trial_type, plan.other_item, strict=True
     ):
-        n_held += bool(held[i, j] or held[k, j if trial_type == PAIRED else o])
+        n_held += bool(values[i, j] or values[k, j if trial_type == PAIRED else o])
         if trial_type == PAIRED:
             ordered.add((j, i, k))
             unordered.add((j, frozenset((i, k))))
@@ -181,7 +183,7 @@ def _check_coverage(plan: Plan) -> None:
     counted = compute_coverage(plan)
     assert (counted.ordered, counted.unordered, counted.scored) == (len(ordered), len(unordered), len(scored))
     assert (counted.holdout, counted.cells, counted.calls) == (n_held, plan.n_cells, len(plan))
-    assert (counted.train, counted.present) == (train.sum(), train.sum() + held.sum())
+    assert (counted.train, counted.present) == (train.sum(), train.sum() + values.sum())
     assert counted.train_fraction == len(scored) / train.sum()
 
 
@@ -190,14 +192,14 @@ def _paired(plan: Plan) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
-def test_a_plan_is_a_function_of_its_seed(design: str) -> None:
+def test_a_plan_is_determined_by_its_seed(design: str) -> None:
     pool = make_pool(8, 20)
-    one, again, other = (make_plan(pool, design=design, seed=seed, holdout=0.1) for seed in (1, 1, 2))
-    assert one.digest == again.digest
-    assert one.digest != other.digest
+    plan, again, other_plan = (make_plan(pool, design=design, seed=seed, holdout=0.1) for seed in (1, 1, 2))
+    assert plan.digest == again.digest
+    assert plan.digest != other_plan.digest
 
 
-def test_dense_without_holdout_is_every_ordered_pair_and_its_twin() -> None:
+def test_dense_without_holdout_is_every_ordered_pair_with_its_matched_trial() -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
     assert len(plan) == plan.n_dense_calls == 2 * 5 * 4 * 6
     assert plan.n_cells == 30
@@ -209,14 +211,14 @@ def test_each_agent_is_once_first_and_once_second_in_a_block_and_no_block_repeat
     paired = plan.trial_type == PAIRED
     assert paired.sum() == 7 * 40
     assert (plan.block[~paired] == -1).all()
-    seen = set()
+    observed = set()
     for block in range(40):
         rows = plan.block == block
         assert sorted(plan.first[rows]) == sorted(plan.second[rows]) == list(range(7))
         item = set(plan.item[rows])
         assert len(item) == 1
-        seen.add((item.pop(), frozenset(zip(plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))))
-    assert len(seen) == 40
+        observed.add((item.pop(), frozenset(zip(plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))))
+    assert len(observed) == 40
 
 
 def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
@@ -229,7 +231,7 @@ def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
     ("n_agents", "n_items", "calls"),
     [(5, 40, 865), (6, 40, 1296), (8, 40, 1944), (12, 32, 2916), (10, 200, 2430), (30, 200, 7290), (39, 200, 9477)],
 )
-def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_every_comparison(
+def test_cyclic_without_a_budget_plans_450_trials_per_agent_or_every_comparison(
     n_agents: int, n_items: int, calls: int
 ) -> None:
     plan = make_plan(make_pool(n_agents, n_items), design="cyclic")
@@ -238,12 +240,12 @@ def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_every_comparison(
     assert (plan.trial_type == PAIRED).sum() == min(every, 450 * n_agents // 2)
 
 
-def test_default_calls_grow_with_agents_and_not_with_their_square() -> None:
+def test_default_calls_grow_linearly_with_agents() -> None:
     calls = [PlanSize(n_agents, 1000).default_calls(450) for n_agents in (10, 100, 1000)]
     assert calls == [2430, 24_300, 243_000]
 
 
-def test_trials_are_those_an_agent_takes_part_in_on_average() -> None:
+def test_trials_per_agent_is_the_mean_number_of_trials_of_an_agent() -> None:
     plan = make_plan(make_pool(9, 50), calls="120/agent")
     paired = plan.trial_type == PAIRED
     assert np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist() == [120] * 9
@@ -261,7 +263,7 @@ def test_with_more_items_than_blocks_no_item_repeats_and_partners_are_balanced()
     assert pairs.max() == 1
 
 
-def test_a_plan_with_far_fewer_calls_than_asked_for_says_so() -> None:
+def test_a_plan_with_far_fewer_calls_than_requested_states_it() -> None:
     plan = make_plan(make_pool(4, 12), calls=1_000_000_000)
     assert any(
         "the budget is 1,000,000,000 calls, but 'cyclic' has only 174 on this pool" in note for note in plan.notes
@@ -274,7 +276,7 @@ def test_cyclic_spreads_items_evenly() -> None:
     assert set(blocks_of_item) == {2, 3}
 
 
-def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -> None:
+def test_cyclic_uses_only_agents_with_a_response_that_is_not_held_out() -> None:
     present = gappy(11, 8, 12, 0.7)
     plan = make_plan(
         make_pool(8, 12, present=present), design="cyclic", calls="40%", holdout=0.2, independent="pooled:12", seed=2
@@ -300,7 +302,7 @@ def test_pooled_independent_trials_are_spread_over_agents() -> None:
         assert counts.max() <= 12
 
 
-def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
+def test_matched_trials_keep_the_ordered_pair_and_change_the_item() -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
     paired, apart = plan.trial_type == PAIRED, plan.trial_type == INDEPENDENT
     for name in ("item", "first", "second"):
@@ -309,7 +311,7 @@ def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
     assert len(np.unique(plan.other_item[apart])) == 6
 
 
-def test_rates_by_hand() -> None:
+def test_rates_equal_manually_computed_values() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
     answer = np.where(plan.trial_type == PAIRED, 1.0, 0.25)
     missing = (plan.trial_type == PAIRED) & (plan.item == 0) & (plan.first == 0) & (plan.second == 1)
@@ -326,7 +328,7 @@ def test_rates_by_hand() -> None:
     assert pooled_fpr(rates) == 0.25
 
 
-def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
+def test_a_cell_without_an_answer_is_nan_and_not_zero() -> None:
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0)
     missing = ((plan.first == 2) | (plan.second == 2)) & (plan.item == 1)
     scores = answer_with(plan, np.ones(len(plan)), missing=missing).rates().training_scores()
@@ -334,7 +336,7 @@ def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
     assert scores.weight[2, 1] == 0
 
 
-def test_row_and_symmetric_scores_by_hand() -> None:
+def test_row_and_symmetric_scores_equal_manually_computed_values() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
     answer = np.where(plan.trial_type == PAIRED, np.where(plan.first == 0, 1.0, 0.0), 0.0)
     rates = answer_with(plan, answer).rates()
@@ -344,7 +346,7 @@ def test_row_and_symmetric_scores_by_hand() -> None:
 
 @given(st.integers(0, 1000), st.floats(0, 0.9))
 @settings(max_examples=25, deadline=None)
-def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) -> None:
+def test_a_split_is_disjoint_and_covers_all_existing_cells(seed: int, fraction: float) -> None:
     present = gappy(seed)
     split = draw_split(present, fraction=fraction, seed=seed)
     assert not (split.train & split.holdout).any()
@@ -369,7 +371,7 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
         ({"independent": "pooled:-1"}, "independent-rule"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(arguments: dict[str, Any], slug: str) -> None:
+def test_an_impossible_plan_is_refused(arguments: dict[str, Any], slug: str) -> None:
     with pytest.raises(PlanError) as caught:
         make_plan(make_pool(6, 8), **arguments)
     assert caught.value.slug == slug
@@ -389,12 +391,12 @@ def test_a_pool_whose_agents_share_no_item_is_refused(design: str) -> None:
     assert caught.value.slug == "nothing-shared"
 
 
-def test_scores_with_another_plans_split_are_refused() -> None:
+def test_scores_with_the_split_of_another_plan_are_refused() -> None:
     plan = make_plan(make_pool(5, 6), design="dense")
-    other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
+    other_split = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
     rates = answer_with(plan, np.ones(len(plan))).rates()
-    for wrong in (other, None):
+    for wrong in (other_split, None):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
             untyped(replace)(rates, split=wrong)
     with pytest.raises(PlanError, match=r"\[plan-shape\]"):
-        replace(plan, split=other)
+        replace(plan, split=other_split)

@@ -1,4 +1,4 @@
-"""Pools whose agents responded several times: which repeat a trial shows, from plan to report; and pools that have none."""
+"""Test pools with several responses per agent and item: which repeat a trial shows, from plan to report."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ WORDS = np.array([f"word{n}" for n in range(300)])
 
 
 def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: bool = False) -> Pool:
-    """Every text is another, of words that its item's texts share."""
+    """Return different texts, which share words with the texts of their item."""
     rng = np.random.default_rng(5)
-    one = make_pool(n_agents, n_items)
+    pool = make_pool(n_agents, n_items)
     blocks = [
         np.array(
             [[" ".join(rng.choice(WORDS[20 * j : 20 * j + 60], 14)) for j in range(n_items)] for _ in range(n_agents)],
@@ -46,11 +46,11 @@ def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: b
         blocks[-1][0, :] = None
         for block in blocks[1:]:
             block[1, 3] = None
-    return Pool.from_repeats(one.agents, one.items, blocks, "repeats")
+    return Pool.from_repeats(pool.agents, pool.items, blocks, "repeats")
 
 
 def shown(plan: Plan, pool: Pool) -> np.ndarray:
-    """int[K, J, R]: how often paired trials show each response."""
+    """Count how often paired trials show each response, int (K, J, R)."""
     n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
     paired = plan.trial_type == 0
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
@@ -72,7 +72,7 @@ RECORDED = {
         [0.24893210900490148, 0.19469790907994294, 0.26594201598895184, 0.20651123138997193, 0.16595464662475887],
     ),
 }
-"""Of a pool without repeats, recorded before pools knew repeats: its digest; by design the plan's, that of the answers' keys
+"""Recorded before pools had repeats: the digest of a pool, and by design the digests of plan and request hashes
 (SHA-256, 16 digits), and abilities."""
 
 
@@ -104,7 +104,7 @@ def test_a_pool_without_repeats_keeps_its_recorded_digest_hashes_and_abilities(d
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "adaptive"])
-def test_trials_show_an_agent_s_repeats_evenly(design: str) -> None:
+def test_trials_show_the_repeats_of_an_agent_evenly(design: str) -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, design=design, calls=500 if design in ("cyclic", "adaptive") else None)
     n = shown(plan, pool)
@@ -116,13 +116,13 @@ def test_trials_show_an_agent_s_repeats_evenly(design: str) -> None:
     assert (whole.max(axis=1) - whole.min(axis=1) <= 0.25 * whole.mean()).all()
 
 
-def test_two_repeats_of_one_agent_never_meet() -> None:
+def test_two_repeats_of_one_agent_are_never_compared() -> None:
     for design in ("cyclic", "dense", "adaptive"):
         plan = make_plan(pool_of(), design=design, independent="matched" if design == "dense" else None)
         assert (plan.first != plan.second).all()
 
 
-def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> None:
+def test_a_larger_budget_and_an_extension_begin_with_the_smaller_plan() -> None:
     pool = pool_of(gaps=True)
     small, large = (make_plan(pool, calls=calls, independent="pooled:20") for calls in (146, 218))
     paired = [plan.trials.take(plan.trial_type == 0) for plan in (small, large)]
@@ -136,7 +136,7 @@ def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> No
 
 
 @pytest.mark.parametrize(("calls", "most_apart"), [(158, 2), (None, 0)])
-def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_often(
+def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_evenly(
     calls: int | None, most_apart: int
 ) -> None:
     pool = pool_of()
@@ -164,7 +164,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
 
 
-def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joined() -> None:
+def test_an_ability_is_the_mean_over_the_first_and_later_responses_of_an_agent() -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
     grown = add_repeats(make_plan(once, independent="pooled:20"), pool)
@@ -175,17 +175,17 @@ def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joi
     assert trials.second_repeat is not None
     mean = of[grown.first, grown.item, trials.first_repeat - 1] + of[grown.second, grown.item, trials.second_repeat - 1]
     result = answer_with(grown, np.where(grown.trial_type == 0, 0.5 + mean / 2, 0.0))
-    found = trial_abilities_from_verdicts(result)
-    assert found is not None
-    # an answer moves by half of what its agents differ, and of that a mean over K − 1 partners tells (K − 2)/(K − 1)
-    effect = (found.ability - found.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
+    abilities = trial_abilities_from_verdicts(result)
+    assert abilities is not None
+    # an answer changes by half the difference; a mean over K − 1 partners contains (K − 2)/(K − 1) of it
+    effect = (abilities.ability - abilities.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
     truth = of.mean(axis=(1, 2))
     assert np.abs(effect - (truth - truth.mean())).max() < 0.01
     first = of[:, :, 0].mean(axis=1)
     assert np.abs(effect - (first - first.mean())).max() > 0.02, "which is not the mean over the first ones"
 
 
-def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:
+def test_the_repeat_that_is_shown_changes_nothing_else_of_a_plan() -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
     with_, without = make_plan(pool, calls=200), make_plan(once, calls=200)
@@ -196,23 +196,23 @@ def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:
     assert with_.pool_digest != without.pool_digest
 
 
-def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
+def test_the_request_hash_is_that_of_the_texts_shown() -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, calls=300)
     questions = load_judge_config("gpt-4o-mini").questions()
-    rows, (one, two) = dict(iter_keys(questions, plan)), plan.text_rows
+    rows, (first, second) = dict(iter_keys(questions, plan)), plan.text_rows
     for row in range(len(plan)):
         request = questions.request(plan, row)
-        other = plan.other_item[row] if plan.trial_type[row] else plan.item[row]
+        other_item = plan.other_item[row] if plan.trial_type[row] else plan.item[row]
         text = "".join(message.content for message in request.messages)
-        assert str(pool.all_texts[one[row], plan.item[row]]) in text
-        assert str(pool.all_texts[two[row], other]) in text
+        assert str(pool.all_texts[first[row], plan.item[row]]) in text
+        assert str(pool.all_texts[second[row], other_item]) in text
         assert rows[row] == questions.key(request)
 
 
 @pytest.mark.parametrize("kind", ["folder", "csv", "parquet"])
 @pytest.mark.parametrize("most", [200_000_000, 10])
-def test_a_pool_with_repeats_is_read_as_it_was_written(
+def test_a_pool_with_repeats_reads_back_unchanged(
     tmp_path: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch, kind: str, most: int
 ) -> None:
     pool = pool_of(gaps=True)
@@ -232,7 +232,7 @@ def test_a_pool_with_repeats_is_read_as_it_was_written(
         assert read.digest == pool.digest
 
 
-def test_repeats_that_are_numbered_alike_are_refused(tmp_path: Path) -> None:
+def test_duplicate_repeat_numbers_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("agent,item,text,repeat\na,x,one,1\na,x,two,1\n", encoding="utf-8")
     with pytest.raises(PoolError, match=r"\[pool-duplicate\]"):
@@ -254,13 +254,13 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     result = folder.read_verdicts(plan)
     assert plan.trials.first_repeat is not None
     assert set(plan.trials.first_repeat.tolist()) == {1, 2, 3}
-    book, (one, two) = TrialBook(result), plan.text_rows
+    book, (a, b) = TrialBook(result), plan.text_rows
     for row in range(0, len(plan), 7):
         first, second = cells_of(book.line(row))
-        assert text_of(pool, first) == pool.all_texts[one[row], plan.item[row]]
+        assert text_of(pool, first) == pool.all_texts[a[row], plan.item[row]]
         assert text_of(pool, second) is not None
     assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert (two >= 0).all()
+    assert (b >= 0).all()
 
 
 def test_check_names_agents_whose_repeats_are_equal_or_differ_strongly(tmp_path: Path, youden: Youden) -> None:
@@ -269,7 +269,7 @@ def test_check_names_agents_whose_repeats_are_equal_or_differ_strongly(tmp_path:
     blocks[1][2], blocks[2][2] = blocks[0][2], blocks[0][2]
     blocks[1][4] = [text[:8] for text in blocks[1][4]]
     write_pool(Pool.from_repeats(pool.agents, pool.items, blocks, "odd"), tmp_path / "odd")
-    said = youden("check", "odd").out
-    assert "All repeats of 'a2' are equal" in said
-    assert "[repeats-wild]" in said
-    assert "Repeats of 'a4' differ widely" in said
+    stdout = youden("check", "odd").out
+    assert "All repeats of 'a2' are equal" in stdout
+    assert "[repeats-wild]" in stdout
+    assert "Repeats of 'a4' differ widely" in stdout

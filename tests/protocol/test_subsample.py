@@ -1,4 +1,4 @@
-"""Part of a plan for another judge: its own trials, balanced over agents, never more than asked for."""
+"""Test samples of a plan for another judge: trials of the plan, balanced over agents, at most the requested number."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def trials_from(plan: Plan) -> Ids:
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -> None:
+def test_a_sample_contains_trials_of_the_plan_with_all_agents_equally_often(design: str) -> None:
     options: PlanOptions = {"holdout": 0.0, "design": design, **DESIGNS[design]}
     plan = make_plan(POOL, seed=1, **options)
     part = subsample(plan, calls=200, seed=3)
@@ -52,7 +52,7 @@ def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -
     assert subsample(plan, calls=200, seed=4).digest != part.digest
 
 
-def test_whole_blocks_of_different_items_are_taken_and_the_rest_is_independent() -> None:
+def test_complete_blocks_of_different_items_are_sampled_with_independent_trials() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     part = subsample(plan, calls=207)
     paired = part.trial_type == PAIRED
@@ -61,25 +61,25 @@ def test_whole_blocks_of_different_items_are_taken_and_the_rest_is_independent()
     assert (part.trial_type == INDEPENDENT).sum() == 27
 
 
-def test_all_trials_are_taken_where_all_are_asked_for() -> None:
+def test_all_trials_are_sampled_if_all_are_requested() -> None:
     plan = make_plan(POOL, design="cyclic", calls=400, seed=1)
     for part in (subsample(plan), subsample(plan, calls=len(plan))):
         assert len(part) == len(plan) - int((plan.role == PROBE).sum())
         assert np.array_equal(part.block, plan.block[plan.role != PROBE])
 
 
-def test_held_out_cells_are_never_asked() -> None:
+def test_held_out_cells_are_never_sampled() -> None:
     for design in ("cyclic", "dense"):
         plan = make_plan(POOL, design=design, holdout=0.2, seed=1)
         part = subsample(plan, calls=300)
-        other = np.where(part.trial_type == PAIRED, part.item, part.other_item)
+        other_item = np.where(part.trial_type == PAIRED, part.item, part.other_item)
         assert not plan.split.holdout[part.first, part.item].any()
-        assert not plan.split.holdout[part.second, other].any()
+        assert not plan.split.holdout[part.second, other_item].any()
         assert not part.split.holdout.any()
         assert np.array_equal(part.split.train, plan.split.train)
 
 
-def test_probes_stay_out() -> None:
+def test_probes_are_not_sampled() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     first = np.flatnonzero(plan.trial_type == INDEPENDENT)[:20]
     role = plan.role.copy()
@@ -89,7 +89,7 @@ def test_probes_stay_out() -> None:
     assert not rows(subsample(marked)) & probes
 
 
-def test_blocks_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
+def test_blocks_without_some_agents_are_not_treated_as_complete() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     cut = np.flatnonzero((plan.block != 3) | (plan.first != 2))
     plan = replace(plan, trials=plan.trials.take(cut))
@@ -99,7 +99,7 @@ def test_blocks_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
 
 
 @pytest.mark.parametrize(("calls", "slug"), [(1001, "subsample-calls"), (20, "subsample-few")])
-def test_more_than_there_is_and_less_than_says_anything_are_refused(calls: int, slug: str) -> None:
+def test_a_sample_larger_than_the_plan_or_too_small_is_refused(calls: int, slug: str) -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     with pytest.raises(PlanError) as caught:
         subsample(plan, calls=calls)

@@ -1,4 +1,4 @@
-"""Trials are counted as a slow reading of their rows counts them."""
+"""Test that trials are counted like a naive count of their rows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(-1, 2)), max_siz
 
 
 @given(rows=ROWS, scale=st.sampled_from([1, 9_999]))
-def test_a_comparison_that_stands_there_again_is_counted_on(rows: list[tuple[int, ...]], scale: int) -> None:
-    item, first, second, other = np.array(rows, dtype=np.int32).reshape(-1, 4).T * np.int32(scale)
+def test_a_repeated_comparison_gets_the_next_replicate_number(rows: list[tuple[int, ...]], scale: int) -> None:
+    item, first, second, other_item = np.array(rows, dtype=np.int32).reshape(-1, 4).T * np.int32(scale)
     before: Counter[tuple[int, ...]] = Counter()
     expected = []
     for row in rows:
         expected.append(before[row])
         before[row] += 1
-    found = Trials.independent(item, first, second, other).with_replicate_numbers().replicate
-    assert found.tolist() == expected
-    assert found.dtype == np.int32
+    result = Trials.independent(item, first, second, other_item).with_replicate_numbers().replicate
+    assert result.tolist() == expected
+    assert result.dtype == np.int32
 
 
 @pytest.mark.parametrize(
     "given_", [("step",), ("weight_first",), ("weight_second",), ("role",), ("step", "weight_first")]
 )
-def test_columns_that_are_given_are_kept_whichever_are_left_out(given_: tuple[str, ...]) -> None:
+def test_given_columns_are_kept_and_omitted_ones_have_defaults(given_: tuple[str, ...]) -> None:
     part = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
     columns = {
         name: part.columns()[name]
@@ -66,7 +66,7 @@ def test_columns_of_another_length_are_refused(name: str, length: int) -> None:
         replace_column(trials, name, np.ones(length, dtype=np.int32))
 
 
-def test_repeats_are_given_of_both_agents_or_of_neither() -> None:
+def test_repeats_are_given_for_both_agents_or_for_neither() -> None:
     trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
     for name in ("first_repeat", "second_repeat"):
         with pytest.raises(PlanError, match=r"\[trials-length\]"):

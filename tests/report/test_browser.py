@@ -1,4 +1,4 @@
-"""Reports and the viewer in a real browser: the first screen, the walk to a trial, boxes as laid out; nothing hostile runs."""
+"""Test reports and the viewer in a real browser: the first screen, navigation, layout and escaping."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ pytestmark = [SERIAL, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("browser")
-    one = judged(root / "one", holdout=0.2, missing=lambda plan: np.arange(len(plan)) % 10 == 3)
-    two = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
-    write_report(one)
-    write_comparison(one, two)
+    first = judged(root / "one", holdout=0.2, missing=lambda plan: np.arange(len(plan)) % 10 == 3)
+    second = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
+    write_report(first)
+    write_comparison(first, second)
     write_report(judged(root / "hostile", pool=make_pool_with_hostile_texts(length=1_000_000)))
     return root
 
@@ -50,8 +50,8 @@ def report(runs: Path) -> str:
 
 def texts(browser: Any, selector: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText.trim())"
-    found: list[str] = browser.execute_script(script, selector)
-    return found
+    result: list[str] = browser.execute_script(script, selector)
+    return result
 
 
 def press(browser: Any, selector: str) -> None:
@@ -72,7 +72,7 @@ def choose(browser: Any, name: str, text: str) -> None:
     Select(browser.find_element("css selector", f"#trial-filters [name={name}]")).select_by_visible_text(text)
 
 
-def test_a_report_sorts_filters_opens_and_changes_theme_without_a_complaint(report: str) -> None:
+def test_a_report_sorts_filters_opens_and_changes_theme_without_console_errors(report: str) -> None:
     with chromium() as browser:
         browser.get(report)
         drawn(browser)
@@ -105,8 +105,8 @@ def test_a_report_sorts_filters_opens_and_changes_theme_without_a_complaint(repo
         until(lambda: texts(browser, "#trials-where")[0].startswith("11–20"))
 
         press(browser, "#trial-table tbody tr:first-child button")
-        shown = until(lambda: texts(browser, "dialog[open] .text"))
-        assert all("says something of item" in text for text in shown[:2])
+        displayed = until(lambda: texts(browser, "dialog[open] .text"))
+        assert all("says something of item" in text for text in displayed[:2])
         assert "says" in texts(browser, "dialog[open] mark")
         press(browser, "dialog[open] .dialog-head button")
         assert not browser.find_elements("css selector", "dialog[open]")
@@ -138,14 +138,14 @@ def test_every_figure_has_a_title_a_unit_and_a_source(report: str) -> None:
             assert any(unit in spec for unit in ("TPR − FPR", "score units", "|Δ|", "yes-answers")), title
 
 
-def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
+def test_hostile_texts_are_shown_and_not_executed(runs: Path) -> None:
     with chromium() as browser:
         browser.get((runs / "hostile" / "report.html").as_uri())
         drawn(browser)
         press(browser, "#trial-table tbody tr:first-child button")
-        shown = until(lambda: texts(browser, "dialog[open] .text"))
-        assert "</script><img src=x onerror=" in shown[0]
-        assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in shown[0]
+        displayed = until(lambda: texts(browser, "dialog[open] .text"))
+        assert "</script><img src=x onerror=" in displayed[0]
+        assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in displayed[0]
         assert browser.title == "hostile – youden"
         press(browser, "dialog[open] .dialog-head button")
         until(lambda: "/trial/" not in browser.current_url)
@@ -158,7 +158,7 @@ def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
         assert complaints(browser) == []
 
 
-def test_agents_called_as_what_every_object_has_are_drawn(tmp_path: Path) -> None:
+def test_agents_named_like_object_properties_are_drawn(tmp_path: Path) -> None:
     names = ("__proto__", "constructor", "toString", "hasOwnProperty", "a4")
     pool = replace(make_pool(5, 8), agents=tuple(Agent(name) for name in names))
     run = judged(tmp_path / "odd", pool=pool)
@@ -166,7 +166,7 @@ def test_agents_called_as_what_every_object_has_are_drawn(tmp_path: Path) -> Non
     with chromium() as browser:
         browser.get((tmp_path / "odd" / "report.html").as_uri())
         drawn(browser)
-        assert [one for one in texts(browser, "[data-figure]") if "could not be drawn" in one] == []
+        assert [text for text in texts(browser, "[data-figure]") if "could not be drawn" in text] == []
         assert complaints(browser) == []
 
 
@@ -183,7 +183,7 @@ def viewer(root: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_the_viewer_leads_from_the_list_to_a_run_to_any_trial_and_to_two_runs(runs: Path) -> None:
+def test_the_viewer_links_the_list_to_a_run_to_trials_and_to_two_runs(runs: Path) -> None:
     with viewer(runs) as url, chromium() as browser:
         browser.get(url)
         assert "token" not in browser.current_url
@@ -211,7 +211,7 @@ def test_the_viewer_leads_from_the_list_to_a_run_to_any_trial_and_to_two_runs(ru
         assert complaints(browser) == []
 
 
-def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
+def test_the_viewer_executes_no_hostile_text(runs: Path) -> None:
     with viewer(runs) as url, chromium() as browser:
         browser.get(url)
         browser.get(url.split("/?")[0] + "/run/hostile")
@@ -223,12 +223,12 @@ def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
         assert complaints(browser) == []
 
 
-def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) -> None:
-    seen = threading.Event()
+def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) -> None:
+    observed = threading.Event()
 
     def slowly(n: int, body: Mapping[str, Any]) -> Reply:
-        """After half of the calls it takes its time, until the page has been looked at, however slow the browser is."""
-        return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
+        """Answer slowly after half of the calls until the browser has read the page."""
+        return Reply(same_item(body), delay=0.05 if n < 65 or observed.is_set() else 2)
 
     write_pool(make_pool(5, 8), tmp_path / "pool")
     with (
@@ -255,7 +255,7 @@ def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) 
         browser.get(url)
         work.start()
         whatever_happens.callback(work.join)
-        whatever_happens.callback(seen.set)
+        whatever_happens.callback(observed.set)
         press(browser, "a[href='/run/live']")
         until(lambda: 0 < int(browser.find_element("css selector", ".progress").get_attribute("aria-valuenow")) < 100)
         until(lambda: len(texts(browser, "#live-ranking tbody tr")) == 5)
@@ -263,14 +263,14 @@ def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) 
         drawn(browser)
         assert serious(browser) == []
         assert badly_laid_out(browser) == []
-        seen.set()
+        observed.set()
         until(lambda: browser.find_elements("id", "who"))
         work.join()
         drawn(browser)
         assert texts(browser, "#trials-where")[0].endswith("of 130")
         press(browser, "#trial-table tbody tr:first-child button")
-        said = until(lambda: texts(browser, "dialog[open] .text"))
-        assert said[2] in ("YES", "NO")
+        output = until(lambda: texts(browser, "dialog[open] .text"))
+        assert output[2] in ("YES", "NO")
         assert "The prompt" in texts(browser, "dialog[open] summary")
         assert complaints(browser) == []
 
@@ -281,7 +281,7 @@ SIZES = pytest.mark.parametrize(("width", "dark"), [(1400, False), (800, True), 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's pool by the demo's judge, with its report."""
+    """Create the report of the demo."""
     root = tmp_path_factory.mktemp("demo")
     pool = Path(__file__).parents[2] / "datasets" / "field-notes"
     config = root / "demo.yaml"
@@ -295,17 +295,17 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs whose judges disagree, and the page of both."""
+    """Create two runs with disagreeing judges, and the page that compares them."""
     root = tmp_path_factory.mktemp("pair")
     pool = make_pool(14, 12)
-    one = judged(root / "one", pool=pool)
-    two = judged(
+    first = judged(root / "one", pool=pool)
+    second = judged(
         root / "a-run-with-a-long-name",
         pool=pool,
         answers=lambda plan: np.random.default_rng(0).random(len(plan)).round(1),
     )
-    write_report(one)
-    write_comparison(one, two, out=root / "both.html")
+    write_report(first)
+    write_comparison(first, second, out=root / "both.html")
     return root
 
 
@@ -318,8 +318,8 @@ def opened(address: str, **how: Any) -> Iterator[Any]:
 
 
 def screen(browser: Any) -> str:
-    """All text whose box lies in the window."""
-    said: str = browser.execute_script("""
+    """Return all text in boxes inside the window."""
+    output: str = browser.execute_script("""
       const found = [];
       const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
       for (let node; (node = walker.nextNode());) {
@@ -330,12 +330,12 @@ def screen(browser: Any) -> str:
       }
       return found.join(" ");
     """)
-    return said
+    return output
 
 
 def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path) -> None:
     with opened(demo.as_uri(), width=1400) as browser:
-        said = screen(browser)
+        output = screen(browser)
         for expected in (
             "Candidates: telegraphic, key-figures",
             "by shared words only; use another judge before you decide.",
@@ -346,12 +346,12 @@ def test_the_first_screen_states_best_agent_certainty_judge_and_cost(demo: Path)
             "all 32 items compared",
             "does not prove correctness",
         ):
-            assert expected in said
+            assert expected in output
         bottom = "return document.querySelector('#figure-ranking .chart').getBoundingClientRect().bottom"
         assert browser.execute_script(bottom) <= 900
 
 
-def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_back(demo: Path) -> None:
+def test_two_clicks_lead_from_the_ranking_to_the_worst_trial_and_back(demo: Path) -> None:
     with opened(demo.as_uri()) as browser:
         press(browser, "a[href='#/agent/lead-first']")
         assert until(lambda: texts(browser, "#agent-name")) == ["lead-first"]
@@ -359,9 +359,9 @@ def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_ba
         assert "False-positive alarm" in browser.find_element("id", "agent-page").text
         assert len(texts(browser, "#agent-page table")) == 4
         press(browser, ".worst li:first-child a")
-        shown = until(lambda: texts(browser, "dialog[open] .text"))
-        assert len(shown) == 2
-        assert all(len(text) > 50 for text in shown)
+        displayed = until(lambda: texts(browser, "dialog[open] .text"))
+        assert len(displayed) == 2
+        assert all(len(text) > 50 for text in displayed)
         assert "lead-first on " in " ".join(texts(browser, "dialog[open] h4"))
         shared = browser.current_url
         browser.back()
@@ -373,7 +373,7 @@ def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_ba
 
         browser.get("about:blank")
         browser.get(shared)
-        assert until(lambda: texts(browser, "dialog[open] .text")) == shown
+        assert until(lambda: texts(browser, "dialog[open] .text")) == displayed
         press(browser, "dialog[open] .dialog-head button")
         until(lambda: browser.current_url.endswith("#/agent/lead-first"))
         assert texts(browser, "#agent-name") == ["lead-first"]
@@ -385,14 +385,14 @@ def test_two_clicks_lead_from_the_ranking_to_the_texts_of_the_worst_trial_and_ba
         assert complaints(browser) == []
 
 
-def test_an_address_of_no_agent_and_of_no_trial_is_the_report_that_says_so(demo: Path) -> None:
+def test_the_address_of_an_unknown_agent_or_trial_shows_the_report_with_a_notice(demo: Path) -> None:
     with opened(f"{demo.as_uri()}#/agent/%E0nobody/trial/7777777") as browser:
         assert browser.find_element("id", "report").is_displayed()
         assert until(lambda: texts(browser, "dialog[open] p"))[0].startswith("This file contains a sample")
         assert complaints(browser) == []
 
 
-def test_a_press_on_an_agent_in_the_chart_opens_its_page(demo: Path) -> None:
+def test_a_click_on_an_agent_in_the_chart_opens_its_page(demo: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     with opened(demo.as_uri()) as browser:
@@ -401,7 +401,7 @@ def test_a_press_on_an_agent_in_the_chart_opens_its_page(demo: Path) -> None:
         assert until(lambda: texts(browser, "#agent-name")) == ["question-led"]
 
 
-def test_trials_are_searched_by_any_words_in_them_in_the_file_and_in_the_viewer(demo: Path) -> None:
+def test_trials_are_searched_by_words_in_the_file_and_in_the_viewer(demo: Path) -> None:
     def search(browser: Any, words: str, expected: str) -> None:
         before = texts(browser, "#trials-where")
         field = browser.find_element("css selector", "#trial-filters [name=text]")
@@ -427,7 +427,7 @@ def test_trials_are_searched_by_any_words_in_them_in_the_file_and_in_the_viewer(
         assert complaints(browser) == []
 
 
-def test_warnings_are_grouped_lines_that_open_and_the_way_around_stays_in_sight(demo: Path) -> None:
+def test_warnings_are_grouped_and_open_and_the_navigation_stays_visible(demo: Path) -> None:
     with opened(demo.as_uri()) as browser:
         assert texts(browser, ".warnings h4") == ["The judge", "The pool"]
         lines = texts(browser, ".warnings summary")
@@ -450,7 +450,7 @@ def looked_at(browser: Any) -> None:
 
 
 @SIZES
-def test_boxes_lie_apart_and_axe_is_content_on_every_page_of_a_report(demo: Path, width: int, dark: bool) -> None:
+def test_report_boxes_do_not_overlap_and_axe_accepts_every_page(demo: Path, width: int, dark: bool) -> None:
     with opened(demo.as_uri(), width=width, dark=dark) as browser:
         assert browser.execute_script("return document.documentElement.dataset.theme") == ("dark" if dark else "light")
         looked_at(browser)
@@ -476,9 +476,7 @@ def test_boxes_lie_apart_and_axe_is_content_on_every_page_of_a_report(demo: Path
 
 
 @SIZES
-def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(
-    pair: Path, width: int, dark: bool
-) -> None:
+def test_boxes_of_the_comparison_and_the_list_of_the_viewer_do_not_overlap(pair: Path, width: int, dark: bool) -> None:
     with viewer(pair) as url, opened((pair / "both.html").as_uri(), width=width, dark=dark) as browser:
         looked_at(browser)
         names = browser.execute_script(
@@ -494,7 +492,7 @@ def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(
         assert browser.execute_script(tallest) < 250
 
 
-def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: Youden, tmp_path: Path) -> None:
+def test_boxes_of_study_pages_do_not_overlap_and_axe_accepts_them(youden: Youden, tmp_path: Path) -> None:
     judged(tmp_path / "run", pool=make_pool(8, 20))
     for name, *options in (
         ("budget", "--calls", "40%", "--n-seeds", "2", "--top", "2"),
@@ -510,7 +508,7 @@ def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: You
                 looked_at(browser)
 
 
-def test_what_lies_over_another_or_sticks_out_is_seen(tmp_path: Path) -> None:
+def test_an_overlapping_or_overflowing_box_is_reported(tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text(
         "<!doctype html><p style='position:absolute;left:9px;top:9px'>one</p>"
@@ -520,7 +518,7 @@ def test_what_lies_over_another_or_sticks_out_is_seen(tmp_path: Path) -> None:
     )
     with chromium(width=800) as browser:
         browser.get(page.as_uri())
-        found = badly_laid_out(browser)
-    assert [line for line in found if line.startswith("over: one | two")]
-    assert [line for line in found if line.startswith("out: a line")]
-    assert [line for line in found if line.startswith("wide: ")]
+        result = badly_laid_out(browser)
+    assert [line for line in result if line.startswith("over: one | two")]
+    assert [line for line in result if line.startswith("out: a line")]
+    assert [line for line in result if line.startswith("wide: ")]

@@ -1,4 +1,4 @@
-"""A ranking held against labels: what is read, what is said, what is refused, and that no fit ever sees a label."""
+"""Test the comparison of a ranking with labels: formats, messages, refusals, and that no fit uses a label."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KNOWN = [Agent(name) for name in AGENTS]
 
 @pytest.fixture(scope="module")
 def labelled_run_once(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A fitted run of eight agents, a0 best and a7 last."""
+    """Create a fitted run of eight agents, a0 best and a7 last."""
     folder = judged(tmp_path_factory.mktemp("labels") / "run", pool=make_pool(8, 10), holdout=0)
     assert [row.agent for row in folder.read_ranking()] == AGENTS
     return folder
@@ -48,7 +48,7 @@ def labelled_run(labelled_run_once: RunFolder, tmp_path: Path) -> RunFolder:
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """The rows as the file's ending says."""
+    """Write the rows in the format of the file's extension."""
     frame = pd.DataFrame(rows)
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -77,7 +77,7 @@ def abilities(run: RunFolder) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_every_kind_of_file_says_the_same(tmp_path: Path, kind: str) -> None:
+def test_labels_of_every_file_format_agree(tmp_path: Path, kind: str) -> None:
     rows = [
         {"agent": a, "item": i, "score": s, "ok": ok}
         for a, i, s, ok in (("a", "x", 0.5, True), ("b", "x", None, False))
@@ -90,7 +90,7 @@ def test_every_kind_of_file_says_the_same(tmp_path: Path, kind: str) -> None:
     np.testing.assert_array_equal(table.value, [[0.5, 1], [np.nan, 0]])
 
 
-def test_what_holds_no_number_or_has_no_name_is_no_label(tmp_path: Path) -> None:
+def test_rows_without_a_number_or_name_are_no_labels(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text(",agent,note,acc\n0,a,good,1\n1,b,bad,\n\n", encoding="utf-8")
     table = read_labels(tmp_path / "l.csv")
     assert (table.names, table.left_out) == (("acc",), ("", "note"))
@@ -113,24 +113,24 @@ def test_what_holds_no_number_or_has_no_name_is_no_label(tmp_path: Path) -> None
         ("agent,acc\na0\n", "import-csv", "1 fields"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, text: str, slug: str, says: str) -> None:
+def test_an_unreadable_file_is_refused_with_its_line(tmp_path: Path, text: str, slug: str, says: str) -> None:
     (tmp_path / "l.csv").write_text(text, encoding="utf-8")
     with pytest.raises(ImportFormatError, match=rf"\[{slug}\]") as caught:
         read_labels(tmp_path / "l.csv")
     assert says in caught.value.message
 
 
-def test_figures_are_those_of_the_agents_that_have_both(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_statistics_use_only_agents_with_ability_and_label(labelled_run: RunFolder, tmp_path: Path) -> None:
     values = [0.9, 0.7, 0.8, 0.5, 0.6, 0.2, 0.2]
-    found = held_against(labelled_run, write(tmp_path / "l.csv", of_agents(values)))
-    label, ability = only(found), abilities(labelled_run)[:7]
+    result = held_against(labelled_run, write(tmp_path / "l.csv", of_agents(values)))
+    label, ability = only(result), abilities(labelled_run)[:7]
     assert label.n_agents == 7
     assert label.spearman.value == pytest.approx(spearmanr(ability, values).statistic)
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
     assert not_none(label.spearman.low) < not_none(label.spearman.value)
     assert label.auc is None
-    assert found.notes == ("1 of 8 agents have no label: a7.",)
-    assert labelled_run.read_labels() == found
+    assert result.notes == ("1 of 8 agents have no label: a7.",)
+    assert labelled_run.read_labels() == result
 
 
 def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) 
         wanted.high,
     )
     assert label.n_positive == 4
-    assert [one.agent for one in label.disagreements] == ["a7", "a2"]
+    assert [disagreement.agent for disagreement in label.disagreements] == ["a7", "a2"]
     assert label.disagreements[0].label_high == 4
 
 
-def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_it(tmp_path: Path) -> None:
+def test_agents_with_different_ranks_are_named_and_intervals_checked(tmp_path: Path) -> None:
     run = judged(tmp_path / "sure", pool=make_pool(8, 120), holdout=0)
     label = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
     first = label.disagreements[0]
@@ -160,28 +160,28 @@ def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_
     assert "the label is wrong" in label.summary[-1]
 
 
-def test_labels_of_cells_are_averaged_and_held_against_scores(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_labels_of_cells_are_averaged_and_compared_with_scores(labelled_run: RunFolder, tmp_path: Path) -> None:
     scores = labelled_run.read_scores("symmetric")
     rows = [
         {"agent": agent, "item": item, "score": scores.value[i, j]}
         for i, agent in enumerate(scores.agent_ids)
         for j, item in enumerate(scores.item_ids)
     ]
-    found = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
-    label = only(found)
+    result = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
+    label = only(result)
     cells = not_none(label.cells)
     assert (cells.n_cells, cells.n_items) == (80, 10)
     assert cells.overall.value == pytest.approx(1)
     assert cells.within.value == pytest.approx(1)
-    assert found.notes == ()
+    assert result.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
-    label = only(found := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
+    label = only(result := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
     assert label.n_agents == 8
-    assert any("10 labelled items are not in this run" in note for note in found.notes)
-    assert any("different items" in note for note in found.notes)
+    assert any("10 labelled items are not in this run" in note for note in result.notes)
+    assert any("different items" in note for note in result.notes)
 
 
-def test_means_of_cells_that_differ_by_rounding_alone_tie(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_means_of_cells_that_differ_only_by_rounding_are_ties(labelled_run: RunFolder, tmp_path: Path) -> None:
     values = [[0.1, 0.1, 0.1], [0.1, 0.2, 0.0], [0.3, 0.0, 0.0], [0.2, 0.0, 0.1]]
     rows = [{"agent": AGENTS[i], "item": f"i{j}", "x": x} for i, row in enumerate(values) for j, x in enumerate(row)]
     label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
@@ -194,7 +194,7 @@ def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(
     rng = np.random.default_rng(0)
     rows = [{"agent": agent, "item": f"i{j}", "correct": int(rng.random() < 0.5)} for agent in AGENTS for j in range(6)]
     label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
-    assert all(one.label_low < one.label_high for one in label.disagreements)
+    assert all(disagreement.label_low < disagreement.label_high for disagreement in label.disagreements)
     assert label.n_unexplained == 0
 
 
@@ -206,7 +206,7 @@ def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(
         ([1, *[float("nan")] * 7], "too few agents (1)"),
     ],
 )
-def test_what_cannot_be_compared_is_a_dash_and_says_why(
+def test_an_unavailable_statistic_is_a_dash_with_its_reason(
     labelled_run: RunFolder, tmp_path: Path, values: list[float], why: str
 ) -> None:
     label = only(held_against(labelled_run, write(tmp_path / "l.parquet", of_agents(values))))
@@ -227,31 +227,29 @@ def test_perfect_agreement_has_no_interval_and_labels_of_wrong_sign_are_reported
     assert any("change their sign" in sentence for sentence in errors.summary)
 
 
-def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_labels_of_unknown_agents_are_refused_with_the_nearest_ids(labelled_run: RunFolder, tmp_path: Path) -> None:
     file = write(tmp_path / "l.csv", [{"agent": "A0 ", "acc": 1}, {"agent": "zebra", "acc": 2}])
     with pytest.raises(ConfigError, match=r"'A0 ' .did you mean 'a0'.*'zebra'\. The run has a0, .*3 more") as caught:
         open_labels(file, KNOWN)
     assert caught.value.slug == "labels-unknown"
 
 
-def test_some_labels_of_nobody_are_counted_and_left_out(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_some_labels_of_unknown_agents_are_counted_and_omitted(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = [*of_agents([8, 7, 6, 5, 4, 3, 2, 1]), {"agent": "a-0", "accuracy": 9}]
-    found = held_against(labelled_run, write(tmp_path / "l.csv", rows))
-    assert only(found).n_agents == 8
-    assert found.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
+    result = held_against(labelled_run, write(tmp_path / "l.csv", rows))
+    assert only(result).n_agents == 8
+    assert result.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
 
 
-def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(
-    labelled_run: RunFolder, tmp_path: Path
-) -> None:
+def test_an_alias_from_labels_or_pool_finds_the_agent_and_is_stated(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
     rows[0] |= {"agent": "Model Zero", "alias": "a0"}
     rows[1] |= {"agent": "example"}
-    known = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
-    table = open_labels(write(tmp_path / "l.csv", rows), known)
-    found = validate(labelled_run, table)
-    assert only(found).n_agents == 8
-    assert found.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
+    expected = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
+    table = open_labels(write(tmp_path / "l.csv", rows), expected)
+    result = validate(labelled_run, table)
+    assert only(result).n_agents == 8
+    assert result.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
     with pytest.raises(
         ConfigError, match="two names for the agent 'a0': got 'a0' and, by an alias, 'Model Zero'"
     ) as caught:
@@ -259,28 +257,26 @@ def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(
     assert caught.value.slug == "labels-alias"
 
 
-def test_an_alias_that_two_agents_share_finds_nobody() -> None:
+def test_an_alias_that_two_agents_share_finds_no_agent() -> None:
     agents = [Agent("a", meta={"alias": "x"}), Agent("b", meta={"alias": "x"}), Agent("c", meta={"alias": "y"})]
     assert get_unique_aliases(agents) == {"y": "c"}
 
 
-def test_names_of_nobody_that_are_near_an_agent_without_a_label_come_first(
-    labelled_run: RunFolder, tmp_path: Path
-) -> None:
+def test_unknown_names_similar_to_an_unlabelled_agent_are_listed_first(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"other {n}", "accuracy": n} for n in range(6)]
     rows += [*of_agents([8, 7, 6, 5, 4, 3, 2]), {"agent": "A-7", "accuracy": 1}]
-    found = held_against(labelled_run, write(tmp_path / "l.csv", rows))
+    result = held_against(labelled_run, write(tmp_path / "l.csv", rows))
     assert (
         "7 of 14 labelled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
-        in found.notes[0]
+        in result.notes[0]
     )
-    assert found.notes[1] == "1 of 8 agents have no label: a7."
+    assert result.notes[1] == "1 of 8 agents have no label: a7."
 
 
-def test_parts_that_do_not_compare_bar_no_place(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_with_several_components_rank_intervals_are_open(labelled_run: RunFolder, tmp_path: Path) -> None:
     labelled_run.write_facts(replace(labelled_run.read_facts(), n_components=2))
     label = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
-    assert all((one.rank_low, one.rank_high) == (1, 8) for one in label.disagreements)
+    assert all((disagreement.rank_low, disagreement.rank_high) == (1, 8) for disagreement in label.disagreements)
     assert label.n_unexplained == 0
 
 
@@ -296,7 +292,7 @@ def test_labels_of_an_older_ranking_are_not_shown(labelled_run: RunFolder, tmp_p
     assert not any("labels.json" in advice.message for advice in ReportData(labelled_run).advice)
 
 
-def test_the_report_shows_labels_and_every_name_in_them_as_text(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_the_report_escapes_labels_and_their_names(labelled_run: RunFolder, tmp_path: Path) -> None:
     hostile = "<img src=x onerror=alert(1)>|\x1b[31m"
     rows = [{"agent": agent, hostile: value} for agent, value in zip(AGENTS, (1, 0, 1, 0, 0, 0, 1, 1), strict=True)]
     file = write(tmp_path / "l.jsonl", [*rows, {"agent": hostile, hostile: 1}])
@@ -319,7 +315,7 @@ def labelled(mine: Path) -> None:
 
 
 @pytest.mark.usefixtures("labelled")
-def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
+def test_labels_do_not_change_the_fit(youden: Youden, tmp_path: Path) -> None:
     here = tmp_path / "runs" / "mine"
     before = contents(here)
     assert youden("fit", "runs/mine", "--labels", "labels.csv").code == 0
@@ -336,14 +332,14 @@ def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("labelled")
 def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
-    shown = youden("fit", "runs/mine", "--labels", "labels.csv")
-    assert "against labels.csv" in shown.out
-    assert "Agreement of the ranking with 'accuracy' on 5 agents: ρ = 0.80" in shown.out
-    said = json.loads(youden("fit", "runs/mine", "--labels", "labels.csv", "--json").out)
-    (label,) = said["labels"]["labels"]
+    displayed = youden("fit", "runs/mine", "--labels", "labels.csv")
+    assert "against labels.csv" in displayed.out
+    assert "Agreement of the ranking with 'accuracy' on 5 agents: ρ = 0.80" in displayed.out
+    data = json.loads(youden("fit", "runs/mine", "--labels", "labels.csv", "--json").out)
+    (label,) = data["labels"]["labels"]
     assert label["name"] == "accuracy"
     assert label["spearman"]["value"] == pytest.approx(0.8)
-    assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] == said["labels"]
+    assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] == data["labels"]
     (tmp_path / "runs/mine/labels.json").unlink()
     assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] is None
     assert youden("report", "runs/mine", "--labels", "labels.csv").code == 0
@@ -351,7 +347,7 @@ def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, 
     assert "on which no fit depends" in youden("report", "runs/mine", "--format", "md").out
 
 
-def test_a_wrong_file_of_labels_ends_a_run_before_anything_is_asked(youden: Youden, tmp_path: Path) -> None:
+def test_an_invalid_file_of_labels_ends_a_run_before_any_request(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     (tmp_path / "labels.csv").write_text("agent,acc\nb0,1\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reports of many agents, items or trials: bins, folds and samples that say so, and tables read in blocks."""
+"""Test reports of many agents, items or trials: labelled bins, folds and samples, and tables read in chunks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_many_agents_are_drawn_in_bins_of_means() -> None:
     np.testing.assert_array_equal(grid.average_tiles(order)[0], value[np.ix_(order, order)])
 
 
-def test_figures_of_many_agents_are_bounded_and_say_so(large_report: ReportData) -> None:
+def test_figures_of_many_agents_are_limited_and_state_it(large_report: ReportData) -> None:
     drawn_ones = {figure.slug: figure for figure in draw_figures(large_report)}
     for slug in ("agents", "agents-clustered"):
         assert len(drawn_ones[slug].frame.columns["value"]) <= MAX_TILES
@@ -75,7 +75,7 @@ def test_figures_of_many_agents_are_bounded_and_say_so(large_report: ReportData)
     assert f"first {MAX_RANKED} of {K} agents" in drawn_ones["ranking"].note
 
 
-def test_of_many_items_every_so_manieth_is_drawn(large_report: ReportData) -> None:
+def test_of_many_items_every_nth_is_drawn(large_report: ReportData) -> None:
     lines = large_report.items.ordered * 500
     many = with_values(large_report, items=with_values(large_report.items, ordered=lines))
     (figure,) = (figure for figure in draw_figures(many) if figure.slug == "difficulty")
@@ -83,7 +83,7 @@ def test_of_many_items_every_so_manieth_is_drawn(large_report: ReportData) -> No
     assert "One item in 3" in figure.note
 
 
-def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(large_report: ReportData) -> None:
+def test_a_page_names_only_agents_of_its_trials_and_the_viewer_page_none(large_report: ReportData) -> None:
     trials = not_none(large_report.trials)
     few = with_values(
         trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
@@ -104,7 +104,7 @@ def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody
 def test_a_long_ranking_is_folded_and_opens(large_run: RunFolder, large_report: ReportData) -> None:
     page = large_run.file("report.html")
     page.write_text(render_page(large_report), encoding="utf-8")
-    shown = (
+    displayed = (
         "return [...document.querySelector('table.sortable').tBodies[0].rows].filter((row) => row.offsetParent).length"
     )
     first = (
@@ -117,19 +117,19 @@ def test_a_long_ranking_is_folded_and_opens(large_run: RunFolder, large_report: 
             paints.append(browser.execute_script("return performance.getEntriesByType('paint')[0].startTime"))
         assert min(paints) <= 1000, "the first load also starts the browser"
         drawn(browser)
-        assert browser.execute_script(shown) == 100
+        assert browser.execute_script(displayed) == 100
         best = browser.execute_script(first)
         ability = browser.find_element("css selector", "table.sortable th:nth-child(5) button")
         ability.click()
-        assert browser.execute_script(shown) == 100, "sorted anew, and still folded"
+        assert browser.execute_script(displayed) == 100, "sorted anew, and still folded"
         assert browser.execute_script(first) != best, "over all rows, not only those shown"
         browser.find_element("css selector", "button.unfold").click()
-        assert browser.execute_script(shown) == K
+        assert browser.execute_script(displayed) == K
         assert not complaints(browser)
 
 
 @pytest.mark.parametrize("max_tiles", [MAX_TILES, 120])
-def test_tiles_of_cells_are_the_means_of_their_matrix(large_run: RunFolder, max_tiles: int) -> None:
+def test_tiles_of_cells_equal_the_means_of_their_matrix(large_run: RunFolder, max_tiles: int) -> None:
     evidence = Evidence(large_run)
     ranked = [evidence.scores.agent_ids[i] for i in np.random.default_rng(0).permutation(K)]
     grid = CellGrid(evidence, ranked, max_tiles=max_tiles)
@@ -145,7 +145,7 @@ def test_tiles_of_cells_are_the_means_of_their_matrix(large_run: RunFolder, max_
     np.testing.assert_allclose(grid.residual, average_bins(beyond, per_row, per_column), rtol=0, atol=1e-12)
 
 
-def test_a_report_makes_no_matrix_of_scores(large_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_allocates_no_matrix_of_scores(large_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(cells: CellIndex, values: Floats, *, empty: float) -> Floats:
         raise AssertionError(f"{len(values)} cells were made a matrix of {cells.n_agents} × {cells.n_items}.")
 
@@ -154,7 +154,7 @@ def test_a_report_makes_no_matrix_of_scores(large_run: RunFolder, monkeypatch: p
 
 
 def answers(plan: Plan) -> Floats:
-    """Agents and items differ; one answer in ten of an independent trial is yes."""
+    """Return answers by agent and item, with one yes in ten for independent trials."""
     rng = np.random.default_rng(3)
     ability, difficulty = rng.normal(0.6, 0.2, plan.n_agents), rng.normal(0, 0.1, plan.n_items)
     chance = (ability[plan.first] + ability[plan.second]) / 2 - difficulty[plan.item]
@@ -188,7 +188,7 @@ def run_of(place: Path, how: str) -> RunFolder:
         "held out, pooled, own",
     ],
 )
-def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
+def test_a_report_read_in_chunks_equals_that_of_a_complete_read(
     tmp_path: Path, how: str, small_parts: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, how)
@@ -214,7 +214,7 @@ def fitted(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def test_pairs_of_another_fit_are_not_believed(fitted: RunFolder) -> None:
+def test_pairs_of_another_fit_are_ignored(fitted: RunFolder) -> None:
     rows = fitted.file("ranking.csv").read_bytes().splitlines(keepends=True)
     fitted.file("ranking.csv").write_bytes(b"".join([rows[0], rows[2], rows[1], *rows[3:]]))
     with pytest.raises(RunFolderError, match=r"Run `youden fit .*` to fit the run again.*\[pairs-stale\]"):
@@ -223,7 +223,7 @@ def test_pairs_of_another_fit_are_not_believed(fitted: RunFolder) -> None:
     ReportData(fitted)
 
 
-def test_a_damaged_table_of_pairs_says_so(fitted: RunFolder) -> None:
+def test_a_damaged_table_of_pairs_is_reported(fitted: RunFolder) -> None:
     table = pq.read_table(fitted.file("pairs.parquet"))
     pq.write_table(table.slice(3), fitted.file("pairs.parquet"))
     with pytest.raises(RunFolderError, match=r"39 pairs.*7 agents.*\[run-file-damaged\]"):
@@ -231,7 +231,7 @@ def test_a_damaged_table_of_pairs_says_so(fitted: RunFolder) -> None:
 
 
 def timed(plan: Plan, n: int) -> Verdicts:
-    """Every other trial was a call, of a millisecond more each."""
+    """Make every other trial a call, each a millisecond longer than the previous one."""
     seconds = np.where(np.arange(n) % 2, np.arange(n) / 1000, 0.0)
     key = np.array([f"{row:064d}" for row in range(n)], dtype="S64")
     return replace(answer_with(plan, answers(plan)), seconds=seconds, request_hash=key)
@@ -242,7 +242,7 @@ def latency(source: TrialSource) -> Latency:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_named_so(
+def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, "dense")

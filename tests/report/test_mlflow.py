@@ -1,4 +1,4 @@
-"""A run is logged to MLflow: whole, under names it takes, and not at all where its store is away."""
+"""Test that a run is logged to MLflow completely with valid names, or not at all if its store is unreachable."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def configured(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python() -> str:
-    found = os.environ.get("YOUDEN_EXPORT_PYTHON")
-    if not found:
+    result = os.environ.get("YOUDEN_EXPORT_PYTHON")
+    if not result:
         pytest.skip("YOUDEN_EXPORT_PYTHON names no interpreter with youden[hub,mlflow] and datasets")
-    return found
+    return result
 
 
 def elsewhere(python: str, *words: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -47,14 +47,14 @@ def elsewhere(python: str, *words: object, cwd: Path, **environment: str) -> sub
     )
 
 
-def test_without_mlflow_nothing_is_asked(youden: Youden, configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mlflow_no_request_is_sent(youden: Youden, configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     for words in (("run", "c.yaml", "--mlflow"), ("report", "run", "--mlflow")):
         assert youden(*words).refuses("mlflow-missing")
     assert not (configured / "run").exists()
 
 
-def test_only_the_page_that_stands_in_the_run_is_logged(youden: Youden) -> None:
+def test_only_the_report_file_of_the_run_is_logged(youden: Youden) -> None:
     assert youden("report", "run", "--mlflow", "--format", "md").refuses("report-mlflow")
 
 
@@ -91,7 +91,7 @@ def test_a_run_is_logged_with_ranking_intervals_cost_and_report(configured: Path
 
 
 @pytest.mark.slow
-def test_a_store_that_is_away_is_found_out_before_anything_is_asked(configured: Path, python: str) -> None:
+def test_an_unreachable_tracking_store_is_an_error_before_any_request(configured: Path, python: str) -> None:
     store = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
     ended = elsewhere(python, "-m", "youden", "run", "c.yaml", "--mlflow", cwd=configured, **store)
     assert ended.returncode == 2

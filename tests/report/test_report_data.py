@@ -1,4 +1,4 @@
-"""What a report says: golden cases small enough to check by hand."""
+"""Test the data of reports with cases small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from youden.types.pool import Bools, Floats
 
 
 def row(agent: str, ability: float | None, rank_low: int, rank_high: int, **more: Any) -> RankingRow:
-    """low and high: 0.1 off; what nobody looks at here is 0."""
+    """Return a ranking row with bounds at ±0.1; unused fields are 0."""
     cells: dict[str, Any] = dict.fromkeys((column.name for column in columns_of(RankingRow)), 0)
     cells |= {"agent": agent, "group": None, "ability": ability, "rank_low": rank_low, "rank_high": rank_high}
     cells |= {"low": None, "high": None} if ability is None else {"low": ability - 0.1, "high": ability + 0.1}
@@ -60,7 +60,7 @@ ROWS = (
 POOL = PoolSummary.from_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
 
 
-def test_places_and_bars_are_those_of_the_ranking() -> None:
+def test_ranks_and_bars_equal_those_of_the_ranking() -> None:
     ranking = rank_agents(ROWS, POOL)
     assert [agent.ranks for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
     assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
@@ -71,7 +71,7 @@ def test_places_and_bars_are_those_of_the_ranking() -> None:
     ]
 
 
-def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(tmp_path: Path) -> None:
+def test_significantly_different_agents_with_overlapping_intervals_are_marked(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         rng = np.random.default_rng(0)
         ability = 0.5 + np.array([0.05, 0.0, -0.15, -0.2, -0.25])
@@ -89,14 +89,14 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
             line.simultaneous_rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.simultaneous_rank_high
         )
         apart_though_overlapping += sum(
-            not_none(other.low) <= not_none(line.high) and not_none(line.low) <= not_none(other.high)
-            for other in lines
-            if other.agent not in (line.agent, *tied)
+            not_none(other_line.low) <= not_none(line.high) and not_none(line.low) <= not_none(other_line.high)
+            for other_line in lines
+            if other_line.agent not in (line.agent, *tied)
         )
     assert apart_though_overlapping > 0
 
 
-def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Path) -> None:
+def test_means_that_differ_only_by_rounding_are_ties_without_a_unique_best(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         return np.where(plan.trial_type == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
 
@@ -109,7 +109,7 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
         assert len(data.tied[line.agent] or ()) == 4
 
 
-def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path: Path) -> None:
+def test_a_report_states_the_number_of_compared_items_and_defines_ability(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(5, 12), missing=lambda plan: plan.item >= 9, holdout=0.0)
     data = ReportData(folder)
     assert data.summary.items == "12 items, of which 9 were compared"
@@ -130,7 +130,7 @@ def test_alternative_rankings_of_the_terminal_are_in_the_report_and_its_summary(
         assert line in render_markdown(data).replace("\\", "")
 
 
-def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
+def test_banner_and_chart_flag_the_same_agents(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         template = (plan.first == 2) | (plan.second == 2)
         by_chance = (template & (np.arange(len(plan)) % 2 == 0)).astype(float)
@@ -145,7 +145,7 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
     assert [agent for agent, alarm in drawn if alarm == "alarm"] == ["a2"]
 
 
-def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
+def test_intervals_of_differences_are_drawn_on_an_axis_of_differences(tmp_path: Path) -> None:
     (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
     columns = chart.frame.columns
     low, distance, high = (np.array(columns[name], dtype=np.float64) for name in ("low", "distance", "high"))
@@ -155,7 +155,7 @@ def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path
 
 
 def small_plan(**columns: list[int]) -> Plan:
-    """Two agents on two items: first, second, item, trial type, other_item as given."""
+    """Make a plan of two agents on two items with the given columns."""
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
     n = len(columns["item"])
     filled = {"replicate": [0] * n, "block": [-1] * n} | columns
@@ -174,7 +174,7 @@ PLAN = small_plan(
 )
 
 
-def test_each_trial_is_of_the_first_kind_that_fits() -> None:
+def test_each_trial_has_the_first_kind_that_fits() -> None:
     book = TrialBook(
         answer_with(PLAN, np.array([1.0, 0.0, 1.0, 0.0, 0.0]), missing=np.array([False] * 4 + [True])),
     )
@@ -207,7 +207,7 @@ def test_surprising_trials_come_before_ordinary_ones() -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
+def test_reversed_answers_equal_those_of_a_loop_over_all_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = 30
     trial_type = rng.integers(0, 2, n)
@@ -221,8 +221,8 @@ def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
     result = answer_with(plan, rng.random(n), missing=rng.random(n) < 0.2)
 
     def texts(row: int) -> frozenset[tuple[int, int]]:
-        other = plan.other_item[row] if plan.trial_type[row] == INDEPENDENT else plan.item[row]
-        return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))})
+        other_item = plan.other_item[row] if plan.trial_type[row] == INDEPENDENT else plan.item[row]
+        return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other_item))})
 
     expected = [
         any(texts(a) == texts(b) and result.hard_answer[a] + result.hard_answer[b] == 1 for b in range(n))
@@ -231,7 +231,7 @@ def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
     assert TrialBook(result).differ.tolist() == expected
 
 
-def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
+def test_trials_are_found_by_agent_item_trial_type_kind_and_answer() -> None:
     book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
     assert book.find(TrialFilter(items=frozenset({2}))).tolist() == [3]
     assert book.find(TrialFilter(trial_type="paired"), by="answer").tolist() == [4, 0, 1]
@@ -249,7 +249,7 @@ def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
     )
 
 
-def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
+def test_trials_of_two_plans_are_matched_by_their_comparison() -> None:
     swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"), source=None)
     assert match_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
     assert match_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
@@ -259,7 +259,7 @@ def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
     assert TrialBook(mine, against).n_of_kind["judges differ"] == 1
 
 
-def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
+def test_false_positives_count_both_sides_and_outliers_are_named() -> None:
     n = 200
     plan = small_plan(
         item=[0] * n,
@@ -268,8 +268,8 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
         trial_type=[INDEPENDENT] * n,
         other_item=[1] * n,
     )
-    found = TrialReading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
-    lines = {line.agent: line for line in found.alarms}
+    reading = TrialReading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
+    lines = {line.agent: line for line in reading.alarms}
     assert (lines["a0"].n, lines["a0"].n_yes, lines["a0"].alarmed) == (100, 100, True)
     assert (lines["a1"].n, lines["a1"].n_yes, lines["a1"].alarmed) == (100, 0, False)
     assert (lines["a2"].n, lines["a2"].n_yes, lines["a2"].alarmed) == (200, 100, False)
@@ -277,7 +277,7 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 11), st.integers(1, 30), st.integers(0, 99))
-def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) -> None:
+def test_bins_are_means_of_observed_values(K: int, J: int, tiles: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     value = np.where(rng.random((K, J)) < 0.3, np.nan, rng.random((K, J)))
     rows, columns = choose_bin_sizes((K, J), tiles)
@@ -285,11 +285,11 @@ def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) 
     for i in range(drawn.shape[0]):
         for j in range(drawn.shape[1]):
             block = value[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
-            seen = block[~np.isnan(block)]
-            assert drawn[i, j] == pytest.approx(seen.mean()) if len(seen) else np.isnan(drawn[i, j])
+            observed = block[~np.isnan(block)]
+            assert drawn[i, j] == pytest.approx(observed.mean()) if len(observed) else np.isnan(drawn[i, j])
 
 
-def test_likeness_puts_two_camps_side_by_side() -> None:
+def test_similarity_order_separates_two_groups() -> None:
     camp = np.arange(6) % 2
     value = np.where(camp[:, None] == camp[None, :], 0.9, 0.1)
     value[0, 2] = np.nan
@@ -305,13 +305,13 @@ def test_a_frame_reads_back_from_its_packed_form() -> None:
     assert frame.rows()[3] == {"agent": "b", "value": 2.0}
 
 
-def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
+def test_readable_text_escapes_deceptive_characters_and_keeps_lines() -> None:
     assert escape_controls("a\r\nb\tc\x00\u202ed\ud800") == "a\nb\tc\\x00\\u202ed\\ud800"
     assert escape_controls("👩‍👩‍👧 é") == "👩‍👩‍👧 é"
     assert truncate("x" * 10, 10) == "x" * 10
 
 
-def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
+def test_a_complete_report_contains_the_contents_of_the_run(tmp_path: Path) -> None:
     def some(plan: Plan) -> Bools:
         return np.equal(np.arange(len(plan)) % 10, 3)
 
@@ -327,9 +327,9 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
     assert sample.n_of_kind["no answer"] == 32
     assert len(texts) == 40
     for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
-        other = line.item if line.other_item is None else line.other_item
+        other_item = line.item if line.other_item is None else line.other_item
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
-        assert texts[second] == f"agent {line.second} says something of item {other}"
+        assert texts[second] == f"agent {line.second} says something of item {other_item}"
     assert {advice.slug for advice in data.advice} >= {"missing"}
     assert not_none(data.holdout).n_cells <= 8
     np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
@@ -343,12 +343,12 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
 def apart(
     *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
 ) -> list[bool]:
-    """Of agents with these abilities in two runs; places: one's and the other's, or both."""
-    one, other = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
-    return untyped(_find_different)([(one, other)] * len(lines), np.array(lines).T)
+    """Compare agents with these abilities in two runs; `places` are the ranks in one run or in both."""
+    a, b = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
+    return untyped(_find_different)([(a, b)] * len(lines), np.array(lines).T)
 
 
-def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_error() -> None:
+def test_agents_of_two_runs_differ_by_standardized_difference_beyond_its_error() -> None:
     turned = ((0.0, 80.0), (10.0, 70.0), (20.0, 60.0), (30.0, 50.0))
     assert apart(*turned, error=4.0) == [True, False, False, True]
     assert apart((0.0, 5.0), (1.0, 7.0), error=0.0, places=((1, 1), (2, 2))) == [False, False]
@@ -358,7 +358,7 @@ def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_er
     ("places", "expected"),
     [(((1, 1), (2, 3)), True), (((3, 3), (1, 2)), True), (((1, 2), (2, 3)), False), (((2, 3), (1, 2)), False)],
 )
-def test_without_errors_or_a_spread_they_are_apart_by_their_places(
+def test_without_standard_errors_agents_of_two_runs_are_compared_by_rank(
     places: Sequence[tuple[int, int]], expected: bool
 ) -> None:
     assert apart((0.0, 0.0), (1.0, 1.0), error=None, places=places) == [expected, expected]
@@ -366,7 +366,7 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
     assert apart((1.0, 1.0), error=0.1, places=places) == [expected]
 
 
-def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
+def test_a_page_contains_at_most_the_allowed_amount_of_text(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     result = not_none(read_result(folder))
     sources = Sources(folder, find_calling_judge(result))
@@ -375,7 +375,7 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     assert sum(map(len, little.texts)) < 2_000
 
 
-def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
+def test_a_run_without_its_texts_is_reported_with_a_note(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     shutil.rmtree(tmp_path / "run-pool")
     data = ReportData(folder)
@@ -385,7 +385,7 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     assert set(sample.first) == {-1}
 
 
-def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
+def test_a_changed_pool_is_not_shown_as_the_judged_one(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     responses = tmp_path / "run-pool" / "responses.jsonl"
     responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
@@ -403,23 +403,25 @@ def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["fit.json", "ranking.csv", "verdicts.parquet", "items.csv", "pairs.parquet", "signature.json"]
 )
-def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
+def test_an_incomplete_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
     folder = judged(tmp_path / "run")
     folder.file(name).unlink()
     with pytest.raises(RunFolderError, match=rf"has no {name}. Run `youden \w+"):
         ReportData(folder)
 
 
-def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
+def test_two_runs_are_compared_by_agent_and_trial(tmp_path: Path) -> None:
     def nearly(plan: Plan) -> Floats:
         noise = 0.004 * np.random.default_rng(0).random(len(plan))
         return by_ability(plan) + np.where(plan.trial_type == PAIRED, noise, 0.0)
 
-    one = judged(tmp_path / "one", answers=nearly)
-    two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0))
-    data = Comparison(one, two)
+    first = judged(tmp_path / "one", answers=nearly)
+    second = judged(
+        tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0)
+    )
+    data = Comparison(first, second)
     assert not_none(data.correlation).value == pytest.approx(-1)
-    pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
+    pair = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
     assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.summary)
     assert [data.lines[place].differs for place in (0, 2, 4)] == [True, False, True]
@@ -437,11 +439,11 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
 
 
 def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:
-    one, two = judged(tmp_path / "one"), judged(tmp_path / "two")
-    ranking = two.file("ranking.csv")
+    first, second = judged(tmp_path / "one"), judged(tmp_path / "two")
+    ranking = second.file("ranking.csv")
     ranking.write_text(ranking.read_text(encoding="utf-8").replace("\na", "\nz"), encoding="utf-8")
     with pytest.raises(RunFolderError, match=r"\[compare-nothing\]"):
-        Comparison(one, two)
+        Comparison(first, second)
 
 
 def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pages and pictures: what may run in them, what hostile text becomes, every format from the command line."""
+"""Test pages and images: allowed scripts, escaping of hostile text, and every format of the command line."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
     assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(choice.p_best)
     (first, chance), *_ = choice.p_best.items()
     assert chance == max(choice.p_best.values())
-    said = not_none(data.summary.p_best_text)
-    assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
-    assert "all others: " in said
-    assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
-    assert escape_markdown(said) in render_markdown(data)
-    assert said in render_page(data)
+    output = not_none(data.summary.p_best_text)
+    assert output.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
+    assert "all others: " in output
+    assert output.endswith("If many agents are nearly level, the probability of the first is overstated.")
+    assert escape_markdown(output) in render_markdown(data)
+    assert output in render_page(data)
     folder.write_facts(replace(facts, choice=replace(choice, candidates=(), regret_bound=0.0)))
     assert ReportData(folder).summary.p_best_text is None
     less = json.loads(folder.file("fit.json").read_bytes())
@@ -60,7 +60,7 @@ def test_p_best_of_each_agent_is_shown_with_a_note_that_it_may_be_overstated(
 
 
 class Elements(HTMLParser):
-    """Every element with its attributes, and the text of scripts and styles."""
+    """Parser that collects elements with their attributes, and the text of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
-    """The specifications of a page's figures by slug. Raises: where one does not fit Vega-Lite's schema."""
+    """Return the specifications of the figures of a page by slug, after validation by the Vega-Lite schema."""
     data = not_none(re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL))
     specs = {slug: figure["spec"] for slug, figure in json.loads(data[1]).items()}
     for spec in specs.values():
@@ -128,20 +128,20 @@ def test_hostile_text_becomes_no_element_and_no_handler(hostile_page: str) -> No
     assert "\u202e" not in hostile_page
 
 
-def test_a_page_asks_no_host_for_anything(hostile_page: str) -> None:
+def test_a_page_sends_no_request_to_any_host(hostile_page: str) -> None:
     for tag, attributes in Elements(hostile_page).found:
         for name in ("src", "href", "action", "data"):
             value = attributes.get(name)
             assert value is None or value.startswith("#"), (tag, name, value)
 
 
-def test_json_in_a_script_cannot_end_it() -> None:
+def test_json_in_a_script_cannot_close_it() -> None:
     text = to_script_json(["</script>", "<!--", "\u2028&"])
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == ["</script>", "<!--", "\u2028&"]
 
 
-def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_complete_without_the_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))
     page = render_page(ReportData(judged(tmp_path / "run")))
     assert "pip install" in page
@@ -157,7 +157,7 @@ def test_a_page_uses_the_vega_version_of_the_images_and_its_script_is_closed() -
     assert "</script" not in vega.load_script()
 
 
-def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_has_its_charts_without_the_image_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     vega.load_script.cache_clear()
     assert not vega.has_pictures()
@@ -165,7 +165,7 @@ def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monke
     assert "vegaEmbed" in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
 
 
-def test_pictures_without_the_chart_library_are_a_clear_error(
+def test_images_without_the_chart_library_are_a_clear_error(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged(tmp_path / "run")
@@ -178,7 +178,7 @@ def test_pictures_without_the_chart_library_are_a_clear_error(
 
 
 @pytest.mark.slow
-def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> None:
+def test_chart_writes_every_format(youden: Youden, tmp_path: Path) -> None:
     judged(tmp_path / "run")
     judged(tmp_path / "other")
     assert youden("report", "run").out.strip() == "run/report.html"
@@ -203,18 +203,20 @@ def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> N
         (["--against", "nowhere"], "run-missing"),
     ],
 )
-def test_what_cannot_be_drawn_is_a_clear_error(youden: Youden, tmp_path: Path, words: list[str], slug: str) -> None:
+def test_a_figure_that_cannot_be_drawn_is_a_clear_error(
+    youden: Youden, tmp_path: Path, words: list[str], slug: str
+) -> None:
     judged(tmp_path / "run")
     assert youden("report", "run", *words).refuses(slug)
 
 
-def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
+def test_markdown_escapes_hostile_text(tmp_path: Path) -> None:
     from markdown_it import MarkdownIt
 
     data = ReportData(judged(tmp_path / "run", pool=make_pool_with_hostile_texts()))
     text, n_columns = render_markdown(data), 6 + len(data.summary.columns)
-    shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
-    assert {tag for tag, _ in Elements(shown).found} <= {
+    displayed = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    assert {tag for tag, _ in Elements(displayed).found} <= {
         *("h2", "p", "strong", "blockquote", "br", "sub", "code"),
         *("table", "thead", "tbody", "tr", "th", "td"),
     }
@@ -224,14 +226,14 @@ def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
     )
 
 
-def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_path: Path) -> None:
+def test_an_image_states_its_title_unit_source_and_run(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run"))
     spec = picture_spec(data, "ranking")
     text = json.dumps(spec)
     for expected in ("run: Distance from the average agent", "TPR", "Source: ranking.csv, 320 answers"):
         assert expected in text or json.dumps(expected)[1:-1] in text
-    other = with_values(data, summary=with_values(data.summary, name="else"))
-    assert spec_digest(spec) != spec_digest(picture_spec(other, "ranking"))
+    other_data = with_values(data, summary=with_values(data.summary, name="else"))
+    assert spec_digest(spec) != spec_digest(picture_spec(other_data, "ranking"))
 
 
 @pytest.mark.slow
@@ -243,7 +245,7 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
         (["baselines", "run", "--n-seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
     ],
 )
-def test_a_study_is_drawn_with_its_words_and_signature(
+def test_a_study_is_drawn_with_its_summary_and_signature(
     youden: Youden, tmp_path: Path, words: list[str], figures: list[str]
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(8, 20), holdout=0.0)

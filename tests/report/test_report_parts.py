@@ -1,4 +1,4 @@
-"""The parts of a report's first screen and of an agent's page, and when not to believe a ranking."""
+"""Test the parts of a report's first screen and of an agent's page, and the conditions of its warnings."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ NOBODY = RankingChecks(None, (), ())
 
 
 def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
-    """A plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
-    item, first, second, other, replicate = np.array(rows, dtype=np.int32).T
-    trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    """Make a plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
+    item, first, second, other_item, replicate = np.array(rows, dtype=np.int32).T
+    trial_type = np.where(other_item < 0, PAIRED, INDEPENDENT).astype(np.int8)
     pool = make_pool(4, 3)
-    columns = Trials(item, first, second, trial_type, other, replicate, np.full(len(item), -1, dtype=np.int32))
+    columns = Trials(item, first, second, trial_type, other_item, replicate, np.full(len(item), -1, dtype=np.int32))
     return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
 
 
@@ -57,7 +57,7 @@ def alarm(one: str) -> Finding:
 
 
 def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
-    found = said(
+    result = said(
         Finding("lexical", "The lexical judge is a similarity baseline: it sees words. Read on."),
         alarm("a"),
         alarm("b"),
@@ -67,7 +67,7 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
         Finding("report", "The pool cannot be read: gone."),
         headline="x. a is best.",
     )
-    assert found == {
+    assert result == {
         "The judge": ["The lexical judge is a similarity baseline", "32 of 320 calls have no answer"],
         "The pool": ["2 false-positive alarms"],
         "The data": ["The pool cannot be read: gone"],
@@ -89,7 +89,7 @@ def test_a_ranking_check_is_merged_with_an_equal_warning_and_a_note_is_omitted()
     assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too similar to count separately"]}
 
 
-def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None:
+def test_a_warning_is_a_complete_sentence_and_opens_only_if_it_has_details() -> None:
     assert first_sentence("It was said often (all others: 10.8%). Look on.") == "It was said often (all others: 10.8%)"
     ((short,), (long,)) = (
         group_warnings([Finding("run", text)], NOBODY, headline="")[0].lines
@@ -98,7 +98,7 @@ def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None
     assert (short.opens, long.opens) == (False, True)
 
 
-def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) -> None:
+def test_means_of_graded_answers_are_not_called_fractions_of_yes_answers(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         return np.where(plan.trial_type == PAIRED, 0.75, 0.25)
 
@@ -110,17 +110,17 @@ def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) 
     assert "it says yes to 100.0 % and to 0.0 % (false positives)" in page
 
 
-def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
+def test_the_quality_of_a_judge_equals_manual_counts() -> None:
     plan = plan_of(
         *((0, 0, 1, -1, 0), (0, 0, 1, -1, 1), (0, 1, 0, -1, 0)),  # asked twice, and in the other order
         *((1, 2, 3, -1, 0), (1, 0, 2, 2, 0), (1, 1, 2, 2, 0)),
     )
-    found = TrialReading(
+    result = TrialReading(
         source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
     ).judge
-    assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
-    assert (not_none(found.retest).n, not_none(found.retest).n_same) == (1, 0)
-    assert (not_none(found.swapped).n, not_none(found.swapped).n_same) == (1, 1)
+    assert (result.tpr, result.fpr, result.j, result.yes) == (0.75, 0.5, 0.25, None)
+    assert (not_none(result.retest).n, not_none(result.retest).n_same) == (1, 0)
+    assert (not_none(result.swapped).n, not_none(result.swapped).n_same) == (1, 1)
 
 
 class CountingReaders(TrialReaders):
@@ -150,29 +150,29 @@ def test_a_further_reader_reads_all_trials_and_is_in_the_report(
     assert readers.first_agents.n.tolist() == np.bincount(plan.first, minlength=plan.n_agents).tolist()
 
 
-def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
+def test_a_judge_without_replicates_is_not_called_consistent() -> None:
     result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
-    found = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
-    assert (found.retest, found.swapped, found.fpr, found.j) == (None, None, None, None)
+    actual = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
+    assert (actual.retest, actual.swapped, actual.fpr, actual.j) == (None, None, None, None)
 
 
-def test_partners_seen_are_those_a_compared_cell_met() -> None:
+def test_compared_partners_are_those_of_compared_cells() -> None:
     # Item 0: a pair, either way round, so two cells met 1 of 3 partners; item 1: three cells met 2, 1 and 1.
     plan = replace(
         plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
     )
-    found = analysed(answer_with(plan, np.ones(4))).pairs
-    assert found.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
+    result = analysed(answer_with(plan, np.ones(4))).pairs
+    assert result.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
 
 
-def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -> None:
+def test_the_worst_trials_are_those_furthest_below_their_expected_answer() -> None:
     rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
     predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
     answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
-    found = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
+    result = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
     # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
     # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
-    assert found == ((1, 2, 3, 4), (1,), (2, 4), (3,))
+    assert result == ((1, 2, 3, 4), (1,), (2, 4), (3,))
 
 
 @pytest.fixture(scope="module")
@@ -186,17 +186,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     )
 
 
-def test_an_agent_that_fails_on_an_item_is_last_there_and_its_worst_trials_are_saved(data: ReportData) -> None:
+def test_an_agent_that_fails_on_an_item_ranks_last_there_and_its_trials_are_saved(data: ReportData) -> None:
     page = data.pages[0]
     assert data.item_ids[page.loses[0][0]] == data.item_ids[2]
     assert page.loses[0][2] < -0.2
     assert page.high[0][1] >= page.low[0][1]
     carried = {line.row: line for line in not_none(data.trials).lines}
     assert {carried[row].item for row in page.worst[:4]} == {2}
-    assert all(set(one.worst) <= set(carried) for one in data.pages)
+    assert all(set(entry.worst) <= set(carried) for entry in data.pages)
 
 
-def test_the_head_says_by_whom_when_at_what_cost_and_on_how_many_items(data: ReportData) -> None:
+def test_the_header_states_judge_date_cost_and_number_of_items(data: ReportData) -> None:
     run = data.summary
     assert run.compared == "7 of 8 items compared"
     assert (run.judge, run.spent) == ("test", "320 calls, $0.00")
@@ -206,7 +206,7 @@ def test_the_head_says_by_whom_when_at_what_cost_and_on_how_many_items(data: Rep
     assert with_values(run, calls=None).spent == "calls and cost not recorded"
 
 
-def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
+def test_additivity_is_folded_without_a_warning_if_few_partners_were_compared(
     tmp_path: Path, data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))  # the words alone, without waiting for figures
@@ -218,16 +218,16 @@ def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
     assert not_none(few.partners_seen) < 0.3
     assert not few.can_assess_additivity
     assert '<details class="part"><summary><h3>Additivity</h3> <span>cannot be assessed' in render_page(few)
-    assert "additivity" not in {one.slug for one in few.advice}
+    assert "additivity" not in {page.slug for page in few.advice}
 
 
-def test_what_stands_between_backticks_is_code_and_nothing_in_it_is_markup() -> None:
+def test_text_between_backticks_is_code_without_markup() -> None:
     assert format_code("run `a <b>` now") == "run <code>a &lt;b&gt;</code> now"
     assert format_code("one ` alone <i>") == "one ` alone &lt;i&gt;"
     assert format_code("`a` and ` b") == "<code>a</code> and ` b"
 
 
-def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: ReportData) -> None:
+def test_the_page_of_an_agent_has_only_findings_about_it(data: ReportData) -> None:
     warnings = (
         Finding("copying", "Agent 'a1' copies its prompts.", agents=("a1",)),
         Finding(
@@ -235,9 +235,9 @@ def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: R
         ),
     )
     summary = with_values(data.summary, warnings=warnings, facts=replace(data.summary.facts, partners=None))
-    found = [tuple(iter_agent_findings(agent, summary, NOBODY)) for agent in data.agents.agents]
-    copying, alarms = (one.message for one in warnings)
-    assert found == [(alarms,), (copying,), (), (alarms,), ()]
+    result = [tuple(iter_agent_findings(agent, summary, NOBODY)) for agent in data.agents.agents]
+    copying, alarms = (page.message for page in warnings)
+    assert result == [(alarms,), (copying,), (), (alarms,), ()]
 
 
 def pair_of(mean: Floats) -> PairMeans:
@@ -246,7 +246,7 @@ def pair_of(mean: Floats) -> PairMeans:
     return PairMeans(matrix, np.full(mean.shape, 0.01), 100.0 * (1 - np.eye(len(mean))))
 
 
-def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> None:
+def test_at_the_stated_fraction_the_group_and_the_coalition_have_equal_scores() -> None:
     groups = ["good"] * 3 + ["bad"] * 3
     mean = np.full((6, 6), 0.4)
     mean[:3, :3], mean[3:, 3:] = 0.8, 0.2
@@ -257,7 +257,7 @@ def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> 
     assert bad.losing_share is None
 
 
-def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
+def test_an_agent_falls_without_the_group_that_raises_it() -> None:
     agents = tuple("abcdefgh")
     ability = np.array([0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.3, 0.3])
     mean = ability[:, None] + ability
@@ -268,7 +268,7 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
     assert measure_groups(pair_of(mean), ["all"] * 8, agents) == []
 
 
-def test_lengths_and_spread() -> None:
+def test_lengths_and_their_spread_are_reported() -> None:
     ability = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
     assert length_correlation(ability, 10 * ability) == pytest.approx((1.0, len(ability)))
     assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == pytest.approx((1.0, len(ability)))
@@ -334,7 +334,7 @@ def test_a_report_names_and_outlines_flagged_groups_and_opens_the_checks(tmp_pat
     assert set(drawn["pairs-beyond"].frame.columns["flagged"]) == {"yes", "no"}
 
 
-def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(tmp_path: Path) -> None:
+def test_a_report_without_warnings_states_it_and_folds_the_rest(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=lambda plan: by_ability(plan) * 0.8)
     doubts = replace(data.checks, findings=tuple(replace(doubt, severity="note") for doubt in data.checks.findings))
     page = render_page(with_values(data, checks=doubts))
@@ -346,7 +346,7 @@ def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(t
     assert '<details class="quiet">' in page
 
 
-def test_a_pool_of_three_gets_its_matrices_and_no_claim(tmp_path: Path) -> None:
+def test_a_pool_of_three_agents_gets_its_matrices_and_no_claim(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(3, 8)))
     assert "pairs" in {figure.slug for figure in draw_figures(data)}
     assert "pairs" not in {doubt.slug for doubt in data.checks.warnings}

@@ -1,4 +1,4 @@
-"""The regression of quality on ability over three monotone forms: curved truths, order, and agents without data."""
+"""Test the regression of quality on ability over three monotone forms: nonlinear relations, order, and missing data."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_agents_without_labels_keep_the_order_of_their_abilities() -> None:
     assert (np.diff(estimates.predicted[N_AGENTS:]) > 0).all()
 
 
-def test_the_curve_is_monotone_over_the_abilities_and_bends_as_the_labels_do() -> None:
+def test_the_curve_is_monotone_and_bends_like_the_labels() -> None:
     rng = np.random.default_rng(6)
     z = np.linspace(-2, 2, N_AGENTS)
     truth = expit(1.2 * np.log1p(np.exp(2 * z)) - 3)
@@ -73,7 +73,7 @@ def test_the_curve_is_monotone_over_the_abilities_and_bends_as_the_labels_do() -
     assert np.abs(np.interp(10 + 2 * z, ability, quality) - truth).max() < 0.1
 
 
-def test_an_ability_that_no_agent_has_leaves_quality_to_the_labels() -> None:
+def test_an_ability_shared_by_no_agent_leaves_quality_to_the_labels() -> None:
     unknown = np.full(N_AGENTS, np.nan)
     truth = np.linspace(0.1, 0.9, N_AGENTS)
     estimates = _fit_drawn_labels(np.random.default_rng(7), unknown, truth, 20)
@@ -90,7 +90,7 @@ def test_equal_abilities_have_a_flat_curve() -> None:
     assert np.ptp([quality for _, quality in regression.curve]) < 1e-12
 
 
-def test_the_median_slope_is_0_while_a_slope_is_less_probable_than_none() -> None:
+def test_the_median_slope_is_0_if_a_slope_is_less_probable_than_none() -> None:
     rng = np.random.default_rng(9)
     truth = rng.permutation(np.linspace(0.1, 0.9, N_AGENTS))
     regression = _fit_drawn_labels(rng, np.linspace(-2, 2, N_AGENTS), truth, 30).regression

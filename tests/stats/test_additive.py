@@ -1,4 +1,4 @@
-"""The additive solver against numpy's least squares and by hand."""
+"""Test the additive solver against numpy's least squares and manual solutions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Any shape, either side the smaller, any connectivity, repeated cells, weights over two decades."""
+    """Generate problems of any shape and connectivity, with repeated cells and weights over two decades."""
     n_agents, n_items = draw(st.integers(1, 8)), draw(st.integers(1, 8))
     n_cells = draw(st.integers(1, 40))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -64,16 +64,16 @@ def dense(matrix: np.ndarray, **options: Any) -> Solution:
 
 
 def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ridge rows below the weighted design, and the gauge built in: b = N z with N a basis of Σ b = 0 over items seen."""
+    """Solve by ridge rows below the weighted design and b = N z, N a basis of Σ b = 0 over observed items."""
     n_cells, n_agents, n_items = len(problem.score), problem.n_agents, problem.n_items
     design = np.zeros((n_cells, n_agents + n_items))
     design[np.arange(n_cells), problem.agent] = 1
     design[np.arange(n_cells), n_agents + problem.item] = -1
-    seen = np.unique(problem.item)
-    basis = np.zeros((n_agents + n_items, n_agents + len(seen) - 1))
+    observed = np.unique(problem.item)
+    basis = np.zeros((n_agents + n_items, n_agents + len(observed) - 1))
     basis[:n_agents, :n_agents] = np.eye(n_agents)
-    basis[n_agents + seen[:-1], n_agents + np.arange(len(seen) - 1)] = 1
-    basis[n_agents + seen[-1], n_agents:] = -1
+    basis[n_agents + observed[:-1], n_agents + np.arange(len(observed) - 1)] = 1
+    basis[n_agents + observed[-1], n_agents:] = -1
     root = np.sqrt(problem.weight)
     stacked = np.vstack([root[:, None] * design, np.sqrt(ridge) * np.eye(n_agents + n_items)]) @ basis
     target = np.concatenate([root * problem.score, np.zeros(n_agents + n_items)])
@@ -87,19 +87,19 @@ def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarra
 @settings(max_examples=30, deadline=None)
 @given(problem=problems())
 def test_the_solution_and_fitted_scores_at_the_default_ridge_equal_numpy_lstsq(problem: Problem) -> None:
-    found = problem.solve(ridge=0.3)
+    result = problem.solve(ridge=0.3)
     ability, difficulty = lstsq_twin(problem, ridge=0.3)
-    np.testing.assert_allclose(found.ability, ability, atol=1e-11)
-    np.testing.assert_allclose(found.difficulty, difficulty, atol=1e-11)
-    found, (ability, difficulty) = problem.solve(), lstsq_twin(problem, ridge=1e-6)
-    assert found.kkt < 1e-7
+    np.testing.assert_allclose(result.ability, ability, atol=1e-11)
+    np.testing.assert_allclose(result.difficulty, difficulty, atol=1e-11)
+    result, (ability, difficulty) = problem.solve(), lstsq_twin(problem, ridge=1e-6)
+    assert result.kkt < 1e-7
     matched = ability[problem.agent] - difficulty[problem.item]
-    np.testing.assert_allclose(found.ability[problem.agent] - found.difficulty[problem.item], matched, atol=1e-8)
+    np.testing.assert_allclose(result.ability[problem.agent] - result.difficulty[problem.item], matched, atol=1e-8)
 
 
 @settings(max_examples=20, deadline=None)
 @given(problem=problems())
-def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
+def test_a_cell_of_weight_zero_is_unobserved(problem: Problem) -> None:
     extra = Problem(
         np.append(problem.agent, problem.n_agents),
         np.append(problem.item, problem.n_items),
@@ -108,39 +108,39 @@ def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
         n_agents=problem.n_agents + 1,
         n_items=problem.n_items + 1,
     )
-    found, without = extra.solve(), problem.solve()
-    assert np.isnan(found.ability[-1])
-    assert np.isnan(found.difficulty[-1])
-    assert found.component[-1] == -1
-    np.testing.assert_allclose(found.ability[:-1], without.ability, atol=1e-6)
-    assert found.n_components == without.n_components
+    result, without = extra.solve(), problem.solve()
+    assert np.isnan(result.ability[-1])
+    assert np.isnan(result.difficulty[-1])
+    assert result.component[-1] == -1
+    np.testing.assert_allclose(result.ability[:-1], without.ability, atol=1e-6)
+    assert result.n_components == without.n_components
 
 
-def test_a_disconnected_graph_is_solved_and_named() -> None:
+def test_a_disconnected_graph_is_solved_and_its_components_named() -> None:
     matrix = np.full((5, 4), np.nan)
     matrix[:2, :2] = [[0.5, 0.25], [0.25, 0.0]]
     matrix[3:, 2:] = [[0.1, 0.3], [0.2, 0.4]]
-    found = dense(matrix)
-    assert found.status == "disconnected"
-    assert found.n_components == 2
-    assert found.component.tolist() == [0, 0, -1, 1, 1]
-    assert "2 components (of 2, 2 agents)" in found.message
-    assert found.kkt < 1e-7
-    fitted = found.ability[:, None] - found.difficulty
+    result = dense(matrix)
+    assert result.status == "disconnected"
+    assert result.n_components == 2
+    assert result.component.tolist() == [0, 0, -1, 1, 1]
+    assert "2 components (of 2, 2 agents)" in result.message
+    assert result.kkt < 1e-7
+    fitted = result.ability[:, None] - result.difficulty
     np.testing.assert_allclose(fitted[~np.isnan(matrix)], matrix[~np.isnan(matrix)], atol=1e-5)
 
 
 def test_hard_graphs_are_solved_exactly() -> None:
-    """Each item is seen by three neighbouring agents: alternating minimisation crawls along such a chain."""
+    """Each item is seen by three neighbouring agents: alternating minimization converges slowly on such a chain."""
     first = np.arange(398)
     agent, item = (first[:, None] + np.arange(3)).ravel(), np.repeat(first, 3)
     rng = np.random.default_rng(4)
     theta, b = rng.normal(size=400), rng.normal(size=398)
-    found = solve_additive(
+    result = solve_additive(
         agent, item, theta[agent] - b[item], n_agents=400, n_items=398, ridge=1e-12, constraint="none"
     )
-    np.testing.assert_allclose(found.ability, theta - b.mean(), atol=1e-6)
-    assert found.kkt < 1e-8
+    np.testing.assert_allclose(result.ability, theta - b.mean(), atol=1e-6)
+    assert result.kkt < 1e-8
 
 
 @settings(max_examples=25, deadline=None)
@@ -202,9 +202,9 @@ def test_a_solution_that_does_not_converge_is_reported_with_a_remedy(monkeypatch
     first = np.arange(2_100)
     agent, item = np.concatenate([first, first + 1]), np.concatenate([first, first])
     score = np.random.default_rng(17).normal(size=4_200)
-    found = solve_additive(agent, item, score, n_agents=2_101, n_items=2_100, constraint="none")
-    assert (found.method, found.status) == ("conjugate gradients", "not_converged")
-    assert "set a larger ridge" in found.message
+    result = solve_additive(agent, item, score, n_agents=2_101, n_items=2_100, constraint="none")
+    assert (result.method, result.status) == ("conjugate gradients", "not_converged")
+    assert "set a larger ridge" in result.message
 
 
 @pytest.mark.parametrize("factor", [1e-2, 1.0, 1e100, 1e300])
@@ -217,9 +217,9 @@ def test_weights_of_any_scale_above_the_ridge_give_the_same_fit(factor: float) -
     assert scaled.status == "ok"
     np.testing.assert_allclose(scaled.ability, plain.ability, atol=1e-9)
     mixed = np.where(agent == 0, factor, 1.0)
-    found = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12, weight=mixed)
+    result = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12, weight=mixed)
     row = cells[2].reshape(4, 6).mean(axis=1)  # in a complete table one row's weight moves no difference of the others
-    np.testing.assert_allclose(found.ability[1:] - found.ability[1], row[1:] - row[1], atol=1e-9)
+    np.testing.assert_allclose(result.ability[1:] - result.ability[1], row[1:] - row[1], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -227,23 +227,23 @@ def test_weights_of_any_scale_above_the_ridge_give_the_same_fit(factor: float) -
     [[1e-300] * 6, [1e-300] * 3 + [1.0] * 3, [1e-300, 1.0, 1.0] * 2, [1.7e308] * 6],
     ids=["all tiny", "an agent's", "an item's", "overflowing"],
 )
-def test_weights_that_the_ridge_drowns_or_that_overflow_are_refused(weight: list[float]) -> None:
+def test_weights_that_the_ridge_dominates_or_that_overflow_are_refused(weight: list[float]) -> None:
     agent, item = np.divmod(np.arange(6), 3)
     with pytest.raises(StatisticsError, match="weights") as caught:
         solve_additive(agent, item, np.linspace(-0.5, 0.5, 6), n_agents=2, n_items=3, weight=weight)
     assert caught.value.slug == "weights-scale"
 
 
-def test_agents_joined_by_a_cell_of_next_to_no_weight_are_not_joined() -> None:
-    found = solve_additive([0, 1, 1], [0, 0, 1], [0.1, 0.2, 0.3], n_agents=2, n_items=2, weight=[1.0, 1e-300, 1.0])
-    assert (found.status, found.n_components) == ("disconnected", 2)
+def test_agents_linked_by_a_negligible_weight_are_not_linked() -> None:
+    result = solve_additive([0, 1, 1], [0, 0, 1], [0.1, 0.2, 0.3], n_agents=2, n_items=2, weight=[1.0, 1e-300, 1.0])
+    assert (result.status, result.n_components) == ("disconnected", 2)
 
 
-def test_scores_that_are_all_0_are_fitted_and_what_is_returned_is_read_only() -> None:
-    found = dense(np.zeros((2, 2)))
-    assert found.status == "ok"
+def test_scores_that_are_all_0_are_fitted_and_results_are_read_only() -> None:
+    result = dense(np.zeros((2, 2)))
+    assert result.status == "ok"
     with pytest.raises(ValueError, match="read-only"):
-        found.ability[0] = 1
+        result.ability[0] = 1
 
 
 @pytest.mark.parametrize(

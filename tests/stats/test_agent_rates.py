@@ -1,4 +1,4 @@
-"""Each agent's own false-positive rate: estimates, covariance and degrees of freedom at every number of trials."""
+"""Test the false-positive rate of each agent: estimates, covariance and degrees of freedom."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ K, J = 20, 50
 
 
 class Answers:
-    """Answers to independent trials in whole passes; those of a pair are yes with the mean of both agents' effects."""
+    """Answers to independent trials in complete passes; a pair answers yes with the mean of both agents' effects."""
 
     def __init__(self, effect: Floats, n_passes: int, rng: np.random.Generator, *, soft: float = 0.0) -> None:
         self.n_agents = len(effect)
@@ -57,7 +57,7 @@ def mean_rates(effect: Floats) -> Floats:
 
 
 def centred_half_width(rates: AgentRates) -> Floats:
-    """Return half-widths of intervals for the rates' distances from their mean, without any other error."""
+    """Return half-widths of intervals for the distances of rates from their mean, without any other error."""
     n = len(rates.rate)
     no_error = CentredCovariance(1e-12 * (np.eye(n) - 1 / n), np.full(n, 200.0))
     return rates.add_to(no_error).half_width()
@@ -81,7 +81,7 @@ def test_intervals_of_differences_of_rates_cover_at_any_number_of_trials(spread:
 
 
 def test_differences_of_rates_do_not_depend_on_how_many_trials_another_agent_has() -> None:
-    """An agent with many trials and a low rate moves the mean answer, which may not push the other rates to 0."""
+    """An agent with many trials and a low rate lowers the mean answer, which must not push the other rates to 0."""
     n = np.array([4000, 16, 16, 16, 16, 16, 16, 16])
     total = np.array([6, 4, 0, 0, 0, 4, 8, 8])
     totals = IndependentTotals(len(n), 1)
@@ -96,7 +96,7 @@ def test_differences_of_rates_do_not_depend_on_how_many_trials_another_agent_has
     assert rate.min() >= 0
 
 
-def test_rates_that_do_not_differ_cost_little_and_one_that_does_is_kept() -> None:
+def test_equal_rates_widen_intervals_little_and_a_different_one_is_kept() -> None:
     rng = np.random.default_rng(1)
     spread = [Answers(np.full(K, 0.02), 20, rng).rates().rate.std() for _ in range(40)]
     assert np.mean(spread) < 0.25 * np.sqrt(0.02 / 40)
@@ -104,10 +104,10 @@ def test_rates_that_do_not_differ_cost_little_and_one_that_does_is_kept() -> Non
     effect = np.full(K, 0.02)
     effect[3] = 0.3
     truth = mean_rates(effect)
-    found = np.array([Answers(effect, 100, rng).rates().rate for _ in range(20)])
-    assert abs(found[:, 3].mean() - truth[3]) < 0.03
+    result = np.array([Answers(effect, 100, rng).rates().rate for _ in range(20)])
+    assert abs(result[:, 3].mean() - truth[3]) < 0.03
     others = np.delete(np.arange(K), 3)
-    assert np.mean((found - truth)[:, others] ** 2) < 0.3 * np.mean((found.mean(axis=1, keepdims=True) - truth) ** 2)
+    assert np.mean((result - truth)[:, others] ** 2) < 0.3 * np.mean((result.mean(axis=1, keepdims=True) - truth) ** 2)
 
 
 @pytest.mark.parametrize("soft", [0.0, 0.05])
@@ -190,7 +190,7 @@ def test_an_agent_without_trials_has_the_mean_rate_and_the_widest_interval() -> 
     assert (rates.high - rates.low).argmax() == 4
 
 
-def test_without_trials_rates_are_0_and_add_nothing() -> None:
+def test_without_trials_rates_are_0_and_add_no_variance() -> None:
     rates = IndependentTotals(K, J).estimate_rates()
     covariance = CentredCovariance(np.eye(K), np.full(K, 50.0))
     assert not rates.rate.any()
@@ -227,12 +227,12 @@ def test_distances_from_reference_agents_do_not_depend_on_other_agents() -> None
     changed = rates.covariance.copy()
     changed[10, 10] *= 100
     more = AgentRates(**(vars(rates) | {"covariance": changed}))
-    plain, larger = (one.add_to(base, reference=reference).covariance for one in (rates, more))
+    plain, larger = (case.add_to(base, reference=reference).covariance for case in (rates, more))
     np.testing.assert_allclose(plain[:10, :10], larger[:10, :10])
 
 
 def test_answers_about_one_text_are_not_independent_for_items_like_these() -> None:
-    """Each text that matches anything matches everything: a design effect as large as the trials per text."""
+    """A text that matches one text matches every text: the design effect is the number of trials per text."""
     rng = np.random.default_rng(6)
     texts = rng.random((K, J)) < 0.05
     n = 12_000

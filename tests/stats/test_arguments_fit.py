@@ -1,4 +1,4 @@
-"""Arrays that do not fit each other are refused by every public statistic, before a number is made of them."""
+"""Test that every public statistic refuses inconsistent arrays before computing anything."""
 
 from __future__ import annotations
 
@@ -113,12 +113,12 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_arguments_that_do_not_fit_each_other_are_refused(case: str) -> None:
+def test_inconsistent_arguments_are_refused(case: str) -> None:
     with pytest.raises(StatisticsError):
         REFUSED[case]()
 
 
-def test_the_same_arguments_are_taken_where_they_fit() -> None:
+def test_consistent_arguments_are_accepted() -> None:
     assert stats.pairwise_differences(FOUR, covariance(4)).value.shape == (4, 4)
     assert stats.ranking_auc(FOUR, GROUPS.astype(np.int64)) == stats.ranking_auc(FOUR, GROUPS)
     assert MODEL.predict_at(np.array([0, 1]), np.array([2, 2])).shape == (2,)

@@ -1,4 +1,4 @@
-"""Every registered baseline through one contract; Rasch models; what the additive part leaves."""
+"""Test every registered baseline against one contract, and Rasch models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def additive(*, n_agents: int = 8, n_items: int = 20, gaps: float = 0.3, noise: 
 
 
 @EVERY
-def test_it_predicts_every_cell_within_range_and_better_than_one_mean(name: str) -> None:
+def test_a_baseline_predicts_every_cell_in_range_and_better_than_the_mean(name: str) -> None:
     value, truth = additive(), additive(gaps=0, noise=0)
     model = BASELINES.load(name)().fit(value)
     predicted = model.predict()
@@ -50,16 +50,16 @@ def test_it_predicts_every_cell_within_range_and_better_than_one_mean(name: str)
 
 
 @EVERY
-def test_it_gives_the_same_twice_and_leaves_its_input_alone(name: str) -> None:
+def test_a_baseline_is_deterministic_and_does_not_change_its_input(name: str) -> None:
     value = additive()
     before = value.copy()
-    one, other = (BASELINES.load(name)().fit(value).predict() for _ in range(2))
-    np.testing.assert_array_equal(one, other)
+    a, b = (BASELINES.load(name)().fit(value).predict() for _ in range(2))
+    np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(value, before)
 
 
 @EVERY
-def test_agents_and_items_never_seen_are_nan_and_change_nothing_else(name: str) -> None:
+def test_unobserved_agents_and_items_are_nan_and_change_no_other_prediction(name: str) -> None:
     value = additive()
     wider = np.full((9, 21), np.nan)
     wider[1:, :-1] = value
@@ -68,17 +68,17 @@ def test_agents_and_items_never_seen_are_nan_and_change_nothing_else(name: str) 
     assert np.isnan(predicted[0]).all()
     assert np.isnan(predicted[:, -1]).all()
     assert np.isnan(model.ability_[0])
-    if name != "uv-paper":  # its start is drawn for the seen items alone; equal, but for the order of sums
+    if name != "uv-paper":  # the start is drawn for observed items only; equal except for the order of sums
         np.testing.assert_allclose(predicted[1:, :-1], alone.predict(), atol=1e-6)
 
 
 @EVERY
-def test_scores_are_taken_as_their_matrix(name: str) -> None:
+def test_scores_are_accepted_like_their_matrix(name: str) -> None:
     value = additive()
-    seen = ~np.isnan(value)
+    observed = ~np.isnan(value)
     scores = Scores.from_matrices(
         value=value,
-        weight=np.where(seen, 58.0, 0.0),
+        weight=np.where(observed, 58.0, 0.0),
         role="train",
         kind="row",
         agent_ids=tuple(f"a{i}" for i in range(8)),
@@ -90,7 +90,7 @@ def test_scores_are_taken_as_their_matrix(name: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("shape", [(1, 6), (6, 1), (2, 2)])
-def test_the_smallest_matrices_are_completed_or_refused_with_a_reason(name: str, shape: tuple[int, int]) -> None:
+def test_minimal_matrices_are_completed_or_refused_with_a_reason(name: str, shape: tuple[int, int]) -> None:
     value = np.linspace(-0.5, 0.5, shape[0] * shape[1]).reshape(shape)
     model = BASELINES.load(name)()
     if name == "isotonic" and 1 in shape:
@@ -100,18 +100,18 @@ def test_the_smallest_matrices_are_completed_or_refused_with_a_reason(name: str,
         assert np.isfinite(model.fit(value).predict()).all()
 
 
-def test_an_unknown_baseline_is_answered_with_the_nearest_name() -> None:
+def test_an_unknown_baseline_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'nuclear-norm'"):
         BASELINES.load("nuclear-nrm")
 
 
-def test_svd_fills_gaps_with_the_mean_of_agent_or_all_by_hand() -> None:
+def test_svd_fills_gaps_with_the_mean_of_the_agent_or_of_all_scores() -> None:
     value = np.array([[0.2, 0.4, np.nan], [0.6, 0.6, 0.6]])
     np.testing.assert_allclose(ImputedSVD(rank=2, fill="agent").fit(value).predict()[0, 2], 0.3)
     np.testing.assert_allclose(ImputedSVD(rank=2, fill="global").fit(value).predict()[0, 2], 0.48)
 
 
-def test_uv_of_rank_one_gives_a_rank_one_matrix_back() -> None:
+def test_uv_of_rank_one_recovers_a_rank_one_matrix() -> None:
     truth = np.outer([0.2, 0.5, 0.9], [0.4, 0.8, 1.0, 0.6])
     value = truth.copy()
     value[0, 1] = value[2, 3] = np.nan
@@ -133,7 +133,7 @@ def test_the_nuclear_norm_fit_is_optimal(seed: int, penalty: float) -> None:
     np.testing.assert_allclose(u[:, kept].T @ residual, penalty * vt[kept], atol=1e-4)
 
 
-def test_the_penalty_is_chosen_from_the_grid_and_small_where_there_is_little_noise() -> None:
+def test_the_penalty_is_selected_from_the_grid_and_small_for_little_noise() -> None:
     little, much = (NuclearNorm().fit(additive(noise=noise)).penalty_ for noise in (0.0, 0.5))
     assert little in GRID
     assert little < much
@@ -146,7 +146,7 @@ def test_a_tall_matrix_is_completed_like_its_transpose() -> None:
     )
 
 
-def test_the_isotonic_curve_straightens_a_monotone_bend() -> None:
+def test_the_isotonic_curve_linearizes_a_monotone_relation() -> None:
     rng = np.random.default_rng(2)
     linear = rng.uniform(0, 0.9, 12)[:, None] - rng.uniform(-0.1, 0.1, 40)
     bent = np.clip(linear**3, -1, 1)
@@ -160,7 +160,7 @@ def test_the_isotonic_curve_straightens_a_monotone_bend() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 99), n_folds=st.integers(2, 6))
-def test_folds_hold_each_observed_cell_once_and_equally_many(seed: int, n_folds: int) -> None:
+def test_each_observed_cell_is_in_one_fold_and_folds_have_equal_sizes(seed: int, n_folds: int) -> None:
     observed = np.random.default_rng(seed).random((6, 9)) < 0.7
     fold = draw_folds(observed, n_folds=n_folds, seed=seed)
     assert ((fold >= 0) == observed).all()
@@ -179,17 +179,17 @@ def gappy(seed: int, *, n_agents: int = 5, n_items: int = 8) -> Floats:
 
 
 def quasi_twin(value: Floats, link: str, *, ridge: float) -> Floats:
-    """Predictions at the optimum of the quasi-likelihood, by a general-purpose optimiser (scipy 1.17, BFGS)."""
+    """Return predictions at the optimum of the quasi-likelihood by a general optimizer (scipy 1.17, BFGS)."""
     mean = {"logit": expit, "probit": ndtr}[link]
-    seen = ~np.isnan(value)
-    p = (value[seen] + 1) / 2
+    observed = ~np.isnan(value)
+    p = (value[observed] + 1) / 2
     K, J = value.shape
 
     def eta(x: Floats) -> Floats:
         return np.asarray(x[:K, None] - (x[K:] - x[K:].mean()))
 
     def loss(x: Floats) -> float:
-        mu = mean(eta(x)[seen])
+        mu = mean(eta(x)[observed])
         penalty = (x[:K] ** 2).sum() + ((x[K:] - x[K:].mean()) ** 2).sum()
         return float(-(p * np.log(mu) + (1 - p) * np.log1p(-mu)).sum() + ridge / 2 * penalty)
 
@@ -209,7 +209,7 @@ def test_quasi_likelihood_is_at_its_optimum(link: str, seed: int) -> None:
 
 @CURVED
 @pytest.mark.parametrize("method", ["least-squares", "quasi"])
-def test_a_matrix_additive_on_the_link_is_given_back(link: str, method: RaschMethod) -> None:
+def test_a_matrix_that_is_additive_on_the_link_is_recovered(link: str, method: RaschMethod) -> None:
     theta, b = np.array([0.1, 0.5, 0.9]), np.array([-0.4, -0.1, 0.2, 0.3])
     value = LINKS[link].inverse(theta[:, None] - b)
     value[1, 2] = np.nan
@@ -219,7 +219,7 @@ def test_a_matrix_additive_on_the_link_is_given_back(link: str, method: RaschMet
     np.testing.assert_allclose(model.predict(), LINKS[link].inverse(theta[:, None] - b), atol=1e-6)
 
 
-def test_the_identity_link_is_the_linear_fit() -> None:
+def test_the_identity_link_equals_the_linear_fit() -> None:
     value = gappy(4) / 2
     model, linear = Rasch(link="identity").fit(value), ClippedLinear().fit(value)
     np.testing.assert_allclose(model.predict(), linear.predict(), atol=1e-9)
@@ -227,7 +227,7 @@ def test_the_identity_link_is_the_linear_fit() -> None:
 
 
 @CURVED
-def test_quasi_likelihood_settles_where_agents_and_items_are_saturated(link: str) -> None:
+def test_quasi_likelihood_converges_for_saturated_agents_and_items(link: str) -> None:
     value = gappy(5)
     value[0], value[:, 0] = 1, -1
     model = Rasch(link=link, method="quasi").fit(value)
@@ -237,7 +237,7 @@ def test_quasi_likelihood_settles_where_agents_and_items_are_saturated(link: str
     assert model.ability_.argmax() == 0
 
 
-def test_agents_and_items_never_seen_are_nan() -> None:
+def test_unobserved_agents_and_items_are_nan() -> None:
     value = gappy(7)
     value[2] = value[:, 3] = np.nan
     for method in ("least-squares", "quasi"):
@@ -249,7 +249,7 @@ def test_agents_and_items_never_seen_are_nan() -> None:
         assert unseen.sum() == 8 + 5 - 1
 
 
-def test_components_are_named() -> None:
+def test_disconnected_components_are_named() -> None:
     value = np.full((4, 4), np.nan)
     value[:2, :2] = value[2:, 2:] = [[0.1, 0.2], [0.3, 0.5]]
     model = Rasch(method="quasi").fit(value)

@@ -1,4 +1,4 @@
-"""Columns of cells: checked without copies, the first bad row named."""
+"""Test columns of cells: checked without copies, with the first invalid row named."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def million(**change: tuple[int, float]) -> dict[str, Any]:
         ({"item": (3, -1)}, "cells-id", "got the position -1 in row 3"),
     ],
 )
-def test_one_bad_cell_in_a_million_is_named(change: dict[str, tuple[int, float]], slug: str, says: str) -> None:
+def test_one_invalid_cell_among_a_million_is_named(change: dict[str, tuple[int, float]], slug: str, says: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]") as caught:
         solve_additive(**million(**change), n_agents=100, n_items=10_000)
     assert says in caught.value.message
 
 
-def test_thirty_two_bit_columns_are_not_copied() -> None:
+def test_columns_of_32_bits_are_not_copied() -> None:
     columns = million()
     cells = cells_from_arrays(**columns, n_agents=100, n_items=10_000)
     for name, column in columns.items():
@@ -52,27 +52,27 @@ def test_thirty_two_bit_columns_are_not_copied() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int64, np.uint64])
-def test_ids_of_any_integer_type_are_taken(kind: type[np.integer]) -> None:
-    found = solve_additive(
+def test_ids_of_any_integer_type_are_accepted(kind: type[np.integer]) -> None:
+    result = solve_additive(
         np.array([0, 0, 1, 1], kind), np.array([0, 1, 0, 1], kind), [0.5, 0.25, 0.25, 0.0], n_agents=2, n_items=2
     )
-    np.testing.assert_allclose(found.ability, [0.375, 0.125], atol=1e-6)
+    np.testing.assert_allclose(result.ability, [0.375, 0.125], atol=1e-6)
 
 
-def test_dense_and_sparse_matrices_hold_the_same_cells() -> None:
+def test_dense_and_sparse_matrices_have_the_same_cells() -> None:
     matrix = np.array([[0.5, np.nan, 0.0], [0.25, -0.5, np.nan]])
-    seen = ~np.isnan(matrix)
+    observed = ~np.isnan(matrix)
     weight = np.array([[1.0, 9.0, 2.0], [3.0, 4.0, 9.0]])
-    row, column = np.nonzero(seen)
-    entries = coo_array((matrix[seen], (row, column)), shape=matrix.shape)
+    row, column = np.nonzero(observed)
+    entries = coo_array((matrix[observed], (row, column)), shape=matrix.shape)
     dense = solve_cells(cells_from_matrix(matrix, weight=weight))
     for sparse in (entries, csr_array(entries), entries.tocsc()):
         order = sparse.tocoo()
-        found = solve_cells(cells_from_matrix(sparse, weight=weight[order.coords]))
-        np.testing.assert_allclose(found.ability, dense.ability, atol=1e-12)
-        np.testing.assert_allclose(found.difficulty, dense.difficulty, atol=1e-12)
+        result = solve_cells(cells_from_matrix(sparse, weight=weight[order.coords]))
+        np.testing.assert_allclose(result.ability, dense.ability, atol=1e-12)
+        np.testing.assert_allclose(result.difficulty, dense.difficulty, atol=1e-12)
 
 
-def test_a_sparse_matrix_without_an_entry_is_refused() -> None:
+def test_a_sparse_matrix_without_entries_is_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[scores-empty\]"):
         cells_from_matrix(csr_array((2, 3)))

@@ -1,4 +1,4 @@
-"""The censored fit: nothing saturated, nothing changed; else the optimum of its convex objective."""
+"""Test the censored fit: equal to the plain fit without saturation, otherwise the optimum of its convex objective."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youden.stats import solve_additive
 
 
 def lattice(seed: int) -> dict[str, Any]:
-    """Few cells of few values, many of them ±1, repeated and disconnected ones among them."""
+    """Generate few cells of few values, many of them ±1, with repeated and disconnected ones."""
     rng = np.random.default_rng(seed)
     n_agents, n_items, n_cells = rng.integers(1, 8), rng.integers(1, 8), rng.integers(1, 40)
     return {
@@ -40,20 +40,22 @@ def objective(cells: Mapping[str, Any], ability: np.ndarray, difficulty: np.ndar
 @given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
 def test_no_step_in_any_direction_lowers_the_objective(seed: int, ridge: float) -> None:
     cells = lattice(seed)
-    found = solve_additive(**cells, ridge=ridge)
-    assert found.status != "not_converged"
-    assert found.kkt < 1e-9
-    least = objective(cells, found.ability, found.difficulty, ridge=ridge)
+    result = solve_additive(**cells, ridge=ridge)
+    assert result.status != "not_converged"
+    assert result.kkt < 1e-9
+    least = objective(cells, result.ability, result.difficulty, ridge=ridge)
     rng = np.random.default_rng(seed)
     for size in (1e-3, 1e-1, 1.0):
         theta, b = rng.normal(size=cells["n_agents"]), rng.normal(size=cells["n_items"])
-        b -= b[~np.isnan(found.difficulty)].mean()
-        assert objective(cells, found.ability + size * theta, found.difficulty + size * b, ridge=ridge) > least - 1e-12
+        b -= b[~np.isnan(result.difficulty)].mean()
+        assert (
+            objective(cells, result.ability + size * theta, result.difficulty + size * b, ridge=ridge) > least - 1e-12
+        )
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_it_is_the_plain_fit_where_nothing_saturates(seed: int) -> None:
+def test_the_censored_fit_equals_the_plain_fit_if_no_score_is_saturated(seed: int) -> None:
     cells = lattice(seed)
     cells["score"] = cells["score"] * 0.9
     censored, clip = (solve_additive(**cells, constraint=name) for name in ("censored", "clip"))
@@ -61,8 +63,8 @@ def test_it_is_the_plain_fit_where_nothing_saturates(seed: int) -> None:
     np.testing.assert_array_equal(censored.difficulty, clip.difficulty)
 
 
-def test_a_saturated_score_pulls_up_and_never_down() -> None:
-    """Agent 0 beats the scale's end on item 1: plain least squares reads the 1 as a prediction, the censored fit as a bound."""
+def test_a_saturated_score_raises_a_prediction_and_never_lowers_it() -> None:
+    """Agent 0 exceeds the scale on item 1: least squares treats the 1 as a prediction, the censored fit as a bound."""
     matrix = np.array([[0.8, 1.0, 0.6], [0.2, 0.6, 0.0], [0.1, 0.5, -0.1]])
     censored, clip = (ClippedLinear(constraint=name).fit(matrix) for name in ("censored", "clip"))
     fitted = censored.ability_[:, None] - censored.difficulty_
@@ -73,7 +75,7 @@ def test_a_saturated_score_pulls_up_and_never_down() -> None:
     assert clip.r2_ < 1
 
 
-def test_intervals_rest_only_on_scores_that_bind() -> None:
+def test_intervals_depend_only_on_scores_that_are_not_saturated() -> None:
     rng = np.random.default_rng(4)
     matrix = np.clip(rng.normal(0.5, 0.3, (6, 1)) + rng.normal(0, 0.4, (6, 20)), -1, 1)
     model = ClippedLinear().fit(matrix)
@@ -88,7 +90,7 @@ def test_intervals_rest_only_on_scores_that_bind() -> None:
 
 @pytest.mark.parametrize("end", [-1.0, 1.0])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (4, 1), (3, 5), (5, 3)])
-def test_scores_all_at_one_end_are_fitted_by_that_end(end: float, shape: tuple[int, int]) -> None:
+def test_scores_all_at_one_bound_are_fitted_by_that_bound(end: float, shape: tuple[int, int]) -> None:
     model = ClippedLinear().fit(np.full(shape, end))
     np.testing.assert_allclose(model.predict(), end, atol=1e-4)
     assert model.status_ == "ok"

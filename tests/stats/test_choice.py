@@ -1,4 +1,4 @@
-"""Which agent to take: the bound against simulated truths, the interval of the leader, and who cannot be compared."""
+"""Test the selection of the best agent: regret bound against simulations, selection-adjusted interval, incomparable agents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TRUTHS = {
 
 @pytest.mark.parametrize("correlation", [pytest.param(0.0, marks=pytest.mark.slow), 0.6])
 @pytest.mark.parametrize("name", TRUTHS)
-def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correlation: float) -> None:
+def test_the_regret_bound_and_the_selection_adjusted_interval_cover(name: str, correlation: float) -> None:
     truth = TRUTHS[name]
     K, rng = len(truth), np.random.default_rng(3)
     covariance = spread(K, np.linspace(0.01, 0.03, K), correlation)
@@ -52,11 +52,11 @@ def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correl
     lost = left_out = 0
     for _ in range(n):
         ability = truth + root @ rng.standard_normal(K)
-        found = not_none(chosen(ability, covariance))
-        (taken,) = found.agents
-        lost += truth.max() - truth[taken] > found.regret_bound
+        result = not_none(chosen(ability, covariance))
+        (taken,) = result.agents
+        lost += truth.max() - truth[taken] > result.regret_bound
         own = truth[taken] - truth.mean() + ability.mean()
-        left_out += not found.ability_low <= own <= found.ability_high
+        left_out += not result.ability_low <= own <= result.ability_high
     # a share of .05 gives 13 of 120 or more in .008 of cases
     assert lost <= 12
     assert left_out <= 12
@@ -78,35 +78,35 @@ def test_no_smaller_regret_bound_would_cover_in_the_least_favourable_case() -> N
 
 
 @pytest.mark.parametrize("name", TRUTHS)
-def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name: str) -> None:
+def test_with_top_above_1_the_regret_bound_covers_the_worst_selected_agent(name: str) -> None:
     truth, top = TRUTHS[name], 2
     K, rng = len(truth), np.random.default_rng(4)
     covariance = spread(K, np.linspace(0.01, 0.03, K), 0.3)
     root, n = np.linalg.cholesky(covariance), 120
     lost = left_out = 0
     for _ in range(n):
-        found = not_none(chosen(truth + root @ rng.standard_normal(K), covariance, top=top))
-        assert len(found.agents) == top
+        result = not_none(chosen(truth + root @ rng.standard_normal(K), covariance, top=top))
+        assert len(result.agents) == top
         edge = np.sort(truth)[-top]
-        lost += edge - truth[list(found.agents)].min() > found.regret_bound
-        left_out += not set(np.flatnonzero(truth > np.sort(truth)[-top - 1])) <= {*found.agents, *found.candidates}
+        lost += edge - truth[list(result.agents)].min() > result.regret_bound
+        left_out += not set(np.flatnonzero(truth > np.sort(truth)[-top - 1])) <= {*result.agents, *result.candidates}
     assert lost <= 12
     assert left_out <= 12
 
 
-def test_a_look_that_has_a_part_of_the_error_asks_for_more() -> None:
+def test_an_analysis_with_a_fraction_of_alpha_has_wider_bounds() -> None:
     ability, covariance = np.linspace(0.1, 0, 8), spread(8, np.full(8, 0.02), 0.0)
     once, often = (not_none(chosen(ability, covariance, share=share)) for share in (1.0, 1 / 6))
     assert often.regret_bound > 1.15 * once.regret_bound
     assert set(often.candidates) > set(once.candidates)
 
 
-def test_where_one_is_told_apart_nobody_else_is_as_good() -> None:
-    found = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
-    assert (found.agents, found.regret_bound, found.candidates) == ((0,), 0.0, ())
+def test_a_unique_best_is_the_only_candidate() -> None:
+    result = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
+    assert (result.agents, result.regret_bound, result.candidates) == ((0,), 0.0, ())
 
 
-def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number() -> None:
+def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number() -> None:
     few, many = (chosen(np.zeros(K), spread(K, np.full(K, 0.02), 0.0)) for K in (3, 20))
     assert not_none(many).candidates == tuple(range(1, 20))
     # Dunnett's one-sided quantiles of 2 and 19 comparisons with correlation ½, times √2 errors
@@ -114,23 +114,25 @@ def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number
     assert not_none(many).regret_bound == pytest.approx(2.65 * 0.02 * 2**0.5, rel=0.08)
 
 
-def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
+def test_agents_that_cannot_be_compared_give_no_selection() -> None:
     assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
     apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
     assert select_best(np.zeros(3), apart, pairwise_differences(np.zeros(3), apart)) is None
 
 
 def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
-    """The chance of the agent named, how often it is the best (ties count their share), what is said to be lost, what is."""
+    """Return mean p_best of the selected agent, how often it is best (ties share), mean expected regret and mean regret."""
     rng, rows = np.random.default_rng(5), []
     for _ in range(250):
         truth = draw(rng)
-        found = not_none(chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0)))
-        assert found.p_best.sum() == pytest.approx(1)
-        (named,), best = found.agents, truth == truth.max()
-        rows.append((found.p_best[named], best[named] / best.sum(), found.expected_regret, truth.max() - truth[named]))
-    told, right, expected, lost = np.mean(rows, axis=0).tolist()
-    return told, right, expected, lost
+        result = not_none(chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0)))
+        assert result.p_best.sum() == pytest.approx(1)
+        (named,), best = result.agents, truth == truth.max()
+        rows.append(
+            (result.p_best[named], best[named] / best.sum(), result.expected_regret, truth.max() - truth[named])
+        )
+    differences, right, expected, lost = np.mean(rows, axis=0).tolist()
+    return differences, right, expected, lost
 
 
 @pytest.mark.parametrize(
@@ -145,46 +147,46 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
 )
 def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float, shape: str) -> None:
     K = 12 if shape == "normal" else 30
-    told, right, expected, lost = told_of_pools(
+    differences, right, expected, lost = told_of_pools(
         lambda rng: -size * np.asarray(getattr(rng, {"normal": "standard_normal"}.get(shape, shape))(size=K)),
         np.linspace(0.02, 0.03, K) if shape == "normal" else np.full(K, 0.02),
     )
-    assert told == pytest.approx(right, abs=0.1)
+    assert differences == pytest.approx(right, abs=0.1)
     assert expected == pytest.approx(lost, rel=0.4)
 
 
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
-def test_p_best_among_equal_agents_is_closer_to_the_truth_than_a_normal_prior(level: int, most: float) -> None:
-    """A normal prior says .74 where two are level and .43 where ten are."""
+def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
+    """A normal prior gives .74 for two equal agents and .43 for ten."""
     rest = np.where(np.arange(30) < level, 0.0, -0.1)
-    told, right, *_ = told_of_pools(
+    differences, right, *_ = told_of_pools(
         lambda rng: rest - np.where(rest, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
     )
-    assert right <= told <= most
+    assert right <= differences <= most
 
 
-def test_who_was_chosen_from_agents_alike_is_mostly_lucky_and_from_others_hardly() -> None:
+def test_selection_bias_is_large_among_equal_agents_and_small_otherwise() -> None:
     everybody, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
     for size, share in ((0.02, (0.7, 0.9)), (1.0, (-0.01, 0.01))):
         of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
-        known = size * (ability - ability.mean()) / ability.std(ddof=1)
-        found = expected_selection_bias(pairwise_differences(known, of), everybody)
-        assert share[0] <= float((found / known).mean()) <= share[1]
-        assert not expected_selection_bias(pairwise_differences(known, of), ability > 10).any()
+        expected = size * (ability - ability.mean()) / ability.std(ddof=1)
+        result = expected_selection_bias(pairwise_differences(expected, of), everybody)
+        assert share[0] <= float((result / expected).mean()) <= share[1]
+        assert not expected_selection_bias(pairwise_differences(expected, of), ability > 10).any()
 
 
-def test_who_is_near_enough_by_what_the_last_look_may_have_is_not_asked_again() -> None:
-    """A look of a hundredth of the error has three agents further ahead than the goal, one of .7 of it the second alone."""
+def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_trials() -> None:
+    """With .01 of alpha, three agents exceed the maximum regret; with .7 of alpha, only the second one."""
     ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
     K = len(ability)
     centre = np.eye(K) - 1 / K
-    told = pairwise_differences(
+    differences = pairwise_differences(
         ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0))
     )
-    strict = simultaneous_upper_bounds(told, top=1, alpha_fraction=0.01)
+    strict = simultaneous_upper_bounds(differences, top=1, alpha_fraction=0.01)
     assert (strict[:, 0] > 0.02).tolist() == [False, True, True, True, False, False]
-    active, _, is_enough = next_allocation(told, strict, top=1, alpha_fraction=0.7, max_regret=0.02)
+    active, _, is_enough = next_allocation(differences, strict, top=1, alpha_fraction=0.7, max_regret=0.02)
     assert active.tolist() == [True, True, False, False, False, False]
     assert is_enough
-    active, *_ = next_allocation(told, strict, top=1, alpha_fraction=0.7, max_regret=0.03)
+    active, *_ = next_allocation(differences, strict, top=1, alpha_fraction=0.7, max_regret=0.03)
     assert active.tolist() == [True, True, False, False, False, False]

@@ -1,4 +1,4 @@
-"""The clipped-linear estimator: weights, intervals against a slow obvious twin, gaps, errors."""
+"""Test the clipped-linear estimator: weights, intervals against a naive implementation, gaps and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
 
 
 def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Half widths at 95 %: V = (XᵀAX)⁺, centred; what cell c does to θ̂ is V Xᵀ A e_c, summed by item. For connected graphs."""
+    """Compute 95 % half-widths: V = (XᵀAX)⁺, centred; the influence of cell c is V Xᵀ A e_c, summed by item
+    (connected graphs).
+    """
     agent, item = np.nonzero(weight > 0)
     n_agents = len(value)
     X = np.zeros((len(agent), sum(value.shape)))
@@ -87,7 +89,7 @@ def test_intervals_cover_at_their_level() -> None:
     assert 0.92 < np.mean(covered) < 0.97
 
 
-def test_equal_weights_are_plain_least_squares_whatever_their_size() -> None:
+def test_equal_weights_of_any_size_are_plain_least_squares() -> None:
     rng = np.random.default_rng(6)
     value = rng.uniform(-1, 1, (5, 8))
     plain = ClippedLinear().fit(value)
@@ -98,7 +100,7 @@ def test_equal_weights_are_plain_least_squares_whatever_their_size() -> None:
     np.testing.assert_allclose(weighted.low_, plain.low_, atol=1e-10)
 
 
-def test_cells_of_weight_zero_and_nan_are_both_unseen() -> None:
+def test_cells_of_weight_zero_and_nan_are_unobserved() -> None:
     rng = np.random.default_rng(7)
     value = rng.uniform(-1, 1, (4, 6))
     weight = np.where(rng.random(value.shape) < 0.8, 1.0, 0.0)
@@ -117,7 +119,7 @@ def test_predictions_are_clipped_and_residuals_are_not() -> None:
     np.testing.assert_allclose(model.residual_, value - linear)
 
 
-def test_agents_and_items_never_seen_are_nan_everywhere() -> None:
+def test_unobserved_agents_and_items_are_nan() -> None:
     value = np.random.default_rng(8).uniform(-1, 1, (4, 5))
     value[1] = value[:, 3] = np.nan
     model = ClippedLinear().fit(value)
@@ -126,7 +128,7 @@ def test_agents_and_items_never_seen_are_nan_everywhere() -> None:
     assert model.status_ == "ok"
 
 
-def test_an_agent_seen_once_has_an_ability_and_no_interval() -> None:
+def test_an_agent_with_one_cell_has_an_ability_and_no_interval() -> None:
     value = np.random.default_rng(9).uniform(-1, 1, (5, 6))
     without = ClippedLinear().fit(value[:4])
     value[4, 1:] = np.nan
@@ -136,7 +138,7 @@ def test_an_agent_seen_once_has_an_ability_and_no_interval() -> None:
     np.testing.assert_allclose((model.high_ - model.low_)[:4], without.high_ - without.low_, atol=1e-6)
 
 
-def test_an_item_seen_once_moves_no_interval() -> None:
+def test_an_item_with_one_cell_changes_no_interval() -> None:
     value = np.random.default_rng(14).uniform(-1, 1, (5, 6))
     value[1:, 5] = np.nan
     model, without = ClippedLinear().fit(value), ClippedLinear().fit(value[:, :5])
@@ -153,7 +155,7 @@ def test_agents_behind_a_single_cell_have_no_interval() -> None:
     assert np.isnan(model.low_).tolist() == [False, False, False, True, True]
 
 
-def test_components_have_intervals_of_their_own() -> None:
+def test_disconnected_components_have_separate_intervals() -> None:
     rng = np.random.default_rng(11)
     value = np.full((5, 9), np.nan)
     value[:3, :4], value[3:, 4:] = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, (2, 5))
@@ -174,13 +176,13 @@ def test_a_single_agent_or_item_is_fitted_without_intervals(shape: tuple[int, in
     assert np.isnan(model.high_).all()
 
 
-def test_equal_scores_have_no_r2_and_still_intervals_that_have_a_width() -> None:
+def test_equal_scores_have_no_r2_and_intervals_of_positive_width() -> None:
     model = ClippedLinear().fit(np.full((3, 4), 0.5))
     assert np.isnan(model.r2_)
     assert (model.high_ - model.low_ > 0.1).all()
 
 
-def test_a_wider_level_gives_wider_intervals() -> None:
+def test_a_higher_level_gives_wider_intervals() -> None:
     value = np.random.default_rng(12).uniform(-1, 1, (4, 6))
     narrow, wide = ClippedLinear(level=0.5).fit(value), ClippedLinear(level=0.95).fit(value)
     ratio = (wide.high_ - wide.low_) / (narrow.high_ - narrow.low_)
@@ -201,13 +203,13 @@ def test_a_wider_level_gives_wider_intervals() -> None:
         (scores(np.zeros((2, 2)), np.zeros((2, 2))), "scores-empty", "2 × 2"),
     ],
 )
-def test_wrong_scores_are_refused_and_the_first_cell_named(value: Any, slug: str, says: str) -> None:
+def test_invalid_scores_are_refused_and_the_first_cell_named(value: Any, slug: str, says: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]") as caught:
         ClippedLinear().fit(value)
     assert says in caught.value.message
 
 
-def test_wrong_parameters_and_a_model_not_fitted_are_refused() -> None:
+def test_invalid_parameters_and_an_unfitted_model_are_refused() -> None:
     for act, slug in (
         (lambda: ClippedLinear(level=1.0).fit(np.zeros((2, 2))), "level"),
         (lambda: ClippedLinear(ridge=-1.0).fit(np.zeros((2, 2))), "ridge"),

@@ -1,4 +1,4 @@
-"""Pairs and ranks that abilities, their covariance and their intervals allow."""
+"""Test pairwise comparisons and ranks from abilities, their covariance and their intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youden.types.pool import Floats
 
 
 def centred(K: int, *, variance: float = 1.0) -> CentredCovariance:
-    """Of K independent abilities less their mean, as surely known as the normal distribution has it."""
+    """Return the covariance of K centred independent abilities with normal quantiles."""
     return known_to_be(variance * (np.eye(K) - 1 / K))
 
 
@@ -23,19 +23,19 @@ def known_to_be(covariance: Floats) -> CentredCovariance:
     return CentredCovariance(covariance, np.where(np.isnan(np.diag(covariance)), np.nan, np.inf))
 
 
-def test_a_comparison_by_hand() -> None:
-    told = pairwise_differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
-    assert told.value[0, 1] == pytest.approx(0.3)
-    assert told.std_error[0, 1] == pytest.approx(np.sqrt(0.02))
-    assert np.isnan(np.diag(told.std_error)).all()
-    assert told.one_sided_p[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
-    assert told.one_sided_p[1, 0] == pytest.approx(1 - told.one_sided_p[0, 1])
-    assert (np.diag(told.one_sided_p) == 1).all()
+def test_a_comparison_equals_manually_computed_values() -> None:
+    differences = pairwise_differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
+    assert differences.value[0, 1] == pytest.approx(0.3)
+    assert differences.std_error[0, 1] == pytest.approx(np.sqrt(0.02))
+    assert np.isnan(np.diag(differences.std_error)).all()
+    assert differences.one_sided_p[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
+    assert differences.one_sided_p[1, 0] == pytest.approx(1 - differences.one_sided_p[0, 1])
+    assert (np.diag(differences.one_sided_p) == 1).all()
 
 
 @settings(max_examples=25, deadline=None)
 @given(p=st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm_rejects_what_its_step_down_rejects(p: list[float]) -> None:
+def test_holm_rejects_the_hypotheses_of_the_step_down_procedure(p: list[float]) -> None:
     """At every α: walk up the sorted p-values while p ≤ α/(n − rank + 1)."""
     corrected = holm(np.array(p))
     for alpha in (0.01, 0.05, 0.3):
@@ -48,14 +48,14 @@ def test_holm_rejects_what_its_step_down_rejects(p: list[float]) -> None:
     assert ((corrected >= p) & (corrected <= 1)).all()
 
 
-def test_exact_abilities_are_told_apart_without_a_warning() -> None:
-    told = pairwise_differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
-    assert (told.one_sided_p[0, 2], told.one_sided_p[2, 0]) == (0, 1)
-    places = told.simultaneous_ranks
+def test_exact_abilities_are_significantly_different_without_a_warning() -> None:
+    differences = pairwise_differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
+    assert (differences.one_sided_p[0, 2], differences.one_sided_p[2, 0]) == (0, 1)
+    places = differences.simultaneous_ranks
     assert (places.low.tolist(), places.high.tolist()) == ([1, 1, 3], [2, 2, 3])
 
 
-def test_agents_far_apart_have_one_place_each_and_equal_ones_any() -> None:
+def test_distant_agents_have_one_rank_each_and_equal_ones_any_rank() -> None:
     apart = pairwise_differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)).simultaneous_ranks
     assert (apart.low.tolist(), apart.high.tolist()) == ([1, 3, 2], [1, 3, 2])
     equal = pairwise_differences(np.zeros(4), centred(4)).simultaneous_ranks
@@ -65,26 +65,26 @@ def test_agents_far_apart_have_one_place_each_and_equal_ones_any() -> None:
 def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -> None:
     covariance = np.full((5, 5), np.nan)
     covariance[:2, :2] = covariance[2:4, 2:4] = centred(2, variance=1e-4).covariance
-    told = pairwise_differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
-    assert told.one_sided_p[0, 1] < 1e-6
-    assert (told.one_sided_p[0, 2:] == 1).all()
-    assert told.unique_best is None
-    places = told.simultaneous_ranks
+    differences = pairwise_differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
+    assert differences.one_sided_p[0, 1] < 1e-6
+    assert (differences.one_sided_p[0, 2:] == 1).all()
+    assert differences.unique_best is None
+    places = differences.simultaneous_ranks
     assert (places.low.tolist(), places.high.tolist()) == ([1, 2, 1, 2, 1], [4, 5, 4, 5, 5])
 
 
-def test_places_hold_for_all_agents_at_once() -> None:
+def test_simultaneous_ranks_cover_all_agents() -> None:
     """Simulated: close abilities, 95 % sets."""
     rng = np.random.default_rng(1)
     theta = np.repeat([0.0, 0.1, 3.0], 4)
     truth_low = np.array([1 + (theta > t).sum() for t in theta])
     truth_high = np.array([len(theta) - (theta < t).sum() for t in theta])
-    held = []
+    is_covered = []
     for _ in range(300):
         estimate = theta + rng.normal(size=12)
         sets = pairwise_differences(estimate - estimate.mean(), centred(12)).simultaneous_ranks
-        held.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
-    assert np.mean(held) > 0.92
+        is_covered.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
+    assert np.mean(is_covered) > 0.92
 
 
 def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rarely() -> None:
@@ -103,11 +103,11 @@ def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rar
     assert np.mean(has_wrong_simultaneous_pair) <= 0.05
 
 
-def test_stepping_down_finds_more_than_one_step_would() -> None:
+def test_the_step_down_procedure_finds_more_differences_than_a_single_step() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
-    told = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)
-    assert told.one_sided_p[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
-    sets = told.simultaneous_ranks
+    differences = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)
+    assert differences.one_sided_p[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
+    sets = differences.simultaneous_ranks
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
@@ -117,7 +117,7 @@ intervals = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.boolean
 
 @settings(max_examples=30, deadline=None)
 @given(drawn=intervals)
-def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, bool]]) -> None:
+def test_rank_ranges_count_intervals_entirely_above_and_below(drawn: list[tuple[int, int, bool]]) -> None:
     low = np.array([np.nan if gone else float(a) for a, _, gone in drawn])
     high = np.array([np.nan if gone else float(a + width) for a, width, gone in drawn])
     got = rank_ranges(low, high)
@@ -129,10 +129,10 @@ def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, b
 
 @settings(max_examples=30, deadline=None)
 @given(values=abilities)
-def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> None:
+def test_an_ability_without_variance_has_a_single_rank(values: list[float]) -> None:
     ability = np.array(values)
     place = rank_with_ties(ability)
     got = rank_ranges(ability, ability)
-    known = ~np.isnan(ability)
-    np.testing.assert_array_equal(got.low[known], place[known])
-    assert (place[~known] == known.sum() + 1).all()
+    expected = ~np.isnan(ability)
+    np.testing.assert_array_equal(got.low[expected], place[expected])
+    assert (place[~expected] == expected.sum() + 1).all()

@@ -1,4 +1,4 @@
-"""Curl, exact and of samples, its bootstrap, its links, and the figures of the paper's real data."""
+"""Test exact and sampled curl, its bootstrap, its links, and its values on real data of the paper."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def by_hand(matrix: Floats) -> list[float]:
 
 @st.composite
 def matrices(draw: st.DrawFn) -> Floats:
-    """Small matrices with gaps, on a lattice (heavy ties) or not."""
+    """Generate small matrices with gaps, on a lattice (many ties) or not."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     shape = draw(st.tuples(st.integers(2, 7), st.integers(2, 7)))
     steps = draw(st.sampled_from([1, 3, 116, 10**9]))
@@ -58,7 +58,7 @@ def matrices(draw: st.DrawFn) -> Floats:
 
 @settings(max_examples=75, deadline=None)
 @given(matrix=matrices(), n_listed=st.sampled_from([1, 5, 2**18]))
-def test_quantiles_are_those_of_all_rectangles(matrix: Floats, n_listed: int) -> None:
+def test_quantiles_equal_those_of_all_rectangles(matrix: Floats, n_listed: int) -> None:
     gaps = every_gap(matrix)
     assert n_rectangles(~np.isnan(matrix)) == len(gaps)
     with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +72,7 @@ def test_quantiles_are_those_of_all_rectangles(matrix: Floats, n_listed: int) ->
 
 
 @pytest.mark.parametrize("kind", ["lattice", "normal", "two values", "almost equal", "one outlier"])
-def test_bisection_ends_on_the_order_statistic_when_gaps_are_too_many_to_list(kind: str) -> None:
+def test_bisection_returns_the_order_statistic_if_gaps_are_too_many_to_list(kind: str) -> None:
     rng = np.random.default_rng(1)
     matrix = {
         "lattice": rng.integers(-116, 117, (20, 80)) / 116,
@@ -94,7 +94,7 @@ def test_bisection_ends_on_the_order_statistic_when_gaps_are_too_many_to_list(ki
 
 
 def test_a_level_means_the_order_statistic_at_the_ceiling_without_rounding_error() -> None:
-    """.55·100 is 55.00000000000001 in floats: the 55th gap is meant, not the 56th."""
+    """.55·100 is 55.00000000000001 in floating point: the 55th gap is meant, not the 56th."""
     matrix = np.random.default_rng(4).uniform(-1, 1, (5, 5))
     gaps = every_gap(matrix)
     assert len(gaps) == 100
@@ -115,7 +115,7 @@ NAN = np.nan
         (np.array([[0.1, NAN], [NAN, 0.2]]), "no two agents have two items in common"),
     ],
 )
-def test_no_complete_rectangle_is_an_error_that_says_why(matrix: Floats, why: str) -> None:
+def test_a_matrix_without_a_complete_rectangle_is_an_error_with_the_reason(matrix: Floats, why: str) -> None:
     assert n_rectangles(~np.isnan(matrix)) == 0
     with pytest.raises(StatisticsError, match=rf"{why}.*\[curl-no-rectangles\]"):
         curl_quantiles(matrix)
@@ -123,7 +123,7 @@ def test_no_complete_rectangle_is_an_error_that_says_why(matrix: Floats, why: st
 
 @settings(max_examples=40, deadline=None)
 @given(matrix=matrices(), extra=st.lists(st.floats(-1, 5), max_size=3))
-def test_the_whole_distribution_is_that_of_all_rectangles(matrix: Floats, extra: list[float]) -> None:
+def test_the_distribution_equals_that_of_all_rectangles(matrix: Floats, extra: list[float]) -> None:
     gaps = every_gap(matrix)
     assume(gaps)
     at = [*gaps, *extra, -np.inf, np.inf]
@@ -131,7 +131,7 @@ def test_the_whole_distribution_is_that_of_all_rectangles(matrix: Floats, extra:
     np.testing.assert_array_equal(curl_ecdf(matrix, at), expected)
 
 
-def test_gaps_that_are_rounding_alone_are_one_step() -> None:
+def test_gaps_that_differ_only_by_rounding_are_one_step() -> None:
     matrix = np.array([[1 / 3, 1 / 3, -2 / 3], [1, 1, 0]])
     np.testing.assert_array_equal(curl_ecdf(matrix, every_gap(matrix)), [1, 1, 1])
 
@@ -162,7 +162,7 @@ def test_rectangles_are_drawn_uniformly_from_all_complete_ones() -> None:
     assert chi_square < len(everyone) + 4 * np.sqrt(2 * len(everyone))
 
 
-def test_every_two_links_are_compared_and_exact_is_over_all_rectangles() -> None:
+def test_all_pairs_of_links_are_compared_and_exact_uses_all_rectangles() -> None:
     value = scores()
     result = median_differences(value, rng=np.random.default_rng(0), n_draws=60, n_rectangles=500)
     assert [(r.first, r.second) for r in result] == list(combinations(LINKS, 2))
@@ -173,7 +173,7 @@ def test_every_two_links_are_compared_and_exact_is_over_all_rectangles() -> None
         assert (r.level, r.coincident, r.n_draws) == (0.95, "drop", 60)
 
 
-def test_keeping_coincident_rows_draws_medians_towards_zero() -> None:
+def test_keeping_duplicate_rows_biases_medians_towards_zero() -> None:
     kept, dropped = (
         median_differences(scores(), rng=np.random.default_rng(0), coincident=rule, n_draws=100, n_rectangles=1000)[1]
         for rule in ("keep", "drop")
@@ -181,7 +181,7 @@ def test_keeping_coincident_rows_draws_medians_towards_zero() -> None:
     assert abs(kept.mean) < abs(dropped.mean)
 
 
-def test_resamples_without_a_rectangle_are_counted_and_too_many_refused() -> None:
+def test_resamples_without_a_rectangle_are_counted_and_too_many_are_refused() -> None:
     value = np.full((6, 6), np.nan)
     value[:3, :3] = scores(gaps=0)[:3, :3]
     result = median_differences(value, rng=np.random.default_rng(0), n_draws=100, n_rectangles=50)[0]
@@ -195,10 +195,10 @@ def test_resamples_without_a_rectangle_are_counted_and_too_many_refused() -> Non
 @pytest.mark.parametrize(
     ("coincident", "mean", "low", "high"), [("keep", -0.294, -0.327, -0.255), ("drop", -0.306, -0.348, -0.270)]
 )
-def test_the_papers_interval_on_real_scores_and_ours(
+def test_intervals_on_real_scores_agree_with_those_of_the_paper(
     peer_prediction: Path, coincident: Coincident, mean: float, low: float, high: float
 ) -> None:
-    """Project statistics, PubMed, identity less logit; the paper, which keeps coincident rows: −.298 [−.326, −.256]."""
+    """Project statistics, PubMed, identity minus logit; in the paper, which keeps duplicate rows: −.298 [−.326, −.256]."""
     value = published_scores(peer_prediction, "pubmed_200_config_results")
     result = median_differences(
         value, rng=np.random.default_rng(0), coincident=coincident, n_draws=300, n_rectangles=10_000
@@ -217,7 +217,7 @@ def curl_of(value: Floats, corners: Corners) -> SampledCurl:
 
 
 def noisy_scores(*, gaps: float, lattice: bool, shape: tuple[int, int] = (14, 60)) -> Floats:
-    """Agents differ in how noisy they are, so that rectangles of one pair of agents are alike."""
+    """Return scores with noise of different size per agent, so that rectangles of one pair of agents are similar."""
     rng = np.random.default_rng(3)
     noise = rng.normal(0, 1, shape) * rng.uniform(0.02, 0.3, shape[0])[:, None]
     value = np.clip(rng.normal(0.3, 0.2, shape[0])[:, None] + noise, -1, 1)
@@ -228,7 +228,7 @@ def noisy_scores(*, gaps: float, lattice: bool, shape: tuple[int, int] = (14, 60
 
 @pytest.mark.parametrize("gaps", [0.0, 0.8])
 @pytest.mark.parametrize("wide", [True, False])
-def test_rectangles_are_complete_real_and_counted(gaps: float, wide: bool) -> None:
+def test_sampled_rectangles_are_complete_and_counted(gaps: float, wide: bool) -> None:
     value = noisy_scores(gaps=gaps, lattice=False)
     value = value if wide else value.T
     i, k, j, m, n_all = sample_rectangles(~np.isnan(value), rng=standalone_stream(0), n_pairs=50, n_per_pair=7)
@@ -241,26 +241,26 @@ def test_rectangles_are_complete_real_and_counted(gaps: float, wide: bool) -> No
 
 @pytest.mark.parametrize("name", list(LINKS))
 @pytest.mark.parametrize("gaps", [0.0, 0.6])
-def test_a_sample_stands_within_its_errors_of_the_exact_curl(gaps: float, name: str) -> None:
+def test_a_sampled_curl_is_within_its_errors_of_the_exact_one(gaps: float, name: str) -> None:
     value, link = noisy_scores(gaps=gaps, lattice=False), LINKS[name].forward
-    found = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=standalone_stream(1)))
+    result = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=standalone_stream(1)))
     exact = curl_quantiles(link(value), SAMPLED_LEVELS)
-    sampled = found.quantiles(SAMPLED_LEVELS)
+    sampled = result.quantiles(SAMPLED_LEVELS)
     assert (np.abs(sampled.value - exact) <= 4 * sampled.std_error).all()
     assert (sampled.std_error < 0.03 * exact).all()
-    share = found.ecdf(exact)
+    share = result.ecdf(exact)
     assert (np.abs(share.value - curl_ecdf(link(value), exact)) <= 4 * share.std_error).all()
     assert (share.std_error < 0.005).all()
 
 
-def test_errors_are_as_large_as_samples_differ() -> None:
+def test_standard_errors_equal_the_spread_of_samples() -> None:
     value = noisy_scores(gaps=0.3, lattice=False)
     at = curl_quantiles(value, SAMPLED_LEVELS)
     medians, errors, shares, doubts = [], [], [], []
     for seed in range(60):
         corners = sample_rectangles(~np.isnan(value), rng=standalone_stream(seed), n_pairs=300, n_per_pair=8)
-        found = curl_of(value, corners)
-        median, share = found.quantiles((0.5,)), found.ecdf(at)
+        result = curl_of(value, corners)
+        median, share = result.quantiles((0.5,)), result.ecdf(at)
         medians.append(median.value[0])
         errors.append(median.std_error[0])
         shares.append(share.value)
@@ -269,28 +269,28 @@ def test_errors_are_as_large_as_samples_differ() -> None:
     np.testing.assert_allclose(np.std(shares, axis=0), np.mean(doubts, axis=0), rtol=0.25)
 
 
-def test_steps_of_a_lattice_fall_where_they_are_asked_for() -> None:
+def test_steps_of_a_lattice_are_at_the_requested_positions() -> None:
     value = noisy_scores(gaps=0.2, lattice=True)
-    found = curl_of(value, sample_rectangles(~np.isnan(value), rng=standalone_stream(2)))
+    result = curl_of(value, sample_rectangles(~np.isnan(value), rng=standalone_stream(2)))
     at = [0.0, 0.25, 0.5, 1.0]
-    np.testing.assert_allclose(found.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
+    np.testing.assert_allclose(result.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
 
 
-def test_the_table_is_exact_up_to_a_stated_size_and_says_where_it_is_sampled() -> None:
+def test_the_table_is_exact_up_to_a_stated_size_and_states_if_it_is_sampled() -> None:
     value = noisy_scores(gaps=0.1, lattice=False)
     exact, sampled = compare_links(value), compare_links(value, exact_up_to=10)
     assert sampled == compare_links(value, exact_up_to=10), "the same sample each time"
     for name, line in exact.items():
         assert (line.n_sampled, line.median_error, line.p95_error) == (None, None, None)
-        other = sampled[name]
-        assert other.n_sampled == 131_072
-        assert abs(other.median - line.median) <= 4 * not_none(other.median_error)
-        assert abs(other.p95 - line.p95) <= 4 * not_none(other.p95_error)
+        estimate = sampled[name]
+        assert estimate.n_sampled == 131_072
+        assert abs(estimate.median - line.median) <= 4 * not_none(estimate.median_error)
+        assert abs(estimate.p95 - line.p95) <= 4 * not_none(estimate.p95_error)
         same = ("sd", "r2", "n_rectangles")
-        assert [asdict(other)[key] for key in same] == [asdict(line)[key] for key in same]
+        assert [asdict(estimate)[key] for key in same] == [asdict(line)[key] for key in same]
 
 
-def test_curves_of_a_sample_carry_errors_and_exact_ones_none() -> None:
+def test_sampled_curves_have_errors_and_exact_ones_do_not() -> None:
     value = noisy_scores(gaps=0.1, lattice=False)
     for exact, sampled in zip(measure_curl(value).curves(), measure_curl(value, exact_up_to=10).curves(), strict=True):
         assert not exact.std_error.any()
@@ -300,12 +300,12 @@ def test_curves_of_a_sample_carry_errors_and_exact_ones_none() -> None:
 
 
 @pytest.mark.parametrize("observed", [np.zeros((3, 4), bool), np.eye(4, dtype=bool), np.ones((1, 5), bool)])
-def test_without_a_rectangle_there_is_nothing_to_sample(observed: np.ndarray) -> None:
+def test_sampling_without_a_rectangle_is_refused(observed: np.ndarray) -> None:
     with pytest.raises(StatisticsError, match="curl-no-rectangles"):
         sample_rectangles(observed, rng=standalone_stream(0))
 
 
-def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path: Path) -> None:
+def test_curves_read_back_exactly_and_another_table_is_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     curves = measure_curl(noisy_scores(gaps=0.1, lattice=False)).curves()
     folder.write_curl(curves)
@@ -319,13 +319,13 @@ def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path:
 
 
 @pytest.mark.parametrize("exact_up_to", [0, 2**20])
-def test_scores_kept_as_columns_have_the_curl_of_their_matrix(exact_up_to: int) -> None:
+def test_scores_in_columns_have_the_curl_of_their_matrix(exact_up_to: int) -> None:
     value = noisy_scores(gaps=0.6, lattice=False)
     names = tuple(map(str, range(14))), tuple(map(str, range(60)))
     weight = (~np.isnan(value)).astype(float)
     columns = Scores.from_matrices(value, weight, role="train", kind="row", agent_ids=names[0], item_ids=names[1])
-    found = measure_curl(columns, exact_up_to=exact_up_to)
-    assert found.table() == measure_curl(value, exact_up_to=exact_up_to).table()
+    result = measure_curl(columns, exact_up_to=exact_up_to)
+    assert result.table() == measure_curl(value, exact_up_to=exact_up_to).table()
     assert "value" not in vars(columns)
 
 
@@ -362,7 +362,7 @@ FIGURES = [
 
 
 @pytest.mark.parametrize(("folder", "shape", "figures"), FIGURES, ids=[row[0] for row in FIGURES])
-def test_curl_and_r2_of_real_data_are_the_published_exact_ones(
+def test_curl_and_r2_of_real_data_equal_the_published_exact_values(
     peer_prediction: Path,
     folder: str,
     shape: tuple[int, int],
@@ -389,7 +389,7 @@ clipped_scores = st.floats(-CLIP, CLIP)
 @EVERY
 @settings(max_examples=25, deadline=None)
 @given(score=clipped_scores)
-def test_inverse_undoes_forward_inside_the_interval(link: Link, score: float) -> None:
+def test_inverse_of_forward_is_the_identity_inside_the_interval(link: Link, score: float) -> None:
     s = np.array([score])
     np.testing.assert_allclose(link.inverse(link.forward(s)), s, atol=1e-12)
 
@@ -404,21 +404,21 @@ def test_inverse_slope_is_the_derivative_of_inverse(link: Link, value: float) ->
 
 
 @EVERY
-def test_forward_rises_passes_nan_through_and_is_finite_at_the_ends(link: Link) -> None:
+def test_forward_increases_keeps_nan_and_is_finite_at_the_bounds(link: Link) -> None:
     value = link.forward(np.array([-1.0, -0.5, 0.0, 0.5, 1.0, np.nan]))
     assert (np.diff(value[:5]) > 0).all()
     assert np.isfinite(value[:5]).all()
     assert np.isnan(value[5])
 
 
-def test_values_checked_by_hand() -> None:
+def test_link_values_equal_manually_computed_ones() -> None:
     s = np.array([0.61])
     assert LINKS["identity"].forward(s)[0] == 0.61
     assert LINKS["logit"].forward(s)[0] == pytest.approx(np.log(0.805 / 0.195))
     assert LINKS["probit"].forward(np.array([0.95]))[0] == pytest.approx(1.959963985)
 
 
-def test_only_the_identity_tells_scores_beyond_the_clip_apart() -> None:
+def test_only_the_identity_distinguishes_scores_beyond_the_clip() -> None:
     s = np.array([CLIP, 1.0])
     assert np.ptp(LINKS["identity"].forward(s)) > 0
     assert np.ptp(LINKS["probit"].forward(s)) == 0
@@ -435,13 +435,13 @@ def test_an_additive_matrix_has_no_curl_and_full_r2_on_the_identity_only() -> No
     assert table["logit"].n_rectangles == 3 * 6
 
 
-def test_scores_that_differ_by_rounding_have_no_scale_to_draw_curl_on() -> None:
+def test_scores_that_differ_only_by_rounding_have_no_curl_scale() -> None:
     clipped_scores = np.ones((5, 12))
     clipped_scores[0, 0] -= 1e-15
     assert {curve.sd for curve in measure_curl(clipped_scores).curves()} == {0.0}
 
 
-def test_equal_scores_have_no_scale_and_no_r2_rather_than_nan() -> None:
+def test_equal_scores_have_no_scale_and_no_r2_instead_of_nan() -> None:
     for row in compare_links(np.full((3, 4), 0.1 + 0.2)).values():
         assert (row.median, row.p95, row.sd) == (0, 0, 0)
         assert (row.median_scaled, row.p95_scaled, row.r2) == (None, None, None)

@@ -1,4 +1,4 @@
-"""Youden's J with its interval, the test of equal abilities, and what text length explains."""
+"""Test Youden's J with its interval, the test of equal abilities, and the variance explained by text length."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from youden.types.pool import Bools, Positions
 
 
 def totals(answer: object, *items: object, n_items: int = 40, weight: object = None) -> ItemTotals:
-    made = ItemTotals(n_items)
+    item_totals = ItemTotals(n_items)
     columns = [np.asarray(item, dtype=np.int32) for item in items]
-    made.add(
+    item_totals.add(
         np.asarray(answer, dtype=float), *columns, weight=None if weight is None else np.asarray(weight, dtype=float)
     )
-    return made
+    return item_totals
 
 
-def test_the_variance_of_paired_answers_is_that_of_item_sums() -> None:
+def test_the_variance_of_paired_answers_equals_that_of_item_sums() -> None:
     rng = np.random.default_rng(0)
     item = rng.integers(0, 40, 500)
     answer = (rng.random(500) < rng.random(40)[item]).astype(float)
@@ -50,7 +50,7 @@ def test_the_variance_of_independent_answers_is_dyadic() -> None:
     assert totals(answer, first, second).variance == pytest.approx(max(slow, (residual**2).sum() / 300**2 * 40 / 39))
 
 
-def test_chunks_add_up() -> None:
+def test_sums_of_chunks_equal_the_total() -> None:
     rng = np.random.default_rng(2)
     item, answer = rng.integers(0, 40, 200).astype(np.int32), rng.random(200)
     whole, parts = totals(answer, item), ItemTotals(40)
@@ -62,14 +62,14 @@ def test_chunks_add_up() -> None:
 @pytest.mark.parametrize(("paired", "independent"), [(0, 0), (1, 1), (1, 0), (0, 1)])
 def test_j_has_an_interval_of_positive_width_at_rates_of_0_and_1(paired: float, independent: float) -> None:
     item = np.arange(200) % 40
-    found = youdens_j(totals(np.full(200, paired), item), totals(np.full(100, independent), item[:100], item[1:101]))
-    assert found.value == paired - independent
-    assert found.low <= found.value <= found.high
-    assert found.high - found.low > 0.02
-    assert (found.low > 0, found.high < 0) == (paired > independent, paired < independent)
+    result = youdens_j(totals(np.full(200, paired), item), totals(np.full(100, independent), item[:100], item[1:101]))
+    assert result.value == paired - independent
+    assert result.low <= result.value <= result.high
+    assert result.high - result.low > 0.02
+    assert (result.low > 0, result.high < 0) == (paired > independent, paired < independent)
 
 
-def test_independent_answers_get_newcombes_interval_and_correlated_ones_a_wider_one() -> None:
+def test_independent_answers_get_newcombe_intervals_and_correlated_ones_wider_ones() -> None:
     rng = np.random.default_rng(3)
     item = np.repeat(np.arange(400), 1)
     yes = (rng.random(400) < 0.6).astype(float)
@@ -83,8 +83,8 @@ def test_independent_answers_get_newcombes_interval_and_correlated_ones_a_wider_
 
 
 def test_a_trial_type_without_answers_leaves_j_unknown() -> None:
-    found = youdens_j(totals(np.ones(50), np.arange(50) % 40), ItemTotals(40))
-    assert np.isnan([found.value, found.low, found.high]).all()
+    result = youdens_j(totals(np.ones(50), np.arange(50) % 40), ItemTotals(40))
+    assert np.isnan([result.value, result.low, result.high]).all()
     assert np.isnan(clustered_proportion(ItemTotals(40)).value)
 
 
@@ -92,8 +92,8 @@ def test_the_mean_of_differences_covers_0_if_there_is_no_signal() -> None:
     rng, covered = np.random.default_rng(4), 0
     item = np.arange(600) % 40
     for _ in range(200):
-        found = mean_difference(totals(rng.choice([-1.0, 0.0, 1.0], 600) + rng.normal(0, 0.3, 40)[item], item))
-        covered += found.low <= 0 <= found.high
+        result = mean_difference(totals(rng.choice([-1.0, 0.0, 1.0], 600) + rng.normal(0, 0.3, 40)[item], item))
+        covered += result.low <= 0 <= result.high
     assert 0.9 <= covered / 200 <= 0.99
     assert np.isnan(mean_difference(totals([1.0, 1.0], [0, 0])).low)
 
@@ -135,7 +135,7 @@ RULES: dict[str, Callable[[Positions, Positions], Bools]] = {
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_any_rule_by_length_is_found(rule: str) -> None:
+def test_every_length_based_judge_is_detected(rule: str) -> None:
     rng = np.random.default_rng(6)
     lengths = np.exp(rng.normal(5.7, 0.6, (2, 700))).astype(np.int64)
     paired = np.arange(700) < 600
@@ -145,7 +145,7 @@ def test_any_rule_by_length_is_found(rule: str) -> None:
     assert abs(length_share((rng.random(700) < 0.5).astype(float), *lengths, paired=paired)) < 0.15
 
 
-def test_few_or_equal_answers_tell_nothing_of_length() -> None:
+def test_few_or_equal_answers_do_not_indicate_a_length_based_judge() -> None:
     lengths = np.arange(1, 401).reshape(2, 200)
     paired = np.arange(200) < 150
     assert np.isnan(length_share(np.ones(200), *lengths, paired=paired))

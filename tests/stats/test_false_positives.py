@@ -1,4 +1,4 @@
-"""Alarms for agents whose texts on different items the judge calls the same source too often."""
+"""Test alarms for agents whose texts on different items the judge calls the same source too often."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def drawn(seed: int, n: int = 3000, n_agents: int = 10) -> tuple[np.ndarray, np.
     return first, (first + rng.integers(1, n_agents, n)) % n_agents, rng
 
 
-def test_by_hand() -> None:
+def test_the_alarm_equals_manually_computed_values() -> None:
     """Agent 0: 3 yes of 4; without it 0 of 4, rate (0 + ½)/(4 + 1) = .1; P(X ≥ 3 | 4, .1) = .0037 < .05 / 3."""
     first = np.array([0, 0, 0, 0, 1, 1, 2, 2])
     second = np.array([1, 2, 1, 2, 2, 2, 1, 1])
@@ -30,16 +30,16 @@ def test_by_hand() -> None:
     np.testing.assert_allclose([alarm.rate, alarm.p_value], [0.1, 0.0037])
 
 
-def test_a_template_is_caught_and_a_pair_of_clones() -> None:
+def test_a_template_and_a_pair_of_clones_raise_the_alarm() -> None:
     first, second, rng = drawn(0)
     template = ((first == 3) | (second == 3)) & (rng.random(len(first)) < 0.05)
     assert [alarm.agents for alarm in false_positive_alarms(first, second, template, n_agents=10)] == [(3,)]
     clones = np.isin(first, [4, 7]) & np.isin(second, [4, 7]) & (rng.random(len(first)) < 0.1)
-    found = false_positive_alarms(first, second, clones, n_agents=10)
-    assert {agent for alarm in found for agent in alarm.agents} == {4, 7}
+    result = false_positive_alarms(first, second, clones, n_agents=10)
+    assert {agent for alarm in result for agent in alarm.agents} == {4, 7}
 
 
-def test_even_false_positives_ring_no_more_often_than_promised() -> None:
+def test_equal_false_positive_rates_raise_alarms_at_most_at_the_nominal_rate() -> None:
     rung = 0
     for seed in range(200):
         first, second, rng = drawn(seed, n=400)
@@ -48,6 +48,6 @@ def test_even_false_positives_ring_no_more_often_than_promised() -> None:
     assert rung <= 20
 
 
-def test_no_trials_no_alarm() -> None:
+def test_without_trials_no_alarm_is_raised() -> None:
     empty = np.array([], dtype=np.int32)
     assert false_positive_alarms(empty, empty, np.array([], dtype=bool), n_agents=4) == ()

@@ -62,8 +62,8 @@ def test_agents_of_one_style_are_not_flagged_however_many_answers_there_are(memb
     expected = agreement_of()
     square = np.ix_(members, members)
     expected[square] += 0.4 * (1 - expected[square])
-    found = flagged(expected, n_items=200)
-    assert found.clusters == ()
+    result = flagged(expected, n_items=200)
+    assert result.clusters == ()
 
 
 @pytest.mark.parametrize("answers", ["yes or no", "graded", "soft"])
@@ -91,8 +91,8 @@ def test_a_pair_that_always_agrees_is_flagged_and_one_with_eight_of_ten_is_not()
 
 
 def test_two_rings_are_two_clusters() -> None:
-    found = flagged(agreement_of(((0, 1, 2, 3), 1.0), ((4, 5, 6, 7, 8), 1.0)))
-    assert found.clusters == ((4, 5, 6, 7, 8), (0, 1, 2, 3))
+    result = flagged(agreement_of(((0, 1, 2, 3), 1.0), ((4, 5, 6, 7, 8), 1.0)))
+    assert result.clusters == ((4, 5, 6, 7, 8), (0, 1, 2, 3))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -103,9 +103,9 @@ def test_the_order_of_the_agents_does_not_matter(seed: int) -> None:
     permuted = PairTotals(K)
     for name in ("total", "weight", "squares", "n_rows", "uncentred_total"):
         setattr(permuted, name, getattr(totals, name)[np.ix_(order, order)])
-    found, of_permuted = flag_groups(totals), flag_groups(permuted)
-    assert np.array_equal(of_permuted.flagged, found.flagged[np.ix_(order, order)])
-    assert [tuple(sorted(order[list(group)])) for group in of_permuted.undecided] == list(found.undecided)
+    result, of_permuted = flag_groups(totals), flag_groups(permuted)
+    assert np.array_equal(of_permuted.flagged, result.flagged[np.ix_(order, order)])
+    assert [tuple(sorted(order[list(group)])) for group in of_permuted.undecided] == list(result.undecided)
 
 
 def test_a_ring_with_pairs_that_were_not_compared_is_flagged() -> None:
@@ -117,16 +117,16 @@ def test_a_ring_with_pairs_that_were_not_compared_is_flagged() -> None:
 
 
 def test_few_answers_make_a_pair_undecided_and_not_flagged() -> None:
-    found = flagged(agreement_of(((0, 1), 1.0)), n_items=8)
-    assert found.clusters == ()
-    assert found.undecided[0] == (0, 1)
+    result = flagged(agreement_of(((0, 1), 1.0)), n_items=8)
+    assert result.clusters == ()
+    assert result.undecided[0] == (0, 1)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 7])
 def test_among_fewer_than_eight_agents_no_group_is_flagged(n: int) -> None:
-    found = flagged(agreement_of(((0, 1), 1.0), n=n), n_items=100)
-    assert found.clusters == ()
-    assert found.undecided == ()
+    result = flagged(agreement_of(((0, 1), 1.0), n=n), n_items=100)
+    assert result.clusters == ()
+    assert result.undecided == ()
 
 
 def test_without_answers_or_without_residuals_no_group_is_flagged() -> None:

@@ -1,4 +1,4 @@
-"""What items contribute to abilities, and gates: verdicts, the alpha of each analysis, conditional power."""
+"""Test the influence of items on abilities, and gates: outcomes, the alpha of each analysis, conditional power."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from youden.stats.trials.noninferiority import (
 from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence, remaining_variance
 
 
-def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None:
+def test_item_sums_and_their_spread_equal_those_of_a_loop_over_trials() -> None:
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, w = rng.random(len(plan)), 1 + rng.random(len(plan))
-    found = contributions(plan, answer, weight=w)
-    theta, K = found.ability, 5
+    result = contributions(plan, answer, weight=w)
+    theta, K = result.ability, 5
     effect = (K - 1) / (K - 2) * (theta - theta.mean())
     r = answer - effect[plan.first] - effect[plan.second]
     e = r - np.array([r[plan.item == j].mean() for j in plan.item])
@@ -38,15 +38,15 @@ def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None
         squares, freedom = 0.0, 0
         for j in range(4):
             here = mine & (plan.item == j)
-            assert found.influence[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
-            assert found.weight[i, j] == pytest.approx(w[here].sum() / w[mine].sum())
-            assert found.n_trials[i, j] == here.sum()
+            assert result.influence[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
+            assert result.weight[i, j] == pytest.approx(w[here].sum() / w[mine].sum())
+            assert result.n_trials[i, j] == here.sum()
             if here.sum() > 1:
                 squares, freedom = squares + ((e[here] - e[here].mean()) ** 2).sum(), freedom + here.sum() - 1
-        assert found.within_item_variance[i] == pytest.approx(squares / freedom)
+        assert result.within_item_variance[i] == pytest.approx(squares / freedom)
 
 
-def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> None:
+def test_a_trial_that_counts_for_one_agent_is_ignored_for_the_other() -> None:
     plan = cyclic(5, 4, 7)
     rng = np.random.default_rng(1)
     answer, ability = rng.random(len(plan)), rng.random(5)
@@ -59,40 +59,38 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     assert part.within_item_variance[0] != whole.within_item_variance[0]
 
 
-def test_what_an_item_does_to_both_agents_cancels() -> None:
+def test_item_effects_common_to_both_agents_cancel() -> None:
     plan = cyclic(6, 10, 10)
     rng = np.random.default_rng(0)
     answer, hard = rng.random(len(plan)), rng.normal(0, 5, 10)
-    one = estimate_difference(contributions(plan, answer), 0, 1)
-    other = estimate_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
-    assert one == pytest.approx(other, abs=1e-6)
+    difference = estimate_difference(contributions(plan, answer), 0, 1)
+    other_difference = estimate_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
+    assert difference == pytest.approx(other_difference, abs=1e-6)
 
 
-def test_intervals_of_equal_agents_hold_the_nominal_share_over_items_of_the_kind() -> None:
+def test_intervals_of_equal_agents_cover_at_the_nominal_level() -> None:
     K, J = 6, 30
     plan = cyclic(K, J, J)
     missed = 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
         skill = np.linspace(0.2, -0.2, K) + 0.15 * rng.standard_normal((J, K))
-        skill[:, 1] = 0.2 + 0.15 * rng.standard_normal(
-            J
-        )  # agents 0 and 1 differ on every item, and on none of the kind
+        skill[:, 1] = 0.2 + 0.15 * rng.standard_normal(J)  # agents 0 and 1 differ on each item, but not on average
         p = 0.5 + (skill[plan.item, plan.first] + skill[plan.item, plan.second]) / 2
-        found = estimate_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
-        missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * found.variance**0.5
+        difference = estimate_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
+        missed += abs(difference.value) > student.ppf(0.975, difference.n_items - 1) * difference.variance**0.5
     assert 0.02 <= missed / 400 <= 0.07
 
 
-def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -> None:
+def test_two_agents_without_variance_use_the_pooled_variance_of_all_pairs() -> None:
     plan = cyclic(6, 20, 20)
     answer = np.random.default_rng(0).random(len(plan))
     quiet = np.isin(plan.first, [0, 1]) | np.isin(plan.second, [0, 1])
-    found = estimate_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
-    assert found.variance > 1e-4
+    difference = estimate_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
+    assert difference.variance > 1e-4
 
 
-def test_remaining_variance_falls_with_blocks_and_with_items_until_all_are_seen() -> None:
+def test_the_remaining_variance_falls_with_blocks_and_with_items() -> None:
     blocks = np.array([10, 20, 40, 60, 100])
     own, noise = remaining_variance(blocks, n_current=10, n_items=20)
     np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])
@@ -103,10 +101,10 @@ def test_remaining_variance_falls_with_blocks_and_with_items_until_all_are_seen(
         assert left == pytest.approx(10 * ((asked / s) ** 2).sum())
 
 
-def test_the_forecast_is_what_more_blocks_bring_or_a_little_worse() -> None:
+def test_the_forecast_variance_with_more_blocks_is_close_and_conservative() -> None:
     K, J = 8, 40
     few, many = cyclic(K, J, 40), cyclic(K, J, 160)
-    forecast, came = [], []
+    forecast, results = [], []
     left = remaining_variance(np.array([160]), n_current=40, n_items=J)
     for seed in range(100):
         rng = np.random.default_rng(seed)
@@ -119,8 +117,8 @@ def test_the_forecast_is_what_more_blocks_bring_or_a_little_worse() -> None:
         forecast.append(
             (now.variance - now.residual_variance) * left.agent_item[0] + now.residual_variance * left.residual[0]
         )
-        came.append(then.variance)
-    assert 0.97 <= np.mean(forecast) / np.mean(came) <= 1.2
+        results.append(then.variance)
+    assert 0.97 <= np.mean(forecast) / np.mean(results) <= 1.2
 
 
 def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() -> None:
@@ -128,9 +126,9 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     item, ones = np.zeros(3, dtype=np.int32), np.ones(3)
 
     def found(*ability: float) -> InfluenceTable:
-        known = np.array(ability)
+        expected = np.array(ability)
         return compute_item_influence(
-            first, second, item, ones, ability=known, first_weight=ones, second_weight=ones, n_items=1
+            first, second, item, ones, ability=expected, first_weight=ones, second_weight=ones, n_items=1
         )
 
     with pytest.raises(StatisticsError, match="difference-agents"):
@@ -155,13 +153,13 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
         (-0.1, 0.0, "worse"),
     ],
 )
-def test_verdicts_at_a_margin_of_a_twentieth(value: float, error: float, verdict: str) -> None:
-    found = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
-    assert found.outcome == verdict
-    assert found.high - found.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
+def test_non_inferiority_outcomes_at_a_margin_of_05(value: float, error: float, verdict: str) -> None:
+    result = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
+    assert result.outcome == verdict
+    assert result.high - result.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
 
 
-def test_all_looks_at_all_agents_together_err_at_most_a_twentieth_of_the_time() -> None:
+def test_all_analyses_of_all_agents_together_have_an_error_rate_of_at_most_05() -> None:
     assert sum(alpha_at_analysis(look, n_comparisons=3) * 3 for look in range(1, 200)) == pytest.approx(0.05)
     assert alpha_at_analysis(1) == 0.025
     for look, n_asked in ((0, 1), (1, 0)):
@@ -237,7 +235,7 @@ def test_half_widths_fall_with_items_to_a_limit_above_which_items_are_required(
     )
 
 
-def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> None:
+def test_conditional_power_equals_that_of_a_simulation_at_the_least_favourable_truth() -> None:
     now, later, value, freedom = 0.03**2, 0.015**2, -0.01, 10**6
     chance = conditional_power(
         value,

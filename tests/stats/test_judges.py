@@ -1,4 +1,4 @@
-"""Judges side by side: matched by id, compared on what they share, refused where they share nothing."""
+"""Test the comparison of judges: trials matched by id, common trials compared, refusals without common trials."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def renamed(rates: Rates, **ids: Any) -> Rates:
     return replace(rates, **ids)
 
 
-def test_kappa_by_hand() -> None:
-    one, other = np.array([1.0, 1, 0, 0, 1]), np.array([1.0, 0, 0, 0, 1])
-    assert cohen_kappa(one, other) == pytest.approx((0.8 - 0.48) / 0.52)
+def test_kappa_equals_manually_computed_values() -> None:
+    a, reversed_order = np.array([1.0, 1, 0, 0, 1]), np.array([1.0, 0, 0, 0, 1])
+    assert cohen_kappa(a, reversed_order) == pytest.approx((0.8 - 0.48) / 0.52)
 
 
-def test_krippendorffs_own_example_with_gaps() -> None:
+def test_alpha_equals_the_published_example_with_missing_values() -> None:
     """Krippendorff (2011), four observers, interval: .849."""
     x = np.nan
     answers = np.array(
@@ -64,7 +64,7 @@ def test_krippendorffs_own_example_with_gaps() -> None:
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
-def test_alpha_equals_its_slow_definition(seed: int) -> None:
+def test_alpha_equals_its_naive_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     answers = rng.integers(0, 3, (3, 8)).astype(float)
     answers[rng.random((3, 8)) < 0.2] = np.nan
@@ -74,11 +74,11 @@ def test_alpha_equals_its_slow_definition(seed: int) -> None:
     n = len(given_)
     observed = sum(((u[:, None] - u) ** 2).sum() / (len(u) - 1) for u in units) / n
     expected = ((given_[:, None] - given_) ** 2).sum() / (n * (n - 1))
-    found = krippendorff_alpha(answers)
-    assert found == pytest.approx(1 - observed / expected) if expected else np.isnan(found)
+    result = krippendorff_alpha(answers)
+    assert result == pytest.approx(1 - observed / expected) if expected else np.isnan(result)
 
 
-def test_agreement_that_cannot_be_told_is_nan_and_bad_shapes_are_refused() -> None:
+def test_unknown_agreement_is_nan_and_wrong_shapes_are_refused() -> None:
     assert np.isnan(cohen_kappa(np.ones(3), np.ones(3)))
     assert np.isnan(krippendorff_alpha(np.ones((2, 3))))
     with pytest.raises(StatisticsError):
@@ -98,7 +98,7 @@ def test_a_judge_agrees_with_itself() -> None:
     assert all(len(set(row["places"])) == 1 for row in study.agents)
 
 
-def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() -> None:
+def test_agents_that_differ_only_by_rounding_share_a_rank_under_every_judge() -> None:
     pool = make_pool(6, 9)
     plans = [make_plan(pool, design="nlogn", holdout=0.1, seed=seed) for seed in (1, 2)]
     alike = [answer_with(plan, np.where(plan.trial_type == PAIRED, 0.7, 0.1)) for plan in plans]
@@ -106,7 +106,7 @@ def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() 
     assert [row["places"] for row in study.agents] == [[1, 1]] * len(study.agents)
 
 
-def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_target() -> None:
+def test_reversed_rankings_differ_significantly_under_either_target() -> None:
     plan = make_plan(make_pool(6, 30), design="dense", holdout=0)
     rng, strength = np.random.default_rng(0), np.linspace(0.95, 0.15, 6)
 
@@ -123,33 +123,33 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
     )
     assert any("on more items like these (95 % per pair)" in line for line in study.summary)
     kind, these = (JudgesStudy(AlignedRuns(turned, target=t)) for t in ("items-like-these", "these-items"))
-    found = kind.pairs[0].orders
-    assert found.n_reversed == found.n_significant_both > 0
+    result = kind.pairs[0].orders
+    assert result.n_reversed == result.n_significant_both > 0
     assert any("of them in opposite orders: a ranks a0 above" in line for line in kind.summary)
-    assert found.n_significant_a <= these.pairs[0].orders.n_significant_a
+    assert result.n_significant_a <= these.pairs[0].orders.n_significant_a
     assert kind.target == "items-like-these"
     assert any("these items alone" in line for line in these.summary)
 
 
 def test_two_runs_with_target_these_items_are_compared_on_these_items_by_default(tmp_path: Path) -> None:
-    one, two = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
-    fit_run(one, target="these-items")
-    assert AlignedRuns([read_judged_run(one), read_judged_run(two)]).target == "items-like-these"
-    fit_run(two, target="these-items")
-    runs = [read_judged_run(one), read_judged_run(two)]
+    first, second = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
+    fit_run(first, target="these-items")
+    assert AlignedRuns([read_judged_run(first), read_judged_run(second)]).target == "items-like-these"
+    fit_run(second, target="these-items")
+    runs = [read_judged_run(first), read_judged_run(second)]
     assert AlignedRuns(runs).target == "these-items"
     assert AlignedRuns(runs, target="items-like-these").target == "items-like-these"
 
 
-def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
+def test_trials_are_matched_by_comparison_and_not_by_row() -> None:
     pool = make_pool(6, 10)
-    one = make_plan(pool, calls="40%", seed=1)
-    both = [judged(answer_with(one, (one.first % 2).astype(float)), name="a")]
-    other = make_plan(pool, design="dense", holdout=0)
-    both.append(judged(answer_with(other, (other.first % 2).astype(float)), name="b"))
+    plan = make_plan(pool, calls="40%", seed=1)
+    both = [judged(answer_with(plan, (plan.first % 2).astype(float)), name="a")]
+    reversed_order = make_plan(pool, design="dense", holdout=0)
+    both.append(judged(answer_with(reversed_order, (reversed_order.first % 2).astype(float)), name="b"))
     pair = JudgesStudy(AlignedRuns(both)).pairs[0]
     assert pair.agreement == 1
-    assert (one.trial_type == 0).sum() <= pair.n_units <= len(one)
+    assert (plan.trial_type == 0).sum() <= pair.n_units <= len(plan)
 
 
 def test_three_judges_make_three_pairs_and_one_alpha() -> None:
@@ -161,7 +161,7 @@ def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     assert 0 < not_none(study.krippendorff_alpha) < 1
 
 
-def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -> None:
+def test_an_imported_run_is_compared_by_ordered_pairs_and_item_numbers() -> None:
     result = verdicts(make_pool(6, 8))
     import_ = judged(result, name="import", trials=False)
     form = tuple(f"example-{number:03}" for number in range(8))
@@ -175,7 +175,7 @@ def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -
     assert JudgesStudy(both).pairs[0].n_units == 6 * 5 * 8
 
 
-def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
+def test_incomparable_runs_are_refused_with_what_to_change() -> None:
     result = verdicts(make_pool(6, 8))
     run = judged(result)
     others = {
@@ -203,21 +203,21 @@ def test_the_command_has_two_names_and_a_perfect_rank_correlation_no_interval(
     runs = [str(write_run(tmp_path / name).path) for name in ("one", "two")]
     for words, target in ((["compare"], "items-like-these"), (["study", "judges"], "these-items")):
         done = CliRunner().invoke(youden, [*words, *runs, "--target", target, "--json"], catch_exceptions=False)
-        said = json.loads(done.stdout)["judges"]
-        (pair,) = said["pairs"]
-        assert (pair["cohen_kappa"], said["target"]) == (1, target)
+        judges = json.loads(done.stdout)["judges"]
+        (pair,) = judges["pairs"]
+        assert (pair["cohen_kappa"], judges["target"]) == (1, target)
         assert pair["ranking"]["value"] == pytest.approx(1)
         assert (pair["ranking"]["low"], pair["ranking"]["high"]) == (None, None)
 
 
-def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path) -> None:
+def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / name) for name in ("one", "two")]
     runs = [str(folder.path) for folder in folders]
     facts = folders[0].read_facts()
     first, second, third = (row.agent for row in folders[0].read_ranking()[:3])
 
-    def said(one: Recommendation, *more: str) -> list[str]:
-        folders[1].write_facts(replace(facts, recommendation=one))
+    def said(entry: Recommendation, *more: str) -> list[str]:
+        folders[1].write_facts(replace(facts, recommendation=entry))
         words = ["compare", *runs, *more]
         return CliRunner().invoke(youden, words, catch_exceptions=False).stdout.splitlines()
 
@@ -229,8 +229,10 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
     same = said(recommended(first))
     assert f"By one: Recommended: {first}." in same
     assert same[0] == f"The runs agree: {first}."
-    other = said(recommended(second, first, third))
-    assert other[0] == f"The runs differ, but each recommends these agents or lists them as candidates: {first}."
+    reversed_order = said(recommended(second, first, third))
+    assert (
+        reversed_order[0] == f"The runs differ, but each recommends these agents or lists them as candidates: {first}."
+    )
     apart = said(recommended(third))
     assert apart[0] == "The runs differ: they have no recommended agent or candidate in common."
     none = said(NOT_MADE)
@@ -243,25 +245,27 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
 
 
 def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path: Path) -> None:
-    one, two = (write_run(tmp_path / name) for name in ("one", "two"))
-    runs = [str(one.path), str(two.path)]
-    said = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
+    first, second = (write_run(tmp_path / name) for name in ("one", "two"))
+    runs = [str(first.path), str(second.path)]
+    output = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
     reason = "(no interval: a perfect rank correlation gives none)"
-    assert f"The rankings of one and two correlate with ρ = 1.00 {reason}; on" in said
-    assert "Largest differences" in said
-    assert "1.00 [1.00" not in said
-    assert "1.000 [1.000" not in said
+    assert f"The rankings of one and two correlate with ρ = 1.00 {reason}; on" in output
+    assert "Largest differences" in output
+    assert "1.00 [1.00" not in output
+    assert "1.000 [1.000" not in output
 
-    assert f"Spearman 1.00 {reason} between" in render_comparison(Comparison(one, two))
+    assert f"Spearman 1.00 {reason} between" in render_comparison(Comparison(first, second))
 
 
-def test_draws_that_all_rank_alike_make_no_interval() -> None:
+def test_draws_with_equal_rankings_give_no_interval() -> None:
     result = verdicts(make_pool(8, 60), noise=0.0)
     paired = result.plan.trial_type == PAIRED
     first, second, answer = result.plan.first[paired], result.plan.second[paired], result.answer[paired]
-    found = estimate_rank_agreement(JudgeShift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0))
-    assert found.rho == pytest.approx(1)
-    assert np.isnan([found.low, found.high]).all()
+    rank_agreement = estimate_rank_agreement(
+        JudgeShift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0)
+    )
+    assert rank_agreement.rho == pytest.approx(1)
+    assert np.isnan([rank_agreement.low, rank_agreement.high]).all()
 
 
 def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ() -> None:
@@ -273,14 +277,14 @@ def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ()
     assert pair.max_rho == pytest.approx(reliability(differences_from_verdicts(agreeing[0], target="items-like-these")))
 
 
-def test_the_ceiling_is_what_two_runs_of_one_judge_come_to() -> None:
-    """Reliability is what the correlation of two estimates with errors of their own comes to."""
+def test_the_attenuation_ceiling_equals_the_correlation_of_two_runs_of_one_judge() -> None:
+    """Reliability is the correlation of two estimates with independent errors."""
     rng, K = np.random.default_rng(0), 60
     truth = 0.1 * rng.standard_normal(K)
-    seen = []
+    observed = []
     for _ in range(40):
-        one, other = truth + 0.05 * rng.standard_normal((2, K))
+        a, reversed_order = truth + 0.05 * rng.standard_normal((2, K))
         of = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
-        seen.append((reliability(pairwise_differences(one, of)), np.corrcoef(one, other)[0, 1]))
-    told, found = np.mean(seen, axis=0)
-    assert told == pytest.approx(found, abs=0.03)
+        observed.append((reliability(pairwise_differences(a, of)), np.corrcoef(a, reversed_order)[0, 1]))
+    differences, result = np.mean(observed, axis=0)
+    assert differences == pytest.approx(result, abs=0.03)

@@ -1,4 +1,4 @@
-"""Rank correlations, AUC and RMSE with intervals; proportions and their differences; agreement of cells."""
+"""Test rank correlations, AUC and RMSE with intervals, proportions and their differences, and agreement of cells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POSITIVE = np.array([True, True, True, False, False, False])
 RankCorrelation = Callable[..., Metric]
 
 
-def test_rank_correlations_checked_by_hand() -> None:
+def test_rank_correlations_equal_manually_computed_values() -> None:
     """Three neighbouring swaps: Σd² = 6, ρ = 1 − 36/210; 3 of 15 pairs discordant, τ = 9/15."""
     assert spearman(A, B).value == pytest.approx(1 - 36 / 210)
     assert kendall(A, B).value == pytest.approx(0.6)
@@ -67,7 +67,7 @@ def test_spearman_interval_covers_the_truth_of_normal_samples() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(drawn=st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=10))
-def test_auc_is_the_share_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, bool]]) -> None:
+def test_auc_is_the_fraction_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, bool]]) -> None:
     ability, positive = np.array([float(a) for a, _ in drawn]), np.array([p for _, p in drawn])
     assume(positive.any() and not positive.all())
     pairs = [(x > y) + (x == y) / 2 for x, y in product(ability[positive], ability[~positive])]
@@ -75,7 +75,7 @@ def test_auc_is_the_share_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, 
     assert ranking_auc(-ability, positive) == pytest.approx(1 - np.mean(pairs))
 
 
-def test_auc_interval_reflects_the_abilities_intervals_and_the_seed() -> None:
+def test_auc_interval_depends_on_the_ability_intervals_and_the_seed() -> None:
     def interval(width: float, seed: int = 0) -> Metric:
         return auc_measurement_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(seed))
 
@@ -86,7 +86,7 @@ def test_auc_interval_reflects_the_abilities_intervals_and_the_seed() -> None:
     assert unsure.low <= unsure.value <= unsure.high
 
 
-def test_auc_interval_matches_the_chance_that_two_normals_swap() -> None:
+def test_auc_interval_matches_the_probability_that_two_normals_swap() -> None:
     """Two agents .1 apart, each ± 1.96·.1: P(swap) = Φ(−.1/√.02) = .24, so the 80 % interval reaches 0, the 50 % stays at 1."""
     ability, positive = np.array([0.6, 0.5]), np.array([True, False])
     half = {0.8: 1.2816, 0.5: 0.6745}
@@ -101,14 +101,14 @@ def test_auc_interval_matches_the_chance_that_two_normals_swap() -> None:
 
 
 @pytest.mark.parametrize("width", [1e-9, 0.0])
-def test_auc_that_no_draw_moves_has_no_interval_rather_than_a_point(width: float) -> None:
+def test_auc_without_variation_over_draws_has_no_interval(width: float) -> None:
     got = auc_measurement_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(0))
     assert got.value == 8 / 9
     assert np.isnan([got.low, got.high]).all()
     assert got.method == "none: 95% of the draws equal the estimate"
 
 
-def test_auc_without_all_intervals_has_none_and_says_so() -> None:
+def test_auc_without_all_intervals_has_none_and_states_it() -> None:
     low = np.where(np.arange(6) == 2, np.nan, B)
     got = auc_measurement_interval(B, POSITIVE, low=low, high=B, rng=np.random.default_rng(0))
     assert got.value == 8 / 9
@@ -122,19 +122,19 @@ def test_rmse_counts_observed_cells_only() -> None:
     assert got.low < got.value < got.high
 
 
-def test_errors_that_are_all_alike_give_a_root_mean_square_without_an_interval() -> None:
+def test_equal_errors_give_a_root_mean_square_without_an_interval() -> None:
     got = rmse(np.zeros(3), np.full(3, 0.2))
     assert got.value == pytest.approx(0.2)
     assert np.isnan([got.low, got.high]).all()
 
 
-def test_rmse_interval_covers_the_noise() -> None:
+def test_rmse_interval_covers_the_noise_level() -> None:
     rng = np.random.default_rng(5)
     hits = [r.low <= 0.3 <= r.high for r in (rmse(np.zeros(200), rng.normal(0, 0.3, 200)) for _ in range(300))]
     assert 0.91 <= np.mean(hits) <= 0.98
 
 
-def test_the_ends_of_a_sampled_auc_solve_its_equation_and_have_a_width_at_one() -> None:
+def test_bounds_of_a_sampled_auc_solve_its_equation_and_have_positive_width_at_1() -> None:
     got = auc_sampling_interval(A, np.array([True, True, False, True, False, False]))
     assert got.value == ranking_auc(A, np.array([True, True, False, True, False, False])) == pytest.approx(8 / 9)
     for theta in (got.low, got.high):
@@ -161,29 +161,29 @@ def test_a_sampled_auc_covers_the_truth_in_small_groups() -> None:
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 @settings(max_examples=30, deadline=None)
-def test_a_proportion_has_scipys_wilson_interval(counts: tuple[int, int]) -> None:
+def test_a_proportion_has_the_wilson_interval_of_scipy(counts: tuple[int, int]) -> None:
     n_yes, n = counts
-    found, theirs = proportion(n_yes, n), binomtest(n_yes, n).proportion_ci(method="wilson")
-    assert (found.value, found.low, found.high) == pytest.approx((n_yes / n, theirs.low, theirs.high), abs=1e-9)
+    result, theirs = proportion(n_yes, n), binomtest(n_yes, n).proportion_ci(method="wilson")
+    assert (result.value, result.low, result.high) == pytest.approx((n_yes / n, theirs.low, theirs.high), abs=1e-9)
 
 
-def test_a_difference_is_newcombes_in_his_own_examples() -> None:
+def test_a_difference_equals_the_examples_of_newcombe() -> None:
     """Newcombe (1998), table II, method 10: 56/70 − 48/80, 9/10 − 3/10, 5/56 − 0/29, 10/10 − 0/10."""
     cases = {(56, 70, 48, 80): (0.0524, 0.3339), (9, 10, 3, 10): (0.1705, 0.8090), (5, 56, 0, 29): (-0.0381, 0.1926)}
     cases[10, 10, 0, 10] = (0.6075, 1.0)
     for (a, m, b, n), ends in cases.items():
-        found = independent_difference(proportion(a, m), proportion(b, n))
-        assert (found.low, found.high) == pytest.approx(ends, abs=5e-5)
+        result = independent_difference(proportion(a, m), proportion(b, n))
+        assert (result.low, result.high) == pytest.approx(ends, abs=5e-5)
 
 
-def test_a_paired_difference_by_hand() -> None:
+def test_a_paired_difference_equals_a_manually_computed_one() -> None:
     """Agresti and Min (2005): 9 and 3 of 40 pairs: (6 ± 1.96·√(13 − 36/42))/42."""
-    found = paired_difference(9, 3, 40)
+    result = paired_difference(9, 3, 40)
     half = 1.959964 * math.sqrt(13 - 36 / 42) / 42
-    assert (found.value, found.low, found.high) == pytest.approx((0.15, 6 / 42 - half, 6 / 42 + half), abs=1e-6)
+    assert (result.value, result.low, result.high) == pytest.approx((0.15, 6 / 42 - half, 6 / 42 + half), abs=1e-6)
 
 
-def test_nothing_counted_is_unknown_and_impossible_counts_are_refused() -> None:
+def test_zero_counts_are_unknown_and_impossible_counts_are_refused() -> None:
     empty = proportion(0, 0)
     assert math.isnan(empty.value)
     assert math.isnan(independent_difference(proportion(1, 2), empty).low)
@@ -195,30 +195,33 @@ def test_nothing_counted_is_unknown_and_impossible_counts_are_refused() -> None:
         paired_difference(3, 3, 5)
 
 
-def test_wilson_covers_95_in_the_mean_at_a_calibrations_size() -> None:
-    """Exact, over rates from .005 to .5: the figures in the module's docstring."""
+def test_wilson_coverage_is_95_percent_on_average_at_calibration_sizes() -> None:
+    """Exact, over rates from .005 to .5; the module's docstring has the values."""
     for n in (30, 36, 40):
         yes = np.arange(n + 1)
-        found = [proportion(int(k), n) for k in yes]
-        low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+        result = [proportion(int(k), n) for k in yes]
+        low, high = np.array([entry.low for entry in result]), np.array([entry.high for entry in result])
         rates = np.linspace(0.005, 0.5, 500)
         cover = np.array([(binom.pmf(yes, n, p) * ((low <= p) & (p <= high))).sum() for p in rates])
         assert cover.mean() == pytest.approx(0.952, abs=0.002)
         assert ((cover >= 0.93) & (cover <= 0.97)).mean() >= 0.88
 
 
-def test_paired_differences_cover_95_in_the_mean_at_a_calibrations_size() -> None:
+def test_paired_difference_coverage_is_95_percent_on_average_at_calibration_sizes() -> None:
     """Exact, over yes-rates .4 to .85 that differ by up to .3 with the order."""
     n, rng = 36, np.random.default_rng(0)
     cells = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
-    found = [paired_difference(int(b), int(c), n) for b, c, _ in cells]
-    low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+    result = [paired_difference(int(b), int(c), n) for b, c, _ in cells]
+    low, high = (
+        np.array([rate_longer.low for rate_longer in result]),
+        np.array([rate_longer.high for rate_longer in result]),
+    )
     cover = []
     for _ in range(60):
         tpr, order = rng.uniform(0.4, 0.85), rng.uniform(-0.3, 0.3)
-        one, other, stays = tpr + order / 2, tpr - order / 2, rng.uniform(0, 1)
-        only_first = stays * max(0.0, order) + (1 - stays) * one * (1 - other)
-        only_second = stays * max(0.0, -order) + (1 - stays) * other * (1 - one)
+        rate_longer, rate_shorter, stays = tpr + order / 2, tpr - order / 2, rng.uniform(0, 1)
+        only_first = stays * max(0.0, order) + (1 - stays) * rate_longer * (1 - rate_shorter)
+        only_second = stays * max(0.0, -order) + (1 - stays) * rate_shorter * (1 - rate_longer)
         chance = multinomial.pmf(cells, n, [only_first, only_second, 1 - only_first - only_second])
         cover.append(float((chance * ((low <= order) & (order <= high))).sum()))
     assert np.mean(cover) == pytest.approx(0.95, abs=0.01)
@@ -226,43 +229,43 @@ def test_paired_differences_cover_95_in_the_mean_at_a_calibrations_size() -> Non
 
 
 def cells(n_agents: int, n_items: int, *, rho: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Cells that correlate ρ among agents within items, of items whose difficulties the two sides share."""
+    """Return cells with correlation ρ among agents within items, and common item difficulties of both sides."""
     rng = np.random.default_rng(seed)
     items = 3 * rng.normal(size=n_items)
-    one = rng.normal(size=(n_agents, n_items))
-    other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=(n_agents, n_items))
-    return one + items, other + items
+    side_a = rng.normal(size=(n_agents, n_items))
+    side_b = rho * side_a + np.sqrt(1 - rho**2) * rng.normal(size=(n_agents, n_items))
+    return side_a + items, side_b + items
 
 
-def test_both_figures_are_those_of_a_loop_over_items() -> None:
-    one, other = cells(7, 9, rho=0.5)
-    one[0, :4], other[3, 5], other[:, 8] = np.nan, np.nan, 1.0
-    both = ~(np.isnan(one) | np.isnan(other))
-    found = cell_correlation(one, other)
-    assert found.n_cells == both.sum()
-    assert found.overall.value == pytest.approx(spearmanr(one[both], other[both]).statistic)
-    by_item = [spearmanr(one[both[:, j], j], other[both[:, j], j]).statistic for j in range(8)]
-    assert found.n_items == 8
-    assert found.within_items.value == pytest.approx(np.mean(by_item))
-    assert found.overall.low < found.overall.value < found.overall.high
-    assert found.within_items.low < found.within_items.value < found.within_items.high
+def test_both_item_statistics_equal_those_of_a_loop_over_items() -> None:
+    a, b = cells(7, 9, rho=0.5)
+    a[0, :4], b[3, 5], b[:, 8] = np.nan, np.nan, 1.0
+    both = ~(np.isnan(a) | np.isnan(b))
+    result = cell_correlation(a, b)
+    assert result.n_cells == both.sum()
+    assert result.overall.value == pytest.approx(spearmanr(a[both], b[both]).statistic)
+    by_item = [spearmanr(a[both[:, j], j], b[both[:, j], j]).statistic for j in range(8)]
+    assert result.n_items == 8
+    assert result.within_items.value == pytest.approx(np.mean(by_item))
+    assert result.overall.low < result.overall.value < result.overall.high
+    assert result.within_items.low < result.within_items.value < result.within_items.high
 
 
-def test_difficulty_that_both_sides_share_is_in_the_overall_figure_alone() -> None:
-    found = cell_correlation(*cells(20, 60, rho=0.0))
-    assert found.overall.low > 0.5
-    assert found.within_items.low < 0 < found.within_items.high
+def test_common_difficulty_affects_only_the_overall_statistic() -> None:
+    result = cell_correlation(*cells(20, 60, rho=0.0))
+    assert result.overall.low > 0.5
+    assert result.within_items.low < 0 < result.within_items.high
 
 
 @pytest.mark.slow
-def test_intervals_over_items_cover_the_figure_of_many_items() -> None:
+def test_intervals_over_items_cover_the_statistic_of_many_items() -> None:
     truth = cell_correlation(*cells(8, 1_000, rho=0.6, seed=1))
     hits = np.zeros(2)
     for seed in range(100):
-        found = cell_correlation(*cells(8, 15, rho=0.6, seed=seed + 2))
+        result = cell_correlation(*cells(8, 15, rho=0.6, seed=seed + 2))
         hits += [
-            found.overall.low <= truth.overall.value <= found.overall.high,
-            found.within_items.low <= truth.within_items.value <= found.within_items.high,
+            result.overall.low <= truth.overall.value <= result.overall.high,
+            result.within_items.low <= truth.within_items.value <= result.within_items.high,
         ]
     assert (hits / 100 >= 0.9).all(), hits
 
@@ -275,21 +278,23 @@ def test_intervals_over_items_cover_the_figure_of_many_items() -> None:
         (np.empty((0, 0)), np.empty((0, 0))),
     ],
 )
-def test_where_nothing_varies_there_is_no_figure(one: np.ndarray, other: np.ndarray) -> None:
-    found = cell_correlation(one, other)
-    assert np.isnan([found.overall.value, found.overall.low, found.within_items.value, found.within_items.high]).all()
-    assert found.overall.method == "none: nothing varies"
+def test_without_variation_there_is_no_statistic(one: np.ndarray, other: np.ndarray) -> None:
+    result = cell_correlation(one, other)
+    assert np.isnan(
+        [result.overall.value, result.overall.low, result.within_items.value, result.within_items.high]
+    ).all()
+    assert result.overall.method == "none: nothing varies"
 
 
-def test_two_items_have_figures_without_intervals() -> None:
-    found = cell_correlation(*cells(6, 2, rho=0.5))
-    assert not np.isnan(found.overall.value)
-    assert np.isnan([found.overall.low, found.within_items.low]).all()
-    assert found.within_items.method == "none: 2 items are too few"
+def test_two_items_have_statistics_without_intervals() -> None:
+    result = cell_correlation(*cells(6, 2, rho=0.5))
+    assert not np.isnan(result.overall.value)
+    assert np.isnan([result.overall.low, result.within_items.low]).all()
+    assert result.within_items.method == "none: 2 items are too few"
 
 
-def test_items_that_all_have_one_correlation_make_no_interval() -> None:
-    found = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within_items
-    assert found.value == pytest.approx(1)
-    assert np.isnan([found.low, found.high]).all()
-    assert found.method == "none: all 3 items have the same correlation"
+def test_items_with_equal_correlations_give_no_interval() -> None:
+    result = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within_items
+    assert result.value == pytest.approx(1)
+    assert np.isnan([result.low, result.high]).all()
+    assert result.method == "none: all 3 items have the same correlation"

@@ -1,4 +1,4 @@
-"""Partners: groups that agree beyond their abilities, and what a ranking owes to who else was in the pool."""
+"""Test the robust ranking: groups that agree beyond their abilities, and dependence on the pool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ K, J = 14, 40
 
 
 class Answers(NamedTuple):
-    """Both orders of all pairs on all items."""
+    """Answers to both orders of all pairs on all items."""
 
     first: Ids
     second: Ids
@@ -40,7 +40,7 @@ class Answers(NamedTuple):
 
 
 def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float = 1.0, seed: int = 0) -> Answers:
-    """Yes with a_i + a_k + an item's own ease; agents `together` agree whatever they answered."""
+    """Answer yes with probability a_i + a_k plus an item effect; agents `together` always agree."""
     rng = np.random.default_rng(seed)
     n = len(ability)
     first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
@@ -48,8 +48,8 @@ def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float
     first, second = np.tile(first, J), np.tile(second, J)
     chance = ability[first] + ability[second] + rng.normal(0, 0.05, J)[item]
     chance[np.isin(first, together) & np.isin(second, together)] = agreement
-    said = (rng.random(len(first)) < chance).astype(np.float64)
-    return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), said)
+    output = (rng.random(len(first)) < chance).astype(np.float64)
+    return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), output)
 
 
 def taken(of: Answers, rows: Bools | Positions) -> Answers:
@@ -67,20 +67,20 @@ def fitted(of: Answers, partners: PartnerWeights) -> WeightedAbilities:
 
 
 def blocks(of: Answers) -> list[PairChunk]:
-    """Some items at a time."""
+    """Yield chunks of items."""
     cuts = [np.flatnonzero(of.item // (J // 3) == part) for part in range(4)]
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
         PairChunk(
-            first=one.first,
-            second=one.second,
-            item=one.item - np.int32(start),
-            value=one.value,
-            weight=np.ones(len(one.value)),
-            rate=np.ones(len(one.value)),
+            first=half_means.first,
+            second=half_means.second,
+            item=half_means.item - np.int32(start),
+            value=half_means.value,
+            weight=np.ones(len(half_means.value)),
+            rate=np.ones(len(half_means.value)),
             n_items=J,
         )
-        for start, one in parts
+        for start, half_means in parts
     ]
 
 
@@ -89,42 +89,42 @@ EACH = np.arange(K, dtype=np.int32)
 THREES: Ids = EACH // np.int32(3)
 
 
-def test_with_all_partners_alike_an_ability_is_the_mean_over_partners() -> None:
+def test_with_equal_partner_weights_an_ability_is_the_mean_over_partners() -> None:
     of = answers(ABILITY)
     plain = np.array([of.value[(of.first == i) | (of.second == i)].mean() for i in range(K)])
     assert fitted(of, uniform_weights(K)).ability == pytest.approx(plain, abs=1e-12)
 
 
-def test_honest_agents_are_not_linked_and_weights_of_lone_agents_change_nothing() -> None:
+def test_honest_agents_are_not_flagged_and_weights_of_single_agents_change_nothing() -> None:
     of = answers(ABILITY)
-    found = linked(of)
-    assert found.clusters == ()
-    alone = fitted(of, group_balanced_weights(found.cluster))
+    result = linked(of)
+    assert result.clusters == ()
+    alone = fitted(of, group_balanced_weights(result.cluster))
     assert alone.ability == pytest.approx(fitted(of, uniform_weights(K)).ability, abs=1e-12)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.8])
-def test_a_ring_of_the_worst_is_linked_and_falls_back(agreement: float) -> None:
+def test_a_ring_of_the_worst_agents_is_flagged_and_falls(agreement: float) -> None:
     ring = (0, 1, 2, 3)
     of = answers(ABILITY, together=ring, agreement=agreement)
-    found = linked(of)
-    assert found.clusters == (ring,)
-    places = rankdata(-fitted(of, group_balanced_weights(found.cluster)).ability)
+    result = linked(of)
+    assert result.clusters == (ring,)
+    places = rankdata(-fitted(of, group_balanced_weights(result.cluster)).ability)
     assert rankdata(-fitted(of, uniform_weights(K)).ability)[list(ring)].mean() < 10
     assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
 
 
-def test_a_panel_scores_everybody_and_its_own_members() -> None:
+def test_a_panel_scores_every_agent_and_its_own_members() -> None:
     of = answers(ABILITY, together=(0, 1, 2, 3, 4, 5, 6))
     trusted = np.isin(np.arange(K), (10, 11, 12, 13))
     assert np.corrcoef(fitted(of, panel_weights(trusted)).ability, ABILITY)[0, 1] > 0.95
 
 
-def test_error_holds_what_items_of_the_kind_vary_by() -> None:
+def test_the_standard_error_includes_the_variance_over_items() -> None:
     worlds = [fitted(answers(ABILITY, seed=seed), group_balanced_weights(THREES)) for seed in range(30)]
-    found = np.array([one.ability - one.ability.mean() for one in worlds])
-    told = np.array([one.covariance.std_error for one in worlds])
-    assert np.sqrt((told**2).mean() / found.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
+    result = np.array([half_means.ability - half_means.ability.mean() for half_means in worlds])
+    differences = np.array([half_means.covariance.std_error for half_means in worlds])
+    assert np.sqrt((differences**2).mean() / result.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
 
 
 def test_one_group_and_a_panel_of_one_are_errors() -> None:
@@ -137,12 +137,12 @@ def test_one_group_and_a_panel_of_one_are_errors() -> None:
 def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
     of = answers(ABILITY)
     kept = (of.first > 1) & (of.second > 1) | ((of.first < 2) & (of.second < 2))
-    found = fitted(taken(of, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
-    assert np.flatnonzero(np.isnan(found.ability)).tolist() == [0, 1]
+    result = fitted(taken(of, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
+    assert np.flatnonzero(np.isnan(result.ability)).tolist() == [0, 1]
 
 
 def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerSplitHalf:
-    """Of D float[J, K, K]: everything asked."""
+    """Split the partners of D, float (J, K, K), with all pairs compared."""
     asked = ~np.eye(dense.shape[1], dtype=bool)
     centred = dense - dense[:, asked].mean(axis=1)[:, None, None]
     times = np.where(asked, float(len(dense)), 0.0)
@@ -154,20 +154,20 @@ def additive(K: int = 8, J: int = 10) -> Floats:
     return ability[:, None] + ability + item[:, None, None]
 
 
-def test_where_abilities_add_up_it_matters_not_who_else_was_there() -> None:
-    found = halves(additive())
-    assert found.rho == pytest.approx(1.0)
-    assert found.rank_change.tolist() == [0.0] * 8
+def test_additive_abilities_do_not_depend_on_the_partners() -> None:
+    result = halves(additive())
+    assert result.rho == pytest.approx(1.0)
+    assert result.rank_change.tolist() == [0.0] * 8
 
 
-def test_an_agent_that_only_some_can_be_matched_to_depends_most_on_the_pool() -> None:
+def test_an_agent_with_few_matching_partners_depends_most_on_the_pool() -> None:
     dense = additive()
     side = np.array([1.0, -1, 1, -1, 0, 1, -1, 1])
     dense[:, 4] += 0.5 * side
     dense[:, :, 4] += 0.5 * side
-    found = halves(dense)
-    assert found.rho < 0.95
-    assert int(found.rank_change.argmax()) == 4
+    result = halves(dense)
+    assert result.rho < 0.95
+    assert int(result.rank_change.argmax()) == 4
 
 
 def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
@@ -181,15 +181,17 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
         design[row, pair] = 1
     effect = np.linalg.lstsq(design, m[pairs[:, 0], pairs[:, 1]], rcond=None)[0]
     half = np.random.default_rng(1).permutation(9)[:4]
-    one = [np.mean([m[i, k] - effect[k] for k in half if k != i]) for i in range(9)]
-    other = [np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)]
-    places = [np.argsort(np.argsort(side)) for side in (one, other)]
-    found = halves(dense, seed=1, n_splits=1)
-    assert found.rho == pytest.approx(np.corrcoef(places[0], places[1])[0, 1])
-    assert found.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
+    half_means = [np.mean([m[i, k] - effect[k] for k in half if k != i]) for i in range(9)]
+    other_half_means = [
+        np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)
+    ]
+    places = [np.argsort(np.argsort(side)) for side in (half_means, other_half_means)]
+    result = halves(dense, seed=1, n_splits=1)
+    assert result.rho == pytest.approx(np.corrcoef(places[0], places[1])[0, 1])
+    assert result.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
 
 
-def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:
+def test_a_run_states_pool_dependence_and_names_at_most_three_agents(tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=8, n_items=30, design="cyclic", calls=2000)
     facts = not_none(RunFolder(tmp_path / "run").read_facts().partners)
     assert 0 < facts.split_half_rho < 1

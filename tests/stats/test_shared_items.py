@@ -1,4 +1,4 @@
-"""Labels of many agents on the same items: the shared error of their items, and its part in intervals of quality."""
+"""Test labels of many agents on the same items: their common item error, and its effect on intervals of quality."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""scikit-learn's own checks on the estimators, with every failure pinned and explained.
+"""Run scikit-learn's own checks on the estimators; every failure is pinned and explained.
 
-A score matrix is no (X, y): agents × items with gaps, all of it both input and target, and `predict()` completes it. So each
-estimator is checked through an adapter that brings a check's X into [−1, 1], drops y, and predicts agents' means. The
-estimators themselves never import scikit-learn; the adapter mixes in its `BaseEstimator` for the tags that checks ask for.
+A score matrix is not (X, y): agents × items with gaps are both input and target, and `predict()` completes them.
+Therefore each estimator is checked through an adapter that scales X into [−1, 1], drops y, and predicts the means of
+agents. The estimators never import scikit-learn; the adapter inherits from its `BaseEstimator` for the tags that
+checks need.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ ONLY_ISOTONIC = {
 
 
 def into_range(X: object) -> object:
-    """Numbers squeezed into [−1, 1], NaN left as gaps; what is not such an array goes through, to be refused."""
+    """Scale numbers into [−1, 1] and keep NaN; pass other arrays through, which the estimator refuses."""
     if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and not np.isinf(X.astype(float)).any():
         return X / (1 + np.abs(X.astype(float)))
     return X
@@ -71,15 +72,15 @@ def adapted(estimator: Any) -> BaseEstimator:
 
     name = f"{estimator.__name__}Adapted"
     Adapted.__name__ = Adapted.__qualname__ = name
-    globals()[name] = Adapted  # where pickle looks for it
+    globals()[name] = Adapted  # pickle searches the class there
     return Adapted()
 
 
 @parametrize_with_checks([adapted(estimator) for estimator in ESTIMATORS])
-def test_scikit_learns_checks_pass_but_for_those_pinned(
+def test_scikit_learn_checks_pass_except_for_pinned_ones(
     estimator: BaseEstimator, check: partial[Callable[..., None]]
 ) -> None:
-    """A pinned check has to fail: one that passes is to be unpinned."""
+    """A pinned check must fail; remove the pin of one that passes."""
     pinned = EXPECTED | (ONLY_ISOTONIC if isinstance(estimator, IsotonicOnTop) else {})
     if check.func.__name__ in pinned:
         with pytest.raises((Exception, SkipTest)):

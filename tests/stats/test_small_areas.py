@@ -1,4 +1,4 @@
-"""Quality from few labels and ability: the grid against brute force, and what it must do where ability leads or misleads."""
+"""Test quality from few labels and ability: against brute force, and with informative or misleading abilities."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _drawn(rng: np.random.Generator, n: int, *, relation: float = 1.0, k: int = 
 
 @pytest.mark.slow
 def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
-    """Monte Carlo over the very priors, an importance weight a draw, agrees within its own error."""
+    """Compared with importance sampling from the same priors, within the Monte Carlo error."""
     rng = np.random.default_rng(0)
     ability = np.linspace(-1, 1, 6)
     z = (ability - ability.mean()) / ability.std()
     yes, n = np.array([0, 1, 1, 2, 3, 3]), 3
     value = np.concatenate([np.r_[np.ones(y), np.zeros(n - y)] for y in yes])
-    found = quality_from_labels(
+    labels = quality_from_labels(
         np.repeat(np.arange(6), n), np.arange(18), value, ability=ability, std_error=np.zeros(6)
     )
     draws, nothing = 400_000, 0.2 + 1.5 / 6
@@ -61,8 +61,8 @@ def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
     form = rng.choice(3, draws, p=[0.6, 0.2, 0.2])
     convex, concave = np.exp(z / 2), -np.exp(-z / 2)
     x = np.array([z, *((t - t.mean()) / t.std() for t in (convex, concave))])[form]
-    one, other = (rng.choice(taus, draws, p=chance / chance.sum()) for chance in (alone, beside))
-    tau = np.where(has_slope, other, one)[:, None]
+    a, other_b = (rng.choice(taus, draws, p=chance / chance.sum()) for chance in (alone, beside))
+    tau = np.where(has_slope, other_b, a)[:, None]
     sign = np.where(rng.random(draws) < np.where(form == 0, 0.8, 0.95), 1, -1)
     b = np.where(has_slope, sign * np.abs(rng.normal(size=draws)) * 1.5, 0.0)
     share = rng.choice([0.02, 0.1], draws, p=[0.6, 0.4])[:, None]
@@ -70,25 +70,25 @@ def test_densities_and_median_quality_agree_with_importance_sampling() -> None:
     q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
     weight = np.prod(binom.pmf(yes, n, q), axis=1)
     weight /= weight.sum()
-    assert np.abs(found.density @ found.grid - weight @ q).max() < 0.015
-    assert abs(not_none(found.regression).p_zero_slope - weight[~has_slope].sum()) < 0.03
+    assert np.abs(labels.density @ labels.grid - weight @ q).max() < 0.015
+    assert abs(not_none(labels.regression).p_zero_slope - weight[~has_slope].sum()) < 0.03
     order = np.argsort(b)
     median = b[order][np.searchsorted(np.cumsum(weight[order]), 0.5)]
-    assert abs(not_none(found.regression).slope - median) < 0.1
+    assert abs(not_none(labels.regression).slope - median) < 0.1
     near = np.abs(b - median) < 0.1
-    assert np.abs(found.quality - weight[near] @ q[near] / weight[near].sum()).max() < 0.02
+    assert np.abs(labels.quality - weight[near] @ q[near] / weight[near].sum()).max() < 0.02
 
 
-def test_ability_breaks_no_ties_before_labels_show_a_slope() -> None:
-    """Eight agents, a label each, half of them yes whatever their ability: two values of quality, in the labels' order."""
+def test_ability_does_not_break_ties_before_labels_show_a_slope() -> None:
+    """Eight agents with one label each, half of them yes regardless of ability: two values of quality, ordered by label."""
     value = np.array([1.0, 0, 0, 1, 1, 0, 0, 1])
-    found = quality_from_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), std_error=np.full(8, 0.01))
-    assert not_none(found.regression).slope == 0.0
-    assert len(np.unique(found.quality[value == 1].round(12))) == 1
-    assert found.quality[value == 1].min() > found.quality[value == 0].max()
+    labels = quality_from_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), std_error=np.full(8, 0.01))
+    assert not_none(labels.regression).slope == 0.0
+    assert len(np.unique(labels.quality[value == 1].round(12))) == 1
+    assert labels.quality[value == 1].min() > labels.quality[value == 0].max()
 
 
-def test_ability_that_predicts_saves_labels() -> None:
+def test_a_predictive_ability_saves_labels() -> None:
     rng = np.random.default_rng(1)
     ours, alone = [], []
     for _ in range(10):
@@ -98,7 +98,7 @@ def test_ability_that_predicts_saves_labels() -> None:
     assert np.mean(alone) > 2.5 * np.mean(ours)
 
 
-def test_ability_that_is_noise_is_not_followed() -> None:
+def test_an_ability_that_is_noise_is_ignored() -> None:
     rng = np.random.default_rng(2)
     z = [_drawn(rng, 10, relation=0.0, spread=1.0).fit().regression for _ in range(6)]
     assert all(line is not None for line in z)
@@ -108,13 +108,13 @@ def test_ability_that_is_noise_is_not_followed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", [1.2, 0.0, -1.2])
-def test_intervals_cover_whatever_the_relation(relation: float) -> None:
+def test_intervals_cover_for_any_relation(relation: float) -> None:
     rng = np.random.default_rng(3)
     inside = []
     for _ in range(12):
         drawn = _drawn(rng, 5, relation=relation, spread=0.6)
-        found = drawn.fit()
-        inside.append(((found.low <= drawn.truth) & (drawn.truth <= found.high)).mean())
+        result = drawn.fit()
+        inside.append(((result.low <= drawn.truth) & (drawn.truth <= result.high)).mean())
     assert 0.92 <= np.mean(inside) <= 0.99
 
 
@@ -124,34 +124,34 @@ def test_an_outlier_between_labels_and_ability_is_named_and_keeps_its_labels() -
     ability = np.r_[drawn.ability, drawn.ability.min() - 0.05]
     value = np.r_[drawn.value, np.ones(9), np.zeros(1)]
     agent = np.r_[drawn.agent, np.full(10, K)]
-    found = quality_from_labels(agent, np.arange(len(value)), value, ability=ability, std_error=np.full(K + 1, 0.01))
+    labels = quality_from_labels(agent, np.arange(len(value)), value, ability=ability, std_error=np.full(K + 1, 0.01))
     own = proportion(9, 10)
-    assert np.flatnonzero(found.is_outlier).tolist() == [K]
-    assert found.quality[K] > 0.75
-    assert found.predicted[K] < 0.3
-    assert found.low[K] <= own.low
-    assert found.high[K] >= own.high
+    assert np.flatnonzero(labels.is_outlier).tolist() == [K]
+    assert labels.quality[K] > 0.75
+    assert labels.predicted[K] < 0.3
+    assert labels.low[K] <= own.low
+    assert labels.high[K] >= own.high
 
 
-def test_below_five_labelled_agents_labels_alone_speak() -> None:
+def test_below_five_labelled_agents_only_labels_count() -> None:
     value = np.array([1.0, 0, 1, 1, 1, 0, 0, 0])
-    found = quality_from_labels(
+    labels = quality_from_labels(
         np.repeat(np.arange(4), 2), np.arange(8), value, ability=np.arange(6.0), std_error=np.ones(6)
     )
-    assert found.quality[:4].tolist() == [0.5, 1.0, 0.5, 0.0]
-    assert np.isnan(found.quality[4:]).all()
-    assert (found.low[0], found.high[0]) == (proportion(1, 2).low, proportion(1, 2).high)
-    assert found.regression is None
-    assert not found.is_outlier.any()
+    assert labels.quality[:4].tolist() == [0.5, 1.0, 0.5, 0.0]
+    assert np.isnan(labels.quality[4:]).all()
+    assert (labels.low[0], labels.high[0]) == (proportion(1, 2).low, proportion(1, 2).high)
+    assert labels.regression is None
+    assert not labels.is_outlier.any()
 
 
-def test_an_agent_without_labels_stands_where_its_ability_lets_one_expect() -> None:
+def test_an_agent_without_labels_has_the_quality_predicted_from_its_ability() -> None:
     drawn = _drawn(np.random.default_rng(5), 20)
     ability = np.r_[drawn.ability, drawn.ability.max(), np.nan]
-    found = quality_from_labels(drawn.agent, drawn.item, drawn.value, ability=ability, std_error=np.full(K + 2, 0.01))
-    assert found.quality[K] > found.quality[:K].mean() + 0.15
-    assert found.label_weight[K] == 0.0
-    assert found.high[K + 1] - found.low[K + 1] > found.high[:K].mean() - found.low[:K].mean()
+    labels = quality_from_labels(drawn.agent, drawn.item, drawn.value, ability=ability, std_error=np.full(K + 2, 0.01))
+    assert labels.quality[K] > labels.quality[:K].mean() + 0.15
+    assert labels.label_weight[K] == 0.0
+    assert labels.high[K + 1] - labels.low[K + 1] > labels.high[:K].mean() - labels.low[:K].mean()
 
 
 def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
@@ -165,8 +165,8 @@ def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
     np.testing.assert_array_equal(without_error.high, without_ability.high)
 
 
-def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
-    """Half of the agents are labelled on items that everybody fails more often; who shares items shows it."""
+def test_agents_labelled_on_hard_items_are_not_penalized() -> None:
+    """Half of the agents are labelled on harder items, as agents that share items show."""
     rng = np.random.default_rng(7)
     bias = []
     for _ in range(8):
@@ -180,61 +180,63 @@ def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
         )
         agent = np.repeat(np.arange(K), 10)
         value = (rng.random(len(agent)) < expit(truth[agent] + effect[item])).astype(float)
-        found = quality_from_labels(agent, item, value, ability=rng.normal(size=K), std_error=np.full(K, 0.01))
+        labels = quality_from_labels(agent, item, value, ability=rng.normal(size=K), std_error=np.full(K, 0.01))
         mean = np.bincount(agent, weights=value) / 10
         bias.append(
             [
                 np.mean(x[::2]) - np.mean(x[1::2]) - np.mean(expit(truth)[::2]) + np.mean(expit(truth)[1::2])
-                for x in (found.quality, mean)
+                for x in (labels.quality, mean)
             ]
         )
-        assert found.item_variance_share > 0.05
+        assert labels.item_variance_share > 0.05
     ours, plain = np.mean(bias, axis=0)
     assert abs(ours) < 0.5 * abs(plain)
 
 
-def test_grades_count_for_more_than_labels_of_0_and_1() -> None:
+def test_grades_have_more_information_than_labels_of_0_and_1() -> None:
     rng = np.random.default_rng(8)
     drawn = _drawn(rng, 5)
     graded = np.clip(drawn.truth[drawn.agent] + 0.1 * rng.normal(size=len(drawn.agent)), 0, 1)
-    found = quality_from_labels(drawn.agent, drawn.item, graded, ability=drawn.ability, std_error=np.full(K, 0.01))
-    assert (found.high - found.low).mean() < 0.6 * (drawn.fit().high - drawn.fit().low).mean()
+    labels = quality_from_labels(drawn.agent, drawn.item, graded, ability=drawn.ability, std_error=np.full(K, 0.01))
+    assert (labels.high - labels.low).mean() < 0.6 * (drawn.fit().high - drawn.fit().low).mean()
 
 
-def test_many_labels_leave_ability_no_say() -> None:
+def test_with_many_labels_ability_has_no_weight() -> None:
     drawn = _drawn(np.random.default_rng(9), 600, relation=0.3, k=8)
-    found = drawn.fit()
-    assert np.abs(found.quality - drawn.means).max() < 0.01
-    assert found.label_weight.min() > 0.9
+    result = drawn.fit()
+    assert np.abs(result.quality - drawn.means).max() < 0.01
+    assert result.label_weight.min() > 0.9
 
 
-def test_within_and_best_are_those_of_draws() -> None:
+def test_regret_bound_and_p_best_equal_those_of_draws() -> None:
     drawn = _drawn(np.random.default_rng(10), 10)
-    found = drawn.fit()
+    result = drawn.fit()
     rng = np.random.default_rng(0)
-    draws = np.array([rng.choice(found.grid, 20_000, p=row) for row in found.density]) + 1e-9 * rng.random((K, 20_000))
+    draws = np.array([rng.choice(result.grid, 20_000, p=row) for row in result.density]) + 1e-9 * rng.random(
+        (K, 20_000)
+    )
     best = np.bincount(draws.argmax(axis=0), minlength=K) / 20_000
-    assert np.abs(found.best_probabilities() - best).max() < 0.02
-    leader = int(found.best_probabilities().argmax())
-    within = found.regret_bound(leader)
+    assert np.abs(result.best_probabilities() - best).max() < 0.02
+    leader = int(result.best_probabilities().argmax())
+    within = result.regret_bound(leader)
     assert abs(np.mean(draws.max(axis=0) - draws[leader] <= within) - 0.95) < 0.03
 
 
-def test_labels_for_the_best_go_to_contenders_and_for_all_are_spread() -> None:
+def test_labels_to_find_the_best_go_to_contenders_and_labels_for_all_are_spread() -> None:
     drawn = _drawn(np.random.default_rng(11), 10)
-    found, left = drawn.fit(), np.full(K, 40)
-    best, every = (found.allocate_labels(30, left, for_best=how) for how in (True, False))
+    result, left = drawn.fit(), np.full(K, 40)
+    best, every = (result.allocate_labels(30, left, for_best=how) for how in (True, False))
     assert best.sum() == every.sum() == 30
-    top = np.argsort(-found.quality)
+    top = np.argsort(-result.quality)
     assert best[top[:10]].sum() >= 25
-    variance = found.density @ found.grid**2 - (found.density @ found.grid) ** 2
+    variance = result.density @ result.grid**2 - (result.density @ result.grid) ** 2
     assert np.corrcoef(every, variance)[0, 1] > 0.5
     none = quality_from_labels(
         drawn.agent[:0], drawn.item[:0], drawn.value[:0], ability=drawn.ability, std_error=np.full(K, 0.01)
     )
     assert none.allocate_labels(2 * K, left, for_best=False).tolist() == [2] * K
     assert (
-        found.allocate_labels(30, np.r_[np.zeros(K - 1, dtype=int), 2], for_best=True)
+        result.allocate_labels(30, np.r_[np.zeros(K - 1, dtype=int), 2], for_best=True)
         == np.r_[np.zeros(K - 1, dtype=int), 2]
     ).all()
 
@@ -246,11 +248,11 @@ def test_labels_out_of_range_are_refused() -> None:
         )
 
 
-def test_a_line_needs_no_normal_labels() -> None:
-    """One label an agent: means of 0 and 1 only; the line is found and nobody is put at 0 or 1."""
+def test_the_regression_accepts_labels_that_are_not_normal() -> None:
+    """With one label per agent, means are 0 or 1; the regression is found, and no quality is 0 or 1."""
     z = norm.ppf((np.arange(K) + 0.5) / K)
     value = (z > 0).astype(float)
-    found = quality_from_labels(np.arange(K), np.arange(K), value, ability=z, std_error=np.full(K, 0.01))
-    assert not_none(found.regression).low > 0
-    assert 0 < found.quality.min() < 0.2
-    assert 0.8 < found.quality.max() < 1
+    labels = quality_from_labels(np.arange(K), np.arange(K), value, ability=z, std_error=np.full(K, 0.01))
+    assert not_none(labels.regression).low > 0
+    assert 0 < labels.quality.min() < 0.2
+    assert 0.8 < labels.quality.max() < 1

@@ -1,4 +1,4 @@
-"""Open paths in triples: an equivalence has none, independent answers have as many as no answers, recorded ones in between."""
+"""Test open paths in triples: none in an equivalence relation, many among independent answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from youden.stats.judges.transitivity import count_open_paths
 RECORDED = SHARED / "peer-prediction" / "eval_results" / "samsum_200_config_results"
 
 
-def test_an_equivalence_has_no_open_path_and_independent_answers_have_many() -> None:
+def test_an_equivalence_relation_has_no_open_path_and_independent_answers_have_many() -> None:
     rng = np.random.default_rng(5)
     classes = rng.integers(0, 3, (4000, 3))
     a, b, c = classes.T
@@ -29,8 +29,8 @@ def test_an_equivalence_has_no_open_path_and_independent_answers_have_many() -> 
     assert independent.expected == pytest.approx(0.6, abs=0.02)
 
 
-def test_the_interval_covers_the_share_at_the_size_of_a_calibration() -> None:
-    """12 triples, whose numbers of yes answers have these probabilities; 2,000 draws."""
+def test_the_interval_covers_the_fraction_at_the_size_of_a_calibration() -> None:
+    """Draws 12 triples with these probabilities of the numbers of yes answers, 2,000 times."""
     p = np.array([0.1, 0.3, 0.2, 0.4])
     truth = p[2] / (p[2] + 3 * p[3])
     rng = np.random.default_rng(6)
@@ -40,7 +40,7 @@ def test_the_interval_covers_the_share_at_the_size_of_a_calibration() -> None:
     assert 0.93 <= covered <= 0.985
 
 
-def test_without_a_path_the_share_is_unknown_and_other_shapes_are_refused() -> None:
+def test_without_a_path_the_fraction_is_unknown_and_other_shapes_are_refused() -> None:
     none = count_open_paths(np.array([[1.0, 0, 0], [np.nan, 1, 1]]))
     assert (none.n_paths, none.n_open) == (0, 0)
     assert np.isnan([none.share, none.low, none.high]).all()

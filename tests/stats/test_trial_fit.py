@@ -1,4 +1,4 @@
-"""Abilities fitted to trials that were not balanced: against least squares written out, dense means, and simulated coverage."""
+"""Test abilities fitted to unbalanced trials against explicit least squares, dense means and simulated coverage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youden.types.pool import Floats
 
 
 def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairChunk, Floats]:
-    """n trials of chosen cells against partners by chance, and the abilities behind their answers."""
+    """Return n trials of selected cells against random partners, and the abilities behind their answers."""
     rng = np.random.default_rng(seed)
     a, b, c = 0.3 * rng.standard_normal(K), rng.standard_normal(J), own * rng.standard_normal((K, J))
     first, item = rng.integers(0, K, n), rng.integers(0, J, n)
@@ -32,7 +32,7 @@ def fitted(of: PairChunk, K: int) -> TrialFit:
 
 
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
-def test_abilities_are_those_of_least_squares_written_out(seed: int, K: int, J: int) -> None:
+def test_abilities_equal_those_of_explicit_least_squares(seed: int, K: int, J: int) -> None:
     of, _ = block(K, J, 12 * K, seed=seed)
     weight = np.random.default_rng(seed).integers(1, 4, len(of.value)).astype(np.float64)
     rows = np.arange(len(of.value))
@@ -43,28 +43,28 @@ def test_abilities_are_those_of_least_squares_written_out(seed: int, K: int, J: 
     root = np.sqrt(weight)[:, None]
     a = np.linalg.lstsq(root * X, root[:, 0] * of.value, rcond=None)[0][:K]
     if np.linalg.matrix_rank(X) == K + J - 1:
-        found = fitted(replace(of, weight=weight), K)
-        np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
+        result = fitted(replace(of, weight=weight), K)
+        np.testing.assert_allclose(result.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
-def test_where_every_pair_was_asked_abilities_are_means() -> None:
+def test_if_every_pair_was_compared_abilities_are_means() -> None:
     K, J, rng = 5, 7, np.random.default_rng(0)
     D = rng.random((J, K, K))
     item, first, second = (
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), D.shape))
     )
     value = D[item, first, second]
-    found = fitted(PairChunk(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), J), K)
+    result = fitted(PairChunk(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), J), K)
     mean = np.bincount(np.append(first, second), np.tile(value, 2), K) / (2 * (K - 1) * J)
-    np.testing.assert_allclose(found.ability, mean - mean.mean(), atol=1e-12)
-    np.testing.assert_allclose(found.item_mean, [value[item == j].mean() for j in range(J)], atol=1e-12)
+    np.testing.assert_allclose(result.ability, mean - mean.mean(), atol=1e-12)
+    np.testing.assert_allclose(result.item_mean, [value[item == j].mean() for j in range(J)], atol=1e-12)
     # nothing is left to ask on these items; no interval has zero width
-    assert (found.fpc > 0).all()
-    assert (found.fpc < 0.02).all()
+    assert (result.fpc > 0).all()
+    assert (result.fpc < 0.02).all()
 
 
-def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
-    # pairs that meet three times on a level of their own: sums by agent and level are nearly all 0, and so kept sparse
+def test_effect_groups_with_few_agents_are_fitted_like_all_others() -> None:
+    # each effect group has one pair three times: sums by agent and group are nearly all 0 and stored sparsely
     K, J, n_levels, rng = 120, 12, 400, np.random.default_rng(0)
     level, item = np.repeat(np.arange(n_levels), 3), np.repeat(rng.integers(0, J, n_levels), 3)
     first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
@@ -82,12 +82,12 @@ def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
     X = np.zeros((len(level), K + n_levels))
     X[np.arange(len(level))[:, None], np.stack([of.first, of.second, K + of.effect_groups], axis=1)] = 1.0
     a = np.linalg.lstsq(X, value, rcond=None)[0][:K]
-    found = fitted(of, K)
-    np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
+    result = fitted(of, K)
+    np.testing.assert_allclose(result.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
-def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean() -> None:
-    """Its cell's score is the mean of theirs, whoever it is; the trials say nothing of it, and other items do."""
+def test_an_item_with_all_pairs_of_one_agent_does_not_shrink_its_ability() -> None:
+    """The score of this cell is the mean over the other agents for any agent; only other items inform its ability."""
     K = 5
     star = [(0, k, 0) for k in range(1, K)] + [(0, k, 1) for k in range(1, K)]
     ring = [(i, (i + 1) % K, 2) for i in range(K)] + [(i, (i + 2) % K, 3) for i in range(K)]
@@ -97,7 +97,7 @@ def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean
     np.testing.assert_allclose(fitted(of, K).ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
-def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
+def test_trials_that_do_not_link_all_agents_give_no_estimate() -> None:
     star = np.array([(0, k, j) for j in range(3) for k in range(1, 5)], dtype=np.int32).T  # agent 0 could be anywhere
     apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
     for first, second, item in (star, apart):
@@ -107,19 +107,19 @@ def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
 
 def test_an_agent_without_a_trial_has_no_ability() -> None:
     of, _ = block(5, 8, 200, seed=1)
-    found = fitted(of, 7)
-    assert np.isnan(found.ability[5:]).all()
-    assert np.isnan(found.covariance.std_error[5:]).all()
-    np.testing.assert_allclose(found.ability[:5], fitted(of, 5).ability, atol=1e-12)
+    result = fitted(of, 7)
+    assert np.isnan(result.ability[5:]).all()
+    assert np.isnan(result.covariance.std_error[5:]).all()
+    np.testing.assert_allclose(result.ability[:5], fitted(of, 5).ability, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "own"), [(60, 0.0), (400, 0.3)])
-def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> None:
+def test_intervals_cover_abilities_on_newly_drawn_items(n: int, own: float) -> None:
     covered = []
     for seed in range(120):
         of, truth = block(8, 30, n, seed=seed, own=own)
-        found = fitted(of, 8)
-        covered.append(np.abs(found.ability - truth) <= found.covariance.half_width())
+        result = fitted(of, 8)
+        covered.append(np.abs(result.ability - truth) <= result.covariance.half_width())
     assert 0.93 <= np.mean(covered) <= 0.99
 
 
@@ -128,9 +128,9 @@ def test_rounding_does_not_change_the_fpc_if_the_fit_explains_all_answers() -> N
     of, _ = block(K, 8, n, seed=2, noise=0.0)
     order = np.random.default_rng(0).permutation(n)
     again = PairChunk.from_trials(of.item, of.first, of.second, of.value, n_items=8, rows=order)
-    one, other = fitted(of, K), fitted(again, K)
-    np.testing.assert_allclose(one.fpc, other.fpc, rtol=1e-9)
-    np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
+    a, b = fitted(of, K), fitted(again, K)
+    np.testing.assert_allclose(a.fpc, b.fpc, rtol=1e-9)
+    np.testing.assert_allclose(a.covariance.covariance, b.covariance.covariance, rtol=1e-9)
 
 
 def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() -> None:
@@ -145,36 +145,36 @@ def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() 
         kept = ((first != 0) & (second != 0)) | np.isin(item, asked)
         value = D[item, first, second][kept]
         weights = np.ones(kept.sum()), np.zeros(kept.sum())
-        found = fitted(PairChunk(first[kept], second[kept], item[kept], value, *weights, J), K)
+        result = fitted(PairChunk(first[kept], second[kept], item[kept], value, *weights, J), K)
         mean = (D * ~np.eye(K, dtype=bool)).sum(axis=0)
         truth = (mean.sum(axis=0) + mean.sum(axis=1)) / (2 * (K - 1) * J)
-        half = found.covariance.with_scaled_ability_variances(found.fpc).half_width()
-        covered.append(np.abs(found.ability - truth + truth.mean()) <= half)
+        half = result.covariance.with_scaled_ability_variances(result.fpc).half_width()
+        covered.append(np.abs(result.ability - truth + truth.mean()) <= half)
     assert np.mean(covered) > 0.93
 
 
 def test_an_agent_without_repeated_items_gets_the_agent_item_variance_of_the_others() -> None:
-    """What it has of its own on an item is settled on these items once each was asked; noise alone would be left."""
+    """Once each agent was compared on an item, its item effect is known; otherwise only noise would remain."""
     K, J = 6, 40
     of, _ = block(K, J, 1500, seed=4, own=0.6, noise=0.1)
     with_it = (of.first == 0) | (of.second == 0)
     first_met = np.zeros(len(of.item), dtype=bool)
     first_met[[np.flatnonzero(with_it & (of.item == j))[0] for j in range(J)]] = True
     kept = ~with_it | first_met
-    found = fitted(PairChunk.from_trials(of.item, of.first, of.second, of.value, n_items=J, rows=kept), K)
-    assert found.fpc[0] < 0.75
+    result = fitted(PairChunk.from_trials(of.item, of.first, of.second, of.value, n_items=J, rows=kept), K)
+    assert result.fpc[0] < 0.75
 
 
-def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
+def test_drawn_independent_rates_stay_uncertain_if_every_pair_was_compared() -> None:
     K, J, rng = 5, 12, np.random.default_rng(5)
     item, first, second = (
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
     )
     rate = (rng.random(len(item)) < 0.2).astype(np.float64)
     alike = PairChunk(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
-    found = fitted(alike, K)
-    on_these = found.covariance.with_scaled_ability_variances(found.fpc)
-    assert (np.abs(found.ability) <= on_these.half_width()).all()
+    result = fitted(alike, K)
+    on_these = result.covariance.with_scaled_ability_variances(result.fpc)
+    assert (np.abs(result.ability) <= on_these.half_width()).all()
     drawn = np.sqrt(rate.var() / (2 * (K - 1) * J))
     assert on_these.std_error == pytest.approx(drawn, rel=0.35)
     assert (fitted(replace(alike, rate=0 * rate), K).fpc < 0.02).all()

@@ -1,4 +1,4 @@
-"""Abilities as means of trials, with intervals over items of the kind and on these items."""
+"""Test abilities as means of trials, with intervals over similar items and on these items."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 
 
 def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator) -> Drawn:
-    """Complete cyclic rounds: one agent order for the run, random orders of items and shifts, no block twice."""
+    """Draw complete cyclic rounds: one agent order per run, random orders of items and shifts, no block twice."""
     K, J = n_agents, n_items
     order, items, shifts = rng.permutation(K), rng.permutation(J), 1 + rng.permutation(K - 1)
     s = np.repeat(np.arange(n_blocks), K)
@@ -47,7 +47,7 @@ def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator)
 
 
 def dense_ability(dense: Floats) -> Floats:
-    """Mean of all trials with the agent on either side; dense: float[J, K, K], the diagonal ignored."""
+    """Return the mean of all trials with the agent on either side; `dense` is float (J, K, K), diagonal ignored."""
     _, K, _ = dense.shape
     off = np.where(np.eye(K, dtype=bool), 0.0, dense)
     return np.asarray((off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense)))
@@ -76,7 +76,7 @@ def coverage(dense: Floats, n_blocks: int, *, seeds: int) -> float:
 
 
 def slow_twin(drawn: Drawn, answer: Floats, *, K: int) -> tuple[list[float], list[float]]:
-    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a block, a block an item."""
+    """Compute means and half-widths for complete rounds by the formula: two trials per agent and block, one item per block."""
     trials = list(zip(drawn.first.tolist(), drawn.second.tolist(), drawn.block.tolist(), answer.tolist(), strict=True))
     S = len({s for _, _, s, _ in trials})
     m = [np.mean([y for i, k, _, y in trials if a in (i, k)]) for a in range(K)]
@@ -94,7 +94,7 @@ def slow_twin(drawn: Drawn, answer: Floats, *, K: int) -> tuple[list[float], lis
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_complete_rounds_give_the_formula_of_the_page(seed: int) -> None:
+def test_complete_rounds_equal_the_documented_formula(seed: int) -> None:
     rng = np.random.default_rng(seed)
     K, J, S = 6, 9, 7
     drawn = cyclic(K, J, S, rng)
@@ -106,7 +106,7 @@ def test_complete_rounds_give_the_formula_of_the_page(seed: int) -> None:
     assert (got.weight == 2 * S).all()
 
 
-def test_means_checked_by_hand() -> None:
+def test_means_equal_manually_computed_values() -> None:
     nothing = np.zeros(3, dtype=np.int32)
     drawn = Drawn(nothing, np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32), nothing)
     got = means_of(drawn, np.array([1.0, 0.0, 0.5]), K=4, J=1)
@@ -116,7 +116,7 @@ def test_means_checked_by_hand() -> None:
     assert got.method == "none: fewer than 3 agents have trials in 2 blocks"
 
 
-def test_the_dense_ability_comes_back_with_a_small_width_when_every_trial_is_asked() -> None:
+def test_the_dense_ability_is_recovered_with_a_small_width_from_all_trials() -> None:
     rng = np.random.default_rng(2)
     K, J = 5, 7
     dense = rng.random((J, K, K))
@@ -128,13 +128,13 @@ def test_the_dense_ability_comes_back_with_a_small_width_when_every_trial_is_ask
 
 
 @pytest.mark.parametrize("target", ["items-like-these", "these-items"])
-def test_no_interval_has_zero_width_whatever_the_answers(target: Target) -> None:
+def test_no_interval_has_zero_width_for_any_answers(target: Target) -> None:
     drawn = cyclic(5, 7, 28, np.random.default_rng(2))
     for answer in (np.ones(140), (drawn.first == 0).astype(float)):
         assert (means_of(drawn, answer, K=5, J=7, target=target).covariance.half_width() > 5e-5).all()
 
 
-def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items() -> None:
+def test_intervals_cover_despite_missing_answers_and_an_agent_that_skips_items() -> None:
     rng = np.random.default_rng(1)
     K, J, S = 12, 60, 40
     ability = rng.normal(0, 0.1, K)
@@ -154,7 +154,7 @@ def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items(
     assert 0.91 <= rate[1:].mean() <= 0.98
 
 
-def test_an_agent_seen_in_one_block_has_no_interval_and_spoils_no_other() -> None:
+def test_an_agent_in_one_block_has_no_interval_and_does_not_affect_others() -> None:
     drawn = cyclic(5, 4, 4, np.random.default_rng(3))
     lone = (drawn.first == 0) | (drawn.second == 0)
     keep = ~lone | (drawn.block == 0)
@@ -165,7 +165,7 @@ def test_an_agent_seen_in_one_block_has_no_interval_and_spoils_no_other() -> Non
     assert np.isfinite(got.ability).all()
 
 
-def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
+def test_inconsistent_columns_and_missing_answers_are_refused() -> None:
     ids = np.array([0, 1, 2], dtype=np.int32)
     for wrong, slug in [([0, 1, np.nan], "trial-answer"), ([0, 1], "trial-columns")]:
         with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
@@ -173,17 +173,17 @@ def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
 
 
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
-    """The drawn paired trials and independent ones (item, first, second, other item)."""
+    """Return the drawn paired trials and the independent ones (item, first, second, other item)."""
     paired = np.column_stack([*drawn[:3], np.full(len(drawn.item), -1)])
-    item, first, second, other = np.vstack([paired, *independent]).astype(np.int32).T
-    trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    item, first, second, other_item = np.vstack([paired, *independent]).astype(np.int32).T
+    trial_type = np.where(other_item < 0, PAIRED, INDEPENDENT).astype(np.int8)
     block = np.append(drawn.block, np.full(len(independent), -1)).astype(np.int32)
-    made = make_plan(make_pool(*train.shape), design="dense", holdout=0.0, independent="pooled")
-    trials = Trials(item, first, second, trial_type, other, np.zeros(len(item), dtype=np.int32), block)
-    return replace(made, trials=trials, split=replace(made.split, train=train, holdout=~train))
+    plan = make_plan(make_pool(*train.shape), design="dense", holdout=0.0, independent="pooled")
+    trials = Trials(item, first, second, trial_type, other_item, np.zeros(len(item), dtype=np.int32), block)
+    return replace(plan, trials=trials, split=replace(plan.split, train=train, holdout=~train))
 
 
-def test_own_rates_are_taken_off_with_their_errors_and_missing_answers_are_counted() -> None:
+def test_own_rates_are_subtracted_with_their_errors_and_missing_answers_counted() -> None:
     drawn = cyclic(4, 5, 5, np.random.default_rng(0))
     plan = plan_of(drawn, np.ones((4, 5), dtype=bool), independent=[(0, 0, 1, 2), (1, 1, 2, 3), (2, 2, 3, 0)])
     answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
@@ -202,7 +202,7 @@ def test_own_rates_are_taken_off_with_their_errors_and_missing_answers_are_count
     assert model.n_trials.sum() == 38
 
 
-def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
+def test_without_independent_answers_the_fpr_is_zero_and_the_method_states_it() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
     model = estimate_mean_abilities(answer_with(plan, np.ones(20)))
     assert not model.rates.rate.any()
@@ -213,7 +213,7 @@ def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() ->
     assert method == "none: there are trials without a block; FPR taken as 0: no independent trial answered"
 
 
-def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunked_means_of_a_plan_equal_those_of_the_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_blocks, "MAX_CELLS_PER_CHUNK", 60)
     plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
     result = answer_with(plan, np.random.default_rng(8).random(len(plan)))

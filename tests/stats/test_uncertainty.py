@@ -1,4 +1,4 @@
-"""What intervals, differences and places say of abilities: widths that hold, ties that stay ties, a plan that is balanced."""
+"""Test intervals, differences and ranks of abilities: coverage, ties and balance."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
 
 
 def by_block(plan: Plan, answer: Floats) -> CentredCovariance:
-    """Blocks as clusters, less the share of all trials that was asked: the plain form."""
+    """Compute the plain variance: blocks as clusters, minus the fraction of all trials that was asked."""
     block = PairChunk.from_trials(plan.block, plan.first, plan.second, answer, n_items=int(plan.block.max()) + 1)
-    found = trial_means(lambda: [block], n_agents=plan.n_agents, target="items-like-these")
+    result = trial_means(lambda: [block], n_agents=plan.n_agents, target="items-like-these")
     left = 1 - len(answer) / (plan.n_agents * (plan.n_agents - 1) * plan.n_items + 1)
-    return found.covariance.with_scaled_variances(np.full(plan.n_agents, left))
+    return result.covariance.with_scaled_variances(np.full(plan.n_agents, left))
 
 
 def dense_answers(K: int, J: int, *, cell: float, pair: float, noise: float, seed: int) -> Floats:
-    """D float[J, K, K] without a main effect of agents."""
+    """Return D, float (J, K, K), without a main effect of agents."""
     rng = np.random.default_rng(seed)
     c = cell * rng.standard_normal((J, K))
     noisy = noise * rng.standard_normal((J, K, K)) + rng.standard_normal((J, 1, 1))
@@ -59,7 +59,7 @@ def dense_ability(D: Floats) -> Floats:
 def test_the_covariance_is_the_cluster_covariance_shrunk_to_independent_agents() -> None:
     rng = np.random.default_rng(0)
     U = rng.choice([-0.01, 0.01], (5, 40))
-    found = covariance_over_clusters(U, np.full((5, 40), 1 / 40))
+    result = covariance_over_clusters(U, np.full((5, 40), 1 / 40))
     g = (U - U.mean(axis=0)) / np.sqrt(1 - 1 / 40)
     own = np.diag(g @ g.T)
     expected = np.zeros((5, 5))
@@ -69,8 +69,8 @@ def test_the_covariance_is_the_cluster_covariance_shrunk_to_independent_agents()
             apart = 1.0 if i == k else -1 / 4
             prior = apart * (6 / 45 * own.mean() + 3.54 / 2 * np.sqrt(hidden[i] * hidden[k]) / 40**2)
             expected[i, k] = 39 / 45 * (g[i] @ g[k]) + prior
-    np.testing.assert_allclose(found.covariance, expected, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(found.df, np.full(5, 45.0))
+    np.testing.assert_allclose(result.covariance, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(result.df, np.full(5, 45.0))
 
 
 def test_standard_errors_stay_large_if_the_ridge_decides_a_fit_with_gaps() -> None:
@@ -82,7 +82,7 @@ def test_standard_errors_stay_large_if_the_ridge_decides_a_fit_with_gaps() -> No
     assert np.nanmin(error) > 0.1
 
 
-def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none() -> None:
+def test_variance_from_few_items_has_a_larger_correction_than_from_all_items() -> None:
     few, all_ = np.zeros((1, 50)), np.full((1, 50), 0.5)
     few[0, :2] = 0.5
     hidden_few, hidden_all, hidden_none = (
@@ -93,12 +93,12 @@ def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none
     assert hidden_none == 1
 
 
-def test_an_agent_that_was_never_asked_has_no_error_and_one_agent_alone_is_refused() -> None:
+def test_an_agent_without_trials_has_no_error_and_a_single_agent_is_refused() -> None:
     U, p = np.random.default_rng(0).normal(size=(5, 9)), np.full((5, 9), 1 / 9)
     U[2], p[2] = 0, 0
-    found = covariance_over_clusters(U, p)
-    assert np.isnan(found.covariance[2]).all()
-    assert np.isfinite(np.delete(found.std_error, 2)).all()
+    result = covariance_over_clusters(U, p)
+    assert np.isnan(result.covariance[2]).all()
+    assert np.isfinite(np.delete(result.std_error, 2)).all()
     with pytest.raises(StatisticsError, match="cluster-agents"):
         covariance_over_clusters(U[:1], p[:1])
     with pytest.raises(StatisticsError, match="cluster-shape"):
@@ -136,7 +136,7 @@ def test_intervals_for_these_items_omit_balanced_variance_and_still_cover(
     assert np.mean(ratio) < 0.95
 
 
-def test_with_fewer_blocks_than_shifts_and_nothing_of_items_the_plain_form_stands() -> None:
+def test_with_fewer_blocks_than_shifts_the_plain_variance_is_used() -> None:
     K, J, n_blocks = 12, 40, 8
     plan = cyclic(K, J, n_blocks)
     answer = np.random.default_rng(0).random(len(plan))
@@ -152,7 +152,7 @@ def test_trials_without_a_block_are_refused() -> None:
         covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
 
 
-def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_below_72_items() -> None:
+def test_twelve_of_twelve_agreements_allow_25_percent_and_need_72_items_for_a_gate() -> None:
     plan = cyclic(5, 12, 12)
     alike = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
     assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
@@ -160,12 +160,12 @@ def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_below_72_i
     assert alike.with_items(72).half_width(0.025) < 0.05 <= alike.with_items(71).half_width(0.025)
 
 
-def test_agents_that_differ_on_every_item_keep_the_interval_of_the_variance() -> None:
+def test_agents_that_differ_on_every_item_have_the_interval_of_the_variance() -> None:
     plan = cyclic(6, 40, 80)
     of = contributions(plan, np.random.default_rng(0).random(len(plan)))
-    found = estimate_difference(of, 0, 1)
-    plain = student.ppf(0.975, found.n_items - 1) * found.variance**0.5
-    assert plain <= found.half_width(0.025) < 1.05 * plain
+    difference = estimate_difference(of, 0, 1)
+    plain = student.ppf(0.975, difference.n_items - 1) * difference.variance**0.5
+    assert plain <= difference.half_width(0.025) < 1.05 * plain
 
 
 def test_a_gate_at_its_margin_rarely_passes_and_covers_the_difference() -> None:
@@ -175,9 +175,9 @@ def test_a_gate_at_its_margin_rarely_passes_and_covers_the_difference() -> None:
     for seed in range(300):
         bad = np.random.default_rng(seed).random(J) < rate
         answer = np.where(bad[plan.item] & ((plan.first == 0) | (plan.second == 0)), 0.0, 1.0)
-        found = estimate_difference(contributions(plan, answer), 0, 1)
-        passed += found.value - found.half_width(0.025) > -0.05
-        covered += abs(found.value + 0.05) <= found.half_width(0.025)
+        difference = estimate_difference(contributions(plan, answer), 0, 1)
+        passed += difference.value - difference.half_width(0.025) > -0.05
+        covered += abs(difference.value + 0.05) <= difference.half_width(0.025)
     assert passed <= 15
     assert covered >= 279
 
@@ -201,19 +201,19 @@ def test_two_agents_can_differ_significantly_although_their_intervals_overlap() 
     of, ability = covariance(0.01**2, 3), np.array([0.5, 0.47, 0.0])
     half = of.half_width()
     assert ability[0] - half[0] < ability[1] + half[1]
-    found = pairwise_differences(ability, of)
-    assert found.significantly_better.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
-    assert found.unique_best == 0
-    assert found.marginal_ranks.low.tolist() == found.marginal_ranks.high.tolist() == [1, 2, 3]
+    result = pairwise_differences(ability, of)
+    assert result.significantly_better.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+    assert result.unique_best == 0
+    assert result.marginal_ranks.low.tolist() == result.marginal_ranks.high.tolist() == [1, 2, 3]
 
 
-def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() -> None:
+def test_means_that_differ_in_the_16th_decimal_are_ties_without_a_unique_best() -> None:
     ability = np.array([0.7, 0.7 + 1e-16, 0.7 - 1.2e-16, 0.1])
-    found = pairwise_differences(ability, covariance(1e-36, 4))
+    result = pairwise_differences(ability, covariance(1e-36, 4))
     assert rank_with_ties(ability).tolist() == [1, 1, 1, 4]
-    assert found.unique_best is None
-    assert found.marginal_ranks.low.tolist() == [1, 1, 1, 4]
-    assert found.value[0, 1] == 0
+    assert result.unique_best is None
+    assert result.marginal_ranks.low.tolist() == [1, 1, 1, 4]
+    assert result.value[0, 1] == 0
     assert bool(are_equal(ability[:1], ability[1:2])[0])
 
 
@@ -223,10 +223,10 @@ def test_the_unique_best_has_rank_one_and_simultaneous_ranks_contain_marginal_ra
     ahead, ends = np.zeros((2, K))
     ahead[0] = 3.2
     ends[[0, -1]] = 2.9, -2.9
-    found = pairwise_differences(ahead, covariance)
-    assert found.unique_best == 0
-    assert found.marginal_ranks.high[0] == 1
-    assert (found.marginal_ranks.low[1:] == 2).all()
+    result = pairwise_differences(ahead, covariance)
+    assert result.unique_best == 0
+    assert result.marginal_ranks.high[0] == 1
+    assert (result.marginal_ranks.low[1:] == 2).all()
     one_by_one, at_once = (
         pairwise_differences(ends, covariance).marginal_ranks,
         pairwise_differences(ends, covariance).simultaneous_ranks,
@@ -240,28 +240,28 @@ def test_simultaneous_rank_intervals_are_wider_and_widest_with_few_clusters() ->
     ability = np.linspace(0.3, -0.3, 12)
     of = covariance(0.03**2, 12)
     few = CentredCovariance(of.covariance, np.full(12, 4.0))
-    one = pairwise_differences(ability, of).marginal_ranks
+    marginal = pairwise_differences(ability, of).marginal_ranks
     many, fewer = (pairwise_differences(ability, c).simultaneous_ranks for c in (of, few))
-    widths = [int((r.high - r.low).sum()) for r in (one, many, fewer)]
+    widths = [int((r.high - r.low).sum()) for r in (marginal, many, fewer)]
     assert widths[0] < widths[1] < widths[2]
 
 
 def test_rank_intervals_of_equal_agents_cover_marginally_and_simultaneously() -> None:
-    K, J, one, every = 12, 40, [], []
+    K, J, marginal, every = 12, 40, [], []
     plan = cyclic(K, J, 80)
     for seed in range(100):
         rng = np.random.default_rng(seed)
         c = 0.2 * rng.standard_normal((J, K))
         answer = c[plan.item, plan.first] + c[plan.item, plan.second] + 0.35 * rng.standard_normal(len(plan))
-        found = pairwise_differences(means(plan, answer), over_items(plan, answer))
-        one.append((found.marginal_ranks.low == 1) & (found.marginal_ranks.high == K))
-        at_once = found.simultaneous_ranks
+        result = pairwise_differences(means(plan, answer), over_items(plan, answer))
+        marginal.append((result.marginal_ranks.low == 1) & (result.marginal_ranks.high == K))
+        at_once = result.simultaneous_ranks
         every.append((at_once.low == 1).all() and (at_once.high == K).all())
-    assert np.mean(one) >= 0.95
+    assert np.mean(marginal) >= 0.95
     assert np.mean(every) >= 0.93
 
 
-def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twenty() -> None:
+def test_of_two_equal_leaders_one_is_wrongly_unique_best_in_at_most_one_of_twenty() -> None:
     rng, ability, of = np.random.default_rng(0), np.array([0.3, 0.3, 0.0, -0.3]), covariance(0.05**2, 4)
     named = [
         pairwise_differences(ability + 0.05 * rng.standard_normal(4), of).unique_best is not None for _ in range(2000)

@@ -1,4 +1,4 @@
-"""Wrong scores and parameters are refused by every public statistic, with the slug that explains the error."""
+"""Test that every public statistic refuses invalid scores and parameters with the slug that explains the error."""
 
 from __future__ import annotations
 

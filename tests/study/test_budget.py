@@ -1,4 +1,4 @@
-"""The budget study: figures are those of the plans it draws, and the words follow the figures."""
+"""Test the budget study: its statistics equal those of the drawn plans, and its summary follows from them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def recorded_8_by_20() -> RecordedAnswers:
     return dense_world()
 
 
-def test_a_dense_replay_gives_the_run_itself(recorded_8_by_20: RecordedAnswers) -> None:
+def test_a_dense_replay_equals_the_run(recorded_8_by_20: RecordedAnswers) -> None:
     plan = make_plan(recorded_8_by_20.pool, design="dense", holdout=0)
     again = replay(plan, recorded_8_by_20).rates()
     assert again.digest == recorded_8_by_20.rates.digest
 
 
-def test_what_the_run_never_saw_is_missing_not_zero() -> None:
+def test_unobserved_values_are_missing_and_not_zero() -> None:
     result = verdicts(make_pool(6, 8), design="cyclic", calls="40%")
     pilot = make_recorded_answers(result.rates(), difference_only=False)
     assert 0 < pilot.observed < 0.9
@@ -56,7 +56,7 @@ def test_what_the_run_never_saw_is_missing_not_zero() -> None:
     assert np.isnan(replayed.answer[~replayed.answered]).all()
 
 
-def test_a_row_is_the_mean_over_plans_drawn_one_by_one(recorded_8_by_20: RecordedAnswers) -> None:
+def test_a_row_is_the_mean_over_individually_drawn_plans(recorded_8_by_20: RecordedAnswers) -> None:
     study = study_budget(recorded_8_by_20, designs=["cyclic"], calls=["20%"], n_seeds=3)
     dense = recorded_8_by_20.rates.training_scores().value.mean(axis=1)
     rho, inside, lost = [], [], []
@@ -77,7 +77,7 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(recorded_8_by_20: Recorde
 
 @pytest.mark.parametrize("target", ["row", "symmetric"])
 @pytest.mark.parametrize("design", ["dense", "cyclic", "row", "column", "hybrid", "nlogn"])
-def test_every_design_reaches_the_dense_ranking_with_every_call(
+def test_every_design_gives_the_dense_ranking_with_every_call(
     recorded_8_by_20: RecordedAnswers, design: str, target: ScoreKind
 ) -> None:
     study = study_budget(recorded_8_by_20, designs=[design], calls=["100%"], n_seeds=2, target=target, top=3)
@@ -87,7 +87,9 @@ def test_every_design_reaches_the_dense_ranking_with_every_call(
     assert row.cells == 160
 
 
-def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(recorded_8_by_20: RecordedAnswers) -> None:
+def test_a_budget_that_no_design_fits_is_an_error_and_one_that_some_fit_has_reasons(
+    recorded_8_by_20: RecordedAnswers,
+) -> None:
     with pytest.raises(PlanError, match=r"\[budget-none-fits\]"):
         study_budget(recorded_8_by_20, designs=["dense"], calls=["1%"], n_seeds=2)
     study = study_budget(recorded_8_by_20, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
@@ -123,20 +125,20 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
                     blocks=20,
                     coverage=0.95,
                 )
-                for calls, rho in found
+                for calls, rho in result
             )
-            for name, found in rows.items()
+            for name, result in rows.items()
         },
     )
 
 
-def test_the_cheapest_that_meets_the_goal_is_recommended() -> None:
+def test_the_cheapest_design_that_meets_the_goal_is_recommended() -> None:
     study = made_up(cyclic=[(10, 0.9), (50, 0.98)], nlogn=[(40, 0.95), (100, 0.99)])
     assert recommend(study, parse_goal("0.94")).row == study.designs["nlogn"][0]
     assert recommend(study, parse_goal("rho=0.97")).row == study.designs["cyclic"][1]
 
 
-def test_what_is_lost_by_taking_who_comes_first_is_told_and_may_be_the_goal() -> None:
+def test_the_regret_of_the_top_agent_is_reported_and_may_be_the_goal() -> None:
     study = made_up(cyclic=[(10, 0.9), (50, 0.98)])
     rows = tuple(replace(row, regret=lost) for row, lost in zip(study.designs["cyclic"], (0.02, 0.004), strict=True))
     study = replace(study, designs={"cyclic": rows})
@@ -147,7 +149,7 @@ def test_what_is_lost_by_taking_who_comes_first_is_told_and_may_be_the_goal() ->
     assert short.startswith("No design that was studied reaches mean regret ≤ 0.001: the best is cyclic at 5%")
 
 
-def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:
+def test_a_run_below_its_goal_states_its_ceiling() -> None:
     study = made_up(cyclic=[(10, 0.9), (50, 0.961)])
     words = describe_budget(study, parse_goal("rho=0.97"))
     assert words[0].startswith("No design that was studied reaches mean ρ ≥ 0.97: the best is cyclic at 5%")
@@ -157,17 +159,17 @@ def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "rho", "rho=2", "tau=0.9", "0", "rho=nan"])
-def test_a_goal_nobody_can_read_is_refused(text: str) -> None:
+def test_an_invalid_goal_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"\[goal-invalid\]"):
         parse_goal(text)
 
 
-def test_a_goal_in_what_no_design_has_is_refused() -> None:
+def test_a_goal_for_an_unavailable_statistic_is_refused() -> None:
     with pytest.raises(ConfigError, match="Set a goal in rho"):
         recommend(made_up(cyclic=[(10, 0.9)]), parse_goal("half_width=0.1"))
 
 
-def test_few_blocks_and_odd_coverage_are_said() -> None:
+def test_few_blocks_and_irregular_coverage_are_reported() -> None:
     study = made_up(cyclic=[(10, 0.9)])
     row = BudgetRow(percent=1, budget_label="1%", calls=10, rho_mean=0.9, blocks=8, coverage=0.8)
     words = " ".join(describe_budget(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
@@ -177,12 +179,12 @@ def test_few_blocks_and_odd_coverage_are_said() -> None:
     assert "explains 30%" in more
     assert "too narrow" in words
     few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
-    said = " ".join(describe_budget(BudgetStudy(**few), parse_goal("0.5")))
-    assert "too narrow" not in said
-    assert "With 3 seeds, the coverage of intervals is not assessed; that needs 20." in said
+    output = " ".join(describe_budget(BudgetStudy(**few), parse_goal("0.5")))
+    assert "too narrow" not in output
+    assert "With 3 seeds, the coverage of intervals is not assessed; that needs 20." in output
 
 
-def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path: Path) -> None:
+def test_a_simulated_population_of_a_pilot_has_shrunken_abilities(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "pilot", n_items=40, design="cyclic", calls="10%")
     with pytest.raises(StatisticsError, match=r"\[replay-pilot\]"):
         read_dense_answers(folder)
@@ -190,13 +192,13 @@ def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path:
     assert whole.observed == 1
     assert any("pilot" in line for line in whole.caveats)
     truth = np.linspace(0.4, -0.4, 8) / 2
-    found = whole.scores("symmetric").mean(axis=1)
-    assert np.corrcoef(found, truth)[0, 1] > 0.9
-    assert 0.5 < found.std() / (truth.std() * 6 / 7 + truth.std() / 7) < 1.5
+    result = whole.scores("symmetric").mean(axis=1)
+    assert np.corrcoef(result, truth)[0, 1] > 0.9
+    assert 0.5 < result.std() / (truth.std() * 6 / 7 + truth.std() / 7) < 1.5
     assert simulate_from_pilot(read_recorded_answers(folder), seed=0).rates.digest == whole.rates.digest
 
 
-def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_scores() -> None:
+def test_a_pilot_with_many_false_positives_is_simulated_within_the_score_range() -> None:
     plan = make_plan(make_pool(5, 10), calls="50%", independent="pooled:30", holdout=0, seed=0)
     hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
     answer = np.where(plan.trial_type == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
@@ -206,7 +208,7 @@ def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_score
     assert all(row.rho_mean is not None for rows in study.designs.values() for row in rows)
 
 
-def test_budgets_nobody_named_fit_the_pool() -> None:
+def test_default_budgets_fit_the_pool() -> None:
     world = dense_world(8, 40)
     study = study_budget(world, n_seeds=1)
     percents = {design: tuple(row.percent for row in rows) for design, rows in study.designs.items()}
@@ -216,12 +218,12 @@ def test_budgets_nobody_named_fit_the_pool() -> None:
     assert [row.percent for row in whole.designs["dense"]] == [100]
 
 
-def test_recall_by_hand() -> None:
-    found, dense = np.array([0.9, 0.1, 0.8, 0.7]), np.array([0.9, 0.8, 0.7, np.nan])
-    assert [top_recall(found, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
+def test_recall_equals_a_manually_computed_value() -> None:
+    result, dense = np.array([0.9, 0.1, 0.8, 0.7]), np.array([0.9, 0.8, 0.7, np.nan])
+    assert [top_recall(result, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
 
 
-def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(
+def test_recall_is_reported_with_the_correlation_of_split_halves(
     recorded_8_by_20: RecordedAnswers,
 ) -> None:
     study = study_budget(recorded_8_by_20, designs=["cyclic"], calls=["20%"], n_seeds=3)
@@ -233,7 +235,7 @@ def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find
     assert study_budget(dense_world(4, 20), designs=["cyclic"], calls=["50%"], n_seeds=1).tops == (1, 3)
 
 
-def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
+def test_study_budget_prints_the_documented_json(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
     options = ["--design", "cyclic,nlogn", "--calls", "10%,30%", "--n-seeds", "2", "--json"]
     done = CliRunner().invoke(youden, ["study", "budget", str(folder.path), *options], catch_exceptions=False)
@@ -260,16 +262,16 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
     assert 0.93 <= (row.coverage or 0) <= 0.995
 
 
-def test_budgets_are_asked_for_as_trials_and_as_widths_too(youden: Youden, tmp_path: Path) -> None:
+def test_budgets_are_given_as_trials_or_half_widths(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "dense", n_agents=6, n_items=30)
     ended = youden(
         "study", "budget", "dense", "--calls", "40/agent,80/agent", "--half-width", "0.08", "--n-seeds", "3", "--json"
     )
     assert ended.code == 0, ended.err
-    found = json.loads(ended.out)["budget"]["designs"]
-    assert [row["budget_label"] for row in found["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
-    assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
-    assert found["cyclic"][2]["half_width"] < 0.085
-    assert "cannot plan for a half-width" in found["nlogn"][2]["infeasible_reason"]
-    shown = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--n-seeds", "2")
-    assert "cyclic at 40/agent (40 trials per agent, 132 calls" in " ".join(shown.out.split())
+    designs = json.loads(ended.out)["budget"]["designs"]
+    assert [row["budget_label"] for row in designs["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
+    assert [row["trials"] for row in designs["cyclic"][:2]] == [40, 80]
+    assert designs["cyclic"][2]["half_width"] < 0.085
+    assert "cannot plan for a half-width" in designs["nlogn"][2]["infeasible_reason"]
+    displayed = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--n-seeds", "2")
+    assert "cyclic at 40/agent (40 trials per agent, 132 calls" in " ".join(displayed.out.split())

@@ -1,4 +1,4 @@
-"""Every study on every kind of run that `run`, `extend`, `rejudge` or `import` makes: an answer or a named refusal."""
+"""Test every study on every kind of run: a result or a named refusal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def done(*words: object) -> Result:
 
 @pytest.fixture(scope="module")
 def studied_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of runs by the names in RUNS, judged by the lexical judge."""
+    """Create folders of runs by the names in RUNS, judged by the lexical judge."""
     here = tmp_path_factory.mktemp("runs")
     write_pool_table(here / "all.csv", n_agents=8, n_items=12)
     with (here / "all.csv").open(encoding="utf-8", newline="") as file:
@@ -110,7 +110,7 @@ def example(n: int, n_agents: int = 6) -> dict[str, object]:
 
 @pytest.mark.parametrize("study", STUDIES)
 @pytest.mark.parametrize("name", RUNS)
-def test_a_study_answers_or_refuses_by_name(studied_runs: Path, name: str, study: str) -> None:
+def test_every_study_returns_a_result_or_a_named_error(studied_runs: Path, name: str, study: str) -> None:
     ended = CliRunner().invoke(youden, ["study", study, str(studied_runs / name), *STUDIES[study], "--json"])
     expected = None
     if study in NEEDS_DENSE and RUNS[name] == SPARSE:
@@ -125,7 +125,7 @@ def test_a_study_answers_or_refuses_by_name(studied_runs: Path, name: str, study
 
 
 @pytest.mark.parametrize("name", ["joined", "imported"])
-def test_judges_are_compared_where_a_run_was_judged_again_and_else_refused(studied_runs: Path, name: str) -> None:
+def test_judges_are_compared_if_a_run_was_rejudged_and_otherwise_refused(studied_runs: Path, name: str) -> None:
     ended = CliRunner().invoke(
         youden, ["study", "judges", str(studied_runs / name), str(studied_runs / "rejudged"), "--json"]
     )

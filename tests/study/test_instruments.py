@@ -1,4 +1,4 @@
-"""A run by information and a run by preference, compared as two instruments."""
+"""Test the comparison of a run by information with a run by preference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGENTS = [f"a{i}" for i in range(8)]
 
 @pytest.fixture
 def two_runs(youden: Youden, tmp_path: Path) -> tuple[str, str]:
-    """Runs in which a7, which gives the same text to all items, is preferred, and a0, which does not, is not."""
+    """Create runs in which a7, which responds alike to all items, is preferred, and a0, which does not, is not."""
     rows = []
     for item in range(24):
         words = [f"w{item}x{k}" for k in range(12)]
@@ -44,7 +44,9 @@ def two_runs(youden: Youden, tmp_path: Path) -> tuple[str, str]:
     return "runs/info", "pref"
 
 
-def test_an_agent_high_on_one_and_low_on_the_other_is_flagged(youden: Youden, two_runs: tuple[str, str]) -> None:
+def test_an_agent_that_is_high_on_one_and_low_on_the_other_is_flagged(
+    youden: Youden, two_runs: tuple[str, str]
+) -> None:
     ended = youden("compare", *two_runs).well()
     assert "a7 is significantly above the average agent by preference and below it by information" in ended.out
     assert "a0 is significantly above the average agent by information and below it by preference" in ended.out

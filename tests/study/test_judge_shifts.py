@@ -1,4 +1,4 @@
-"""Families and judges: a preference is claimed where it is shown, and every other case is said in words."""
+"""Test self-preference of judges for families: it is claimed only with evidence, and all other cases are explained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan_of(*, calls: int = 1300) -> Plan:
 def judged(
     plan: Plan, name: str, *, seed: int, favour: float = 0.0, family: str | None = None, better: float = 0.0
 ) -> JudgedRun:
-    """Yes with chance .3 and more for better agents, `favour` more for each agent of the family Own, which is `better`."""
+    """Answer yes with probability .3 plus more for better agents and `favour` per agent of the family Own."""
     rng = np.random.default_rng(seed)
     ability = np.linspace(0.2, 0, 12) + better * OWN
     chance = 0.3 + ability[plan.first] + ability[plan.second]
@@ -51,73 +51,77 @@ def words(shifts: JudgeShifts) -> str:
     return " ".join(describe_shifts(shifts))
 
 
-def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
-    found = JudgeShifts(both(favour=0.15, other="own "), 0, 1)
-    own = next(row for row in found.families if row.family == "Own")
+def test_a_judge_with_self_preference_is_detected_and_the_claim_is_relative() -> None:
+    shifts = JudgeShifts(both(favour=0.15, other="own "), 0, 1)
+    own = next(row for row in shifts.families if row.family == "Own")
     assert own.favoured_by == ("B",)
     assert own.judges == ("B",)
     assert own.n_agents == 4
     assert not_none(own.low) > 0
-    assert "B favours agents of its own family Own (4)" in words(found)
-    assert "Run a third judge to decide" in words(found)
-    assert "A's own family is unknown" in words(found)
+    assert "B favours agents of its own family Own (4)" in words(shifts)
+    assert "Run a third judge to decide" in words(shifts)
+    assert "A's own family is unknown" in words(shifts)
 
 
-def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
-    found = JudgeShifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
-    assert {row.family: row.favoured_by for row in found.families} == {"Own": (), "rest": ()}
-    assert {row.level for row in found.families} == {0.95}
+def test_the_same_shift_is_attributed_to_the_judge_of_the_favoured_family() -> None:
+    shifts = JudgeShifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
+    assert {row.family: row.favoured_by for row in shifts.families} == {"Own": (), "rest": ()}
+    assert {row.level for row in shifts.families} == {0.95}
     turned = JudgeShifts(both(favour=0.15, one="rest"), 0, 1)
     assert {row.family: row.favoured_by for row in turned.families} == {"Own": (), "rest": ("A",)}
     assert {row.level for row in turned.families} == {0.9}
 
 
-def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
+def test_judges_that_always_agree_have_an_interval_of_positive_width() -> None:
     plan = plan_of()
-    found = JudgeShifts(AlignedRuns([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
-    own = next(row for row in found.families if row.family == "Own")
+    shifts = JudgeShifts(AlignedRuns([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
+    own = next(row for row in shifts.families if row.family == "Own")
     assert not_none(own.low) < -0.003
     assert not_none(own.high) > 0.003
-    assert min(agent.high - agent.low for agent in found.agents) > 0.02
-    assert "ρ = 1.00 (no interval: the shared answers allow no other order)." in words(found)
+    assert min(agent.high - agent.low for agent in shifts.agents) > 0.02
+    assert "ρ = 1.00 (no interval: the shared answers allow no other order)." in words(shifts)
 
 
-def test_without_a_preference_none_is_claimed() -> None:
-    found = JudgeShifts(both(other="Own"), 0, 1)
-    assert all(row.favoured_by == () for row in found.families)
-    assert "No self-preference of B is shown" in words(found)
-    assert "No agent shifts significantly" in words(found)
-    assert not_none(found.rho).low <= not_none(found.rho).rho <= not_none(found.rho).high <= 1
+def test_without_a_preference_none_is_reported() -> None:
+    shifts = JudgeShifts(both(other="Own"), 0, 1)
+    assert all(row.favoured_by == () for row in shifts.families)
+    assert "No self-preference of B is shown" in words(shifts)
+    assert "No agent shifts significantly" in words(shifts)
+    assert not_none(shifts.rho).low <= not_none(shifts.rho).rho <= not_none(shifts.rho).high <= 1
 
 
-def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() -> None:
+def test_a_preference_for_a_family_at_one_end_is_confounded_with_a_curve() -> None:
     strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
-    found = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
-    own = next(row for row in found.families if row.family == "Own")
+    shifts = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
+    own = next(row for row in shifts.families if row.family == "Own")
     assert not own.identifiable
     assert not_none(own.curve_share) > 0.25
     assert own.favoured_by == ()
-    assert "cannot be distinguished from a nonlinear relation" in words(found)
+    assert "cannot be distinguished from a nonlinear relation" in words(shifts)
 
 
-def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low() -> None:
-    """They flatten the curve: a strong family seems to get more and a weak one less than it does, never the reverse."""
+def test_measurement_error_does_not_hide_a_preference_for_a_low_family() -> None:
+    """Errors flatten the curve: a strong family seems to be favoured and a weak one disfavoured, never the reverse."""
     plan, claimed = plan_of(calls=900), {}
     for better, favour in ((-0.08, 0.13), (0.08, 0.0)):
         claimed[better] = 0
         for seed in range(8):
-            one = judged(plan, "A", seed=2 * seed, better=better)
-            other = judged(plan, "B", seed=2 * seed + 1, better=better, favour=favour, family="Own")
-            families = JudgeShifts(AlignedRuns([one, other]), 0, 1).families
+            judge_a = judged(plan, "A", seed=2 * seed, better=better)
+            judge_b = judged(plan, "B", seed=2 * seed + 1, better=better, favour=favour, family="Own")
+            families = JudgeShifts(AlignedRuns([judge_a, judge_b]), 0, 1).families
             claimed[better] += next(row for row in families if row.family == "Own").favoured_by == ("B",)
     assert claimed[-0.08] >= 6
     assert claimed[0.08] == 0
 
 
 @pytest.mark.slow
-def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ICLR's strongest ten, whom the first judge hardly tells from the next; nobody is favoured. 13 of 148 replays claimed it; in
-    these the family stands together by the second judge's answers alone."""
+def test_a_judge_that_accepts_all_strong_agents_shows_no_preference(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ten strongest agents of ICLR, which judge A hardly separates; none is favoured.
+
+    Thirteen of 148 replays claimed a preference; in these, the answers of judge B alone group the family.
+    """
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     from recorded import load_recorded_answers
     from rejudge import Case, simulate
@@ -125,17 +129,20 @@ def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, mo
     world = load_recorded_answers("ICLR", shared)
     case = Case(domain="ICLR", plant="none", family=10, own_sd=0.0, noise="hard steps", place="strongest")
     for seed in (81022, 81025, 81031):
-        found = simulate(case, world, seed=seed)
-        assert found["curve_share"] < 0.1
-        assert not found["claimed"]
-        assert found["not_identifiable"]
+        result = simulate(case, world, seed=seed)
+        assert result["curve_share"] < 0.1
+        assert not result["claimed"]
+        assert result["not_identifiable"]
 
 
-def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_apart(
+def test_a_more_lenient_judge_shows_no_preference_for_weak_agents(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OPUS's weakest five; nobody is favoured. In the first two replays they were claimed by half of the allowance, in the last
-    one by errors that are alike for all agents."""
+    """The five weakest agents of OPUS; none is favoured.
+
+    The first two replays claimed a preference by half of the allowance, the last one by errors common to all
+    agents.
+    """
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     from recorded import load_recorded_answers
     from rejudge import Case, simulate
@@ -145,7 +152,7 @@ def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_ap
     assert not any(simulate(case, world, seed=seed)["claimed"] for seed in (3006, 3011, 3093))
 
 
-def test_what_cannot_be_tested_is_said() -> None:
+def test_untestable_preferences_are_reported() -> None:
     assert "No agent that both judged is of B's family, other" in words(JudgeShifts(both(other="other"), 0, 1))
     shared = words(JudgeShifts(both(favour=0.3, one="own", other="Own"), 0, 1))
     assert shared.count("are of one family, Own: a shared preference cannot be observed") == 1
@@ -158,20 +165,20 @@ def test_what_cannot_be_tested_is_said() -> None:
     assert "too few on one side to claim a preference" in words(single)
 
 
-def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
+def test_three_agents_have_no_testable_shift_and_a_note() -> None:
     plan = make_plan(make_pool(3, 30), design="cyclic", calls="50%", independent="pooled:20", seed=1)
     runs = []
     for name, seed in (("A", 1), ("B", 2)):
         result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
         runs.append(JudgedRun(name, plan.pool_digest, result.rates(), result))
     study = JudgesStudy(AlignedRuns(runs))
-    said = " ".join(study.summary)
-    assert "Shifts of single agents between A and B cannot be tested: 3 agents" in said
-    assert "shifts significantly" not in said
+    output = " ".join(study.summary)
+    assert "Shifts of single agents between A and B cannot be tested: 3 agents" in output
+    assert "shifts significantly" not in output
     assert not any("nan" in cell for table in judges_tables(study) for row in table.rows for cell in row)
 
 
-def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
+def test_families_given_as_options_apply_to_the_judges_of_the_study() -> None:
     plan = plan_of()
     runs = [judged(plan, "A", seed=1), judged(plan, "B", seed=2, favour=0.15)]
     assert JudgeShifts(AlignedRuns(runs, families={"B": "Own"}), 0, 1).families[0].favoured_by == ("B",)
@@ -179,12 +186,12 @@ def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
         AlignedRuns(runs, families={"C": "Own"})
 
 
-def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
+def test_the_study_has_shifts_as_json_or_states_the_reason() -> None:
     study = JudgesStudy(both(favour=0.15, other="Own"))
-    said = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
-    assert said["n_trials"] == (plan_of().trial_type == PAIRED).sum()
-    assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
-    assert said["families"][0]["favoured_by"] == ["B"]
+    data = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
+    assert data["n_trials"] == (plan_of().trial_type == PAIRED).sum()
+    assert {agent["agent"] for agent in data["agents"]} == set(FAMILIES)
+    assert data["families"][0]["favoured_by"] == ["B"]
     assert any("B favours" in line for line in study.summary)
     plan = plan_of(calls=100)
     few = JudgesStudy(AlignedRuns([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))

@@ -1,4 +1,4 @@
-"""The sparsity, baselines, links and paper studies: their figures are those of their parts and of the paper."""
+"""Test the sparsity, baselines, links and paper studies against their parts and the paper."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def recorded_10_by_24() -> RecordedAnswers:
 
 
 @pytest.mark.parametrize("rule", ["strict", "paper"])
-def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(
+def test_the_dense_row_equals_the_fit_on_training_scores_against_held_out_ones(
     recorded_10_by_24: RecordedAnswers, rule: SplitRule
 ) -> None:
     study = study_sparsity(recorded_10_by_24, regimes=[], n_seeds=1, rule=rule)
     split = draw_split(recorded_10_by_24.pool.present, fraction=0.2, rule=rule, seed=0)
     rates = replace(recorded_10_by_24.rates, split=split)
     fit = ClippedLinear().fit(rates.training_scores(kind="row").value)
-    held = rates.holdout_scores(kind="row").value
-    assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
+    holdout = rates.holdout_scores(kind="row").value
+    assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - holdout) ** 2)))
     assert not_none(study.dense.of_train).mean == 1
 
 
-def test_more_cells_cost_more_and_rank_better(recorded_10_by_24: RecordedAnswers) -> None:
+def test_more_cells_cost_more_calls_and_rank_better(recorded_10_by_24: RecordedAnswers) -> None:
     regimes = [Regime("nlogn", {"c": c}) for c in (0.7, 1.2, 50.0)]
     study = study_sparsity(recorded_10_by_24, regimes=regimes, n_seeds=4)
     rows = [row for row in study.rows if row.rho and row.calls and row.calls_unordered]
@@ -60,7 +60,7 @@ def test_more_cells_cost_more_and_rank_better(recorded_10_by_24: RecordedAnswers
     assert most == pytest.approx(2 * not_none(rows[2].calls_unordered).mean)
 
 
-def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(recorded_10_by_24: RecordedAnswers) -> None:
+def test_every_regime_of_the_paper_and_the_project_has_a_row_or_a_reason(recorded_10_by_24: RecordedAnswers) -> None:
     groups = Contrast(np.arange(10) < 3, np.arange(10) > 5)
     study = study_sparsity(recorded_10_by_24, n_seeds=2, groups=groups)
     assert [row.label for row in study.rows] == [regime.label for regime in PAPER_REGIMES]
@@ -69,7 +69,7 @@ def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(recorded_10_by
     assert "Cells are not calls" in " ".join(describe_sparsity(study))
 
 
-def test_a_row_has_its_figures_at_every_seed_or_why_one_of_them_could_not_be_drawn() -> None:
+def test_a_row_has_its_statistics_at_every_seed_or_a_reason() -> None:
     def late(seed: int) -> list[float]:
         if seed == 2:
             raise PlanError("Seed 2 starves.", slug="d-core")
@@ -106,13 +106,13 @@ def test_baselines_are_compared_on_the_same_cells(recorded_10_by_24: RecordedAns
     assert "paired over 3 seeds" in describe_baselines(study)[0]
 
 
-def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(
+def test_one_seed_supports_no_claim_on_other_holdouts_and_names_its_uncertainty(
     recorded_10_by_24: RecordedAnswers,
 ) -> None:
-    one = study_baselines(recorded_10_by_24, names=["uv-paper"], n_seeds=1, c=0.9)
-    assert one.rows[1].se_seeds is None
-    assert one.rows[1].se_items > 0
-    words = " ".join(describe_baselines(one))
+    study = study_baselines(recorded_10_by_24, names=["uv-paper"], n_seeds=1, c=0.9)
+    assert study.rows[1].se_seeds is None
+    assert study.rows[1].se_items > 0
+    words = " ".join(describe_baselines(study))
     assert "nothing follows for others" in words
     assert "over items of this kind" in words
     assert "On this one holdout, worse than clipped-linear: uv-paper" in words
@@ -127,19 +127,19 @@ def test_compute_item_std_error_equals_the_bootstrap_of_the_mean_difference() ->
     for weight in drawn:
         items = np.repeat(np.arange(9), weight)
         each = [[np.sqrt(squares[s, m, items].sum() / counts[s, m, items].sum()) for m in range(2)] for s in range(3)]
-        slow.append(np.mean([two - one for one, two in each]))
-    found = _compute_item_std_error(squares, counts)
-    assert found[0] == 0
-    assert found[1] == pytest.approx(np.std(slow, ddof=1))
+        slow.append(np.mean([second - study for study, second in each]))
+    item_std_error = _compute_item_std_error(squares, counts)
+    assert item_std_error[0] == 0
+    assert item_std_error[1] == pytest.approx(np.std(slow, ddof=1))
 
 
-def test_more_seeds_do_not_make_items_more_numerous(recorded_10_by_24: RecordedAnswers) -> None:
+def test_more_seeds_do_not_increase_the_number_of_items(recorded_10_by_24: RecordedAnswers) -> None:
     few, many = (study_baselines(recorded_10_by_24, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
     assert not_none(many.se_seeds) < 0.8 * not_none(few.se_seeds)
     assert many.se_items > 0.6 * few.se_items
 
 
-def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_open(peer_prediction: Path) -> None:
+def test_an_order_that_both_errors_support_is_claimed_and_otherwise_open(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
     study = study_baselines(make_recorded_answers(rates, difference_only=True), names=["svd", "uv"], n_seeds=10)
     svd, uv = study.rows[1:]
@@ -147,11 +147,11 @@ def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_
     assert -0.006 < svd.behind.mean < -0.002
 
 
-def test_the_contrast_is_the_papers_where_its_groups_are_there() -> None:
+def test_the_contrast_is_that_of_the_paper_if_its_groups_exist() -> None:
     plain = dense_world(6, 4)
     assert find_contrast(plain) is None
-    found = not_none(find_contrast(plain, above=["even"], below=["odd"]))
-    assert found.positive.tolist() == [True, False] * 3
+    contrast = not_none(find_contrast(plain, above=["even"], below=["odd"]))
+    assert contrast.positive.tolist() == [True, False] * 3
     with pytest.raises(ConfigError, match="even, odd"):
         find_contrast(plain, above=["good"], below=["odd"])
     with pytest.raises(ConfigError, match="overlap"):
@@ -170,7 +170,7 @@ def test_all_equal_scores_support_no_design() -> None:
     assert "no design" in describe_additivity(compare_links(np.full((4, 5), 0.3)))[0]
 
 
-def test_the_links_study_carries_its_bootstrap_and_distribution(recorded_10_by_24: RecordedAnswers) -> None:
+def test_the_links_study_includes_its_bootstrap_and_distribution(recorded_10_by_24: RecordedAnswers) -> None:
     scores = recorded_10_by_24.rates.training_scores(kind="row")
     study = LinksStudy(scores, n_draws=30)
     assert [(row.first, row.second) for row in study.differences] == [
@@ -184,7 +184,7 @@ def test_the_links_study_carries_its_bootstrap_and_distribution(recorded_10_by_2
     assert LinksStudy(scores).differences == ()
 
 
-def test_the_commands_print_tables_and_json(tmp_path: Path) -> None:
+def test_study_commands_print_tables_and_json(tmp_path: Path) -> None:
     run = str(write_run(tmp_path / "run", n_agents=9, n_items=16).path)
     groups = ["--top-groups", "even", "--bottom-groups", "odd"]
     for name, arguments in (
@@ -192,9 +192,9 @@ def test_the_commands_print_tables_and_json(tmp_path: Path) -> None:
         ("baselines", ["--n-seeds", "1", "--only", "svd,uv", *groups]),
         ("links", ["--n-resamples", "25"]),
     ):
-        said = CliRunner().invoke(youden, ["study", name, run, *arguments, "--json"], catch_exceptions=False)
-        assert said.exit_code == 0, said.output
-        assert json.loads(said.stdout)[name]
+        output = CliRunner().invoke(youden, ["study", name, run, *arguments, "--json"], catch_exceptions=False)
+        assert output.exit_code == 0, output.output
+        assert json.loads(output.stdout)[name]
         assert "run" in CliRunner().invoke(youden, ["study", name, run, *arguments], catch_exceptions=False).stdout
 
 
@@ -212,7 +212,7 @@ def test_pubmed_predicts_held_out_cells_as_the_statistics_page_says(
     assert not_none(row.of_all).mean == pytest.approx(0.3335)
 
 
-def test_domains_are_recognised_by_the_folder_they_came_from() -> None:
+def test_domains_are_recognized_by_their_source_folder() -> None:
     names = [
         "pubmed_200_config_results",
         "peer_review_results_100",
@@ -226,16 +226,16 @@ def test_domains_are_recognised_by_the_folder_they_came_from() -> None:
         group_by_domain({"pubmed_1": world, "pubmed_2": world})
 
 
-def test_no_domain_of_the_paper_is_an_error() -> None:
+def test_an_unknown_domain_of_the_paper_is_an_error() -> None:
     with pytest.raises(ConfigError, match="None of the runs is of a domain of the paper"):
         study_paper({})
 
 
-def test_every_figure_of_a_domain_has_its_row_and_the_rest_is_said_to_be_missing() -> None:
+def test_every_statistic_of_a_domain_has_its_row_and_missing_ones_are_named() -> None:
     study = study_paper({"ICLR": dense_world(9, 16)}, n_seeds=2, n_draws=25)
     assert {row.table for row in study.rows} == {1, 2, 4}
-    said = [row.paper for row in study.rows if row.paper is not None]
-    assert len(said) == 6 + 9 + 3  # no groups here, so no AUC
+    output = [row.paper for row in study.rows if row.paper is not None]
+    assert len(output) == 6 + 9 + 3  # no groups here, so no AUC
     assert any(line.startswith("PubMed: no run given") and "Tables 3, 5 and 6" in line for line in study.missing)
     assert any("Llama3-70b" in line for line in study.missing)
     assert any("29 agents × 100 items" in line for line in study.disagreements)
@@ -244,7 +244,7 @@ def test_every_figure_of_a_domain_has_its_row_and_the_rest_is_said_to_be_missing
 
 
 @pytest.mark.slow
-def test_the_command_on_opus(peer_prediction: Path, tmp_path: Path) -> None:
+def test_study_paper_runs_on_opus(peer_prediction: Path, tmp_path: Path) -> None:
     import_peer_prediction(peer_prediction / "eval_results" / "opus_translation_results", tmp_path / "opus")
     arguments = ["study", "paper", str(tmp_path / "opus"), "--n-seeds", "2", "--n-resamples", "30"]
     done = CliRunner().invoke(youden, [*arguments, "--json"], catch_exceptions=False)
@@ -257,7 +257,7 @@ def test_the_command_on_opus(peer_prediction: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_pubmed_gives_the_papers_tables(peer_prediction: Path) -> None:
+def test_pubmed_reproduces_the_tables_of_the_paper(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results")
     groups = {agent.id: agent.group for agent in rates.agents}
     study = study_paper(

@@ -1,4 +1,4 @@
-"""YAML and JSON as people, servers and tools write them."""
+"""Test YAML and JSON as written by people, servers and tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_what_plain_yaml_says_once_is_read_alike(data: object) -> None:
+def test_plain_yaml_is_parsed_like_safe_load(data: object) -> None:
     text = safe_dump(data)
     assert parse_yaml(text) == safe_load(text) == data
 
@@ -56,21 +56,21 @@ def test_what_plain_yaml_says_once_is_read_alike(data: object) -> None:
         ("a: &a [*a]\n", "aliases"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_line(text: str, says: str) -> None:
+def test_invalid_yaml_is_refused_with_one_line(text: str, says: str) -> None:
     with pytest.raises(YamlError) as caught:
         parse_yaml(text)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_merged_mapping_may_be_overridden_by_a_key_of_its_own() -> None:
+def test_a_merged_mapping_may_be_overridden_by_its_own_keys() -> None:
     assert parse_yaml("one: &one {a: 1, b: 2}\ntwo: {<<: *one, a: 3}\n") == {
         "one": {"a": 1, "b": 2},
         "two": {"a": 3, "b": 2},
     }
 
 
-def test_front_matter_is_counted_from_the_top_of_its_file() -> None:
+def test_line_numbers_of_front_matter_refer_to_the_file() -> None:
     read = split_front_matter("---\na: 1\n---\nbody {{text}}\n")
     assert read is not None
     assert (read.head, read.body) == ({"a": 1}, "body {{text}}\n")
@@ -96,7 +96,7 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_that_says_a_key_twice_is_refused_with_file_key_and_line(tmp_path: Path, name: str) -> None:
+def test_every_file_with_a_duplicate_key_is_refused_with_file_key_and_line(tmp_path: Path, name: str) -> None:
     text, key, load = FILES[name]
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
@@ -113,7 +113,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_python_writes_is_parsed_into_text_that_utf8_can_encode(value: Json) -> None:
+def test_json_written_by_python_is_parsed_into_text_that_utf8_can_encode(value: Json) -> None:
     parsed = parse_json(json.dumps(value))
     orjson.dumps(parsed.value)
     assert (parsed.n_nonfinite > 0) == any(word in json.dumps(_without_texts(value)) for word in ("NaN", "Infinity"))
@@ -127,7 +127,7 @@ def _without_texts(value: Json) -> Json:
     )
 
 
-def test_surrogates_become_one_replacement_character_each_and_pairs_stay() -> None:
+def test_lone_surrogates_become_one_replacement_character_each_and_pairs_stay() -> None:
     assert parse_json(r'["\ud83d", "\ud83d\ude00", "a\udc00b"]') == (["\ufffd", "\U0001f600", "a\ufffdb"], 0, 2)
     assert parse_json(r'{"k\ud83d": NaN, "l": 1}').value.keys() == {"k\ufffd", "l"}
 
@@ -138,7 +138,7 @@ def test_bytes_with_a_byte_order_mark_or_an_invalid_byte_are_parsed() -> None:
 
 
 @given(st.integers(-(10**30), 10**30) | st.sampled_from([2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1]))
-def test_an_integer_is_what_orjson_makes_of_it(number: int) -> None:
+def test_integers_are_parsed_like_orjson(number: int) -> None:
     (parsed, _), n_nonfinite, _ = parse_json(f"[{number}, NaN]")
     strict = orjson.loads(str(number))
     assert n_nonfinite == 1
@@ -148,12 +148,12 @@ def test_an_integer_is_what_orjson_makes_of_it(number: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[1,]", "nan", "[" * 5000 + "]" * 5000, '{"a": NaN} x', "[" + "9" * 9999 + "x]"]
 )
-def test_what_is_not_json_raises_one_error(text: str) -> None:
+def test_invalid_json_raises_json_decode_error(text: str) -> None:
     with pytest.raises(JSONDecodeError):
         parse_json(text)
 
 
-def test_nesting_has_a_limit_whether_the_text_is_strict_or_not() -> None:
+def test_nesting_depth_is_limited_for_strict_and_lenient_text() -> None:
     for inner in ("1", "NaN"):
         parse_json("[" * 150 + inner + "]" * 150)
         with pytest.raises(JSONDecodeError):

@@ -53,10 +53,10 @@ HARMONY = "<|channel|>analysis<|message|>NO?<|end|><|start|>assistant"
         "<|channel>thought\n<channel|>YES",
     ],
 )
-def test_only_what_follows_the_last_block_is_the_answer(reply: str) -> None:
-    found = split_reasoning(reply)
-    assert found.text is not None
-    assert (found.text.strip(), found.reasoned) == ("YES", True)
+def test_only_text_after_the_last_reasoning_block_is_the_answer(reply: str) -> None:
+    reasoning = split_reasoning(reply)
+    assert reasoning.text is not None
+    assert (reasoning.text.strip(), reasoning.reasoned) == ("YES", True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_only_what_follows_the_last_block_is_the_answer(reply: str) -> None:
         "<cot>NO",
     ],
 )
-def test_an_unfinished_block_leaves_no_answer(reply: str) -> None:
+def test_an_unfinished_reasoning_block_leaves_no_answer(reply: str) -> None:
     assert split_reasoning(reply) == Answer(None, reasoned=True)
 
 
@@ -86,7 +86,7 @@ def test_an_unfinished_block_leaves_no_answer(reply: str) -> None:
     "reply",
     ["YES", "", "I think NO", "<b>YES</b>", "analysis: YES", "Analysis shows NO", "<think/>YES", "1 < 2 and 3 > 2"],
 )
-def test_a_reply_without_a_block_is_all_answer(reply: str) -> None:
+def test_a_reply_without_a_reasoning_block_is_the_answer(reply: str) -> None:
     assert split_reasoning(reply) == Answer(reply, reasoned=False)
 
 
@@ -94,18 +94,20 @@ PIECES = st.lists(st.sampled_from(["<think>", "</think>", "[/THINK]", "<analysis
 
 
 @given(PIECES)
-def test_no_word_before_a_closing_tag_is_part_of_the_answer(pieces: list[str]) -> None:
-    found = split_reasoning("".join(pieces))
+def test_text_before_a_closing_tag_is_not_part_of_the_answer(pieces: list[str]) -> None:
+    reasoning = split_reasoning("".join(pieces))
     closings = [n for n, piece in enumerate(pieces) if "/" in piece]
     rest = "".join(pieces[closings[-1] + 1 :] if closings else pieces)
-    assert found.text is None or found.text == rest
-    assert found.text is None or not {"<think>", "<analysis>"} & set(pieces[closings[-1] + 1 :] if closings else pieces)
+    assert reasoning.text is None or reasoning.text == rest
+    assert reasoning.text is None or not {"<think>", "<analysis>"} & set(
+        pieces[closings[-1] + 1 :] if closings else pieces
+    )
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    found = split_reasoning(text)
-    assert found.text is None or text.endswith(found.text) or "<|" in text
+def test_arbitrary_text_is_parsed(text: str) -> None:
+    reasoning = split_reasoning(text)
+    assert reasoning.text is None or text.endswith(reasoning.text) or "<|" in text
 
 
 @pytest.mark.parametrize(
@@ -121,5 +123,5 @@ def test_any_text_is_read(text: str) -> None:
         (" B. ", " B. "),
     ],
 )
-def test_a_generated_text_loses_only_the_reasoning_it_begins_with(text: str, response: str | None) -> None:
+def test_a_generated_text_loses_only_its_leading_reasoning(text: str, response: str | None) -> None:
     assert strip_leading_reasoning(text) == response

@@ -1,4 +1,4 @@
-"""Transforms are pure, named, composable, and leave something to see."""
+"""Test transforms: pure, named, composable, and never empty."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def seen(text: str) -> str:
 @pytest.mark.parametrize("name", list(TRANSFORMS))
 @given(text=st.text(max_size=60), seed=st.integers(0, 9))
 @settings(max_examples=12, deadline=None)
-def test_a_transform_is_deterministic_given_a_seed_and_never_empty_except_by_design(
-    name: str, text: str, seed: int
-) -> None:
+def test_a_transform_is_deterministic_and_never_empty_unless_designed_so(name: str, text: str, seed: int) -> None:
     result = made(name, text, seed)
     assert result == made(name, text, seed)
     if text.strip() and name != "empty":
@@ -43,12 +41,12 @@ def test_a_transform_is_deterministic_given_a_seed_and_never_empty_except_by_des
 
 @given(text=st.text(max_size=80), n=st.integers(0, 12))
 @settings(max_examples=25, deadline=None)
-def test_cutting_keeps_all_that_can_be_seen(text: str, n: int) -> None:
+def test_splitting_keeps_all_visible_characters(text: str, n: int) -> None:
     assert seen("".join(split_sentences(text))) == seen("".join(split_pieces(text))) == seen(text)
     assert split_pieces(take_pieces(text, n)) == split_pieces(text)[:n]
 
 
-def test_reorder_moves_sentences_and_loses_none() -> None:
+def test_reorder_moves_sentences_and_keeps_all() -> None:
     result = made("reorder")
     assert result != TEXT
     assert sorted(split_sentences(result)) == sorted(split_sentences(TEXT))
@@ -60,7 +58,7 @@ def test_omit_drops_half_and_keeps_the_order() -> None:
     assert kept == [part for part in split_sentences(TEXT) if part in kept]
 
 
-def test_truncate_takes_words_or_a_share_and_one_character_of_chinese_is_a_word() -> None:
+def test_truncate_takes_words_or_a_fraction_and_one_chinese_character_is_a_word() -> None:
     assert made("truncate", words=5) == "The river rose in 1953."
     assert len(split_pieces(made("truncate", share=0.5))) == len(split_pieces(TEXT)) // 2
     assert made("truncate", "河水上涨。", words=2) == "河水"
@@ -91,13 +89,13 @@ def test_extracts_are_sentences_of_the_text_in_its_order() -> None:
     assert made("lead", n=1, skip=2) == "Nobody was hurt."
 
 
-def test_textrank_takes_the_sentence_that_shares_most_with_the_others() -> None:
+def test_textrank_selects_the_sentence_that_shares_most_with_the_others() -> None:
     text = "Apples grow red. Apples and pears grow red in orchards. Pears in orchards ripen. Fish swim."
     assert made("textrank", text, n=1) == "Apples and pears grow red in orchards."
 
 
 def test_textrank_ranks_sentences_as_sumy_does() -> None:
-    """sumy 0.13, TextRankSummarizer on the words of these sentences, puts them in this order."""
+    """The expected order is that of TextRankSummarizer of sumy 0.13 on the words of these sentences."""
     parts = (
         "The river floods the valley every spring.",
         "Farmers in the valley build walls against the river.",
@@ -109,14 +107,14 @@ def test_textrank_ranks_sentences_as_sumy_does() -> None:
     assert _rank_by_centrality(parts).tolist() == [3, 0, 1, 2, 5, 4]
 
 
-def test_template_differs_by_its_topic_only_and_random_words_are_nobodys() -> None:
-    one, two = made("template", "river river bank"), made("template", "bread bread oven")
-    assert one.replace("river", "bread") == two
+def test_template_differs_only_by_its_topic_and_random_words_are_used_by_no_agent() -> None:
+    first, second = made("template", "river river bank"), made("template", "bread bread oven")
+    assert first.replace("river", "bread") == second
     assert len(split_pieces(made("random"))) == len(split_pieces(TEXT))
     assert not set(split_words(made("random"))) & set(split_words(TEXT))
 
 
-def test_case_bullets_repeat_clone_and_dump() -> None:
+def test_case_bullets_repeat_clone_and_dump_transform_as_documented() -> None:
     assert made("case", to="upper") == TEXT.upper()
     assert made("bullets").splitlines()[2] == "- Nobody was hurt."
     assert Counter(split_words(made("repeat", times=3))) == Counter(
@@ -125,7 +123,7 @@ def test_case_bullets_repeat_clone_and_dump() -> None:
     assert made("clone") == made("dump") == TEXT
 
 
-def test_steps_are_applied_in_turn() -> None:
+def test_steps_are_applied_in_sequence() -> None:
     steps = [Step("truncate", {"words": 3}), Step("case", {"to": "lower"}), Step("repeat")]
     assert apply_steps(TEXT, steps, np.random.default_rng(0)) == "the river rose the river rose"
 
@@ -141,6 +139,6 @@ def test_steps_are_applied_in_turn() -> None:
         ("truncate", {"words": "three"}, "transform-option"),
     ],
 )
-def test_a_step_that_does_not_fit_is_refused(name: str, options: dict[str, Any], slug: str) -> None:
+def test_an_invalid_step_is_refused(name: str, options: dict[str, Any], slug: str) -> None:
     with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
         made(name, **options)

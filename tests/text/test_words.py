@@ -1,4 +1,4 @@
-"""Words of any script, word matrices, shared mass and copied runs."""
+"""Test words of any script, word matrices, shared mass and copied runs."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
         ("a\x00b\x1bc\ud800d", ["a", "b", "c", "d"]),
     ],
 )
-def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
+def test_words_of_many_scripts_are_split(text: str, expected: list[str]) -> None:
     assert split_words(text) == expected
 
 
 @given(ANYTHING)
 @settings(max_examples=50, deadline=None)
-def test_any_text_gives_words_of_letters_marks_and_numbers(text: str) -> None:
+def test_arbitrary_text_gives_words_of_letters_marks_and_numbers(text: str) -> None:
     for word in split_words(text):
         assert word
-        known = {unicodedata.category(c) for c in word} - {"Cn"}  # regex may know a newer Unicode than Python
-        assert {category[0] for category in known} <= set("LMN")
+        expected = {unicodedata.category(c) for c in word} - {"Cn"}  # regex may know a newer Unicode than Python
+        assert {category[0] for category in expected} <= set("LMN")
 
 
 @given(st.text(st.characters(codec="ascii"), max_size=80))
 @settings(max_examples=50, deadline=None)
-def test_ascii_words_equal_the_obvious_pattern(text: str) -> None:
+def test_ascii_words_equal_those_of_a_simple_pattern(text: str) -> None:
     assert split_words(text) == re.findall("[a-z0-9]+", text.lower())
 
 
@@ -74,18 +74,18 @@ def test_composed_and_decomposed_texts_have_the_same_words(text: str) -> None:
 @given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FA5), min_size=2, max_size=30))
 @settings(max_examples=25, deadline=None)
 def test_a_run_of_n_han_characters_is_n_minus_one_pairs(text: str) -> None:
-    found = split_words(text)
-    assert len(found) == len(text) - 1
-    assert found[0] + "".join(pair[1] for pair in found[1:]) == text
+    words = split_words(text)
+    assert len(words) == len(text) - 1
+    assert words[0] + "".join(pair[1] for pair in words[1:]) == text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "a ", "茶", "\u0301\u0323", "\x00", "\ud800", "ﾞ\u0323"])
-def test_a_megabyte_of_anything_is_read(unit: str) -> None:
+def test_a_megabyte_of_arbitrary_text_is_split(unit: str) -> None:
     assert len(split_words(unit * (1_000_000 // len(unit)))) <= 1_000_000
 
 
-def test_segments_are_the_words_as_numbers() -> None:
+def test_segments_equal_the_words_as_numbers() -> None:
     texts = ["Tea and tea", "", "AND milk"]
     segmented = segment_texts(texts)
     assert len(segmented) == 3
@@ -94,7 +94,7 @@ def test_segments_are_the_words_as_numbers() -> None:
     assert not segmented.ids.flags.writeable
 
 
-def test_no_texts_are_no_segments() -> None:
+def test_no_texts_give_no_segments() -> None:
     assert len(segment_texts([])) == 0
 
 
@@ -103,7 +103,7 @@ def test_mean_length_counts_words_of_present_responses_only() -> None:
     np.testing.assert_allclose(mean_lengths(texts), [3.0, 2 / 3, np.nan])
 
 
-def test_what_counts_as_plain_has_the_words_that_are_counted() -> None:
+def test_plain_characters_do_not_change_the_word_count() -> None:
     plain = [chr(code) for code in range(0x80, 0x3000) if _is_plain(chr(code).encode())]
     assert set("‘’“”–—…•") <= set(plain)
     for mark in plain:
@@ -115,31 +115,31 @@ def test_what_counts_as_plain_has_the_words_that_are_counted() -> None:
 TEXTS = st.lists(st.text("abcde ", max_size=20), min_size=1, max_size=8)
 
 
-def test_the_matrix_marks_a_word_once_however_often_it_occurs() -> None:
+def test_the_matrix_marks_a_word_once_for_any_number_of_occurrences() -> None:
     matrix = build_word_matrix(segment_texts(["tea tea milk", "", "milk"]))
     np.testing.assert_array_equal(matrix.toarray(), [[1, 1], [0, 0], [0, 1]])
 
 
-def test_a_group_holds_a_word_that_any_of_its_texts_holds() -> None:
+def test_a_group_contains_a_word_of_any_of_its_texts() -> None:
     matrix = build_word_matrix(segment_texts(["tea", "tea milk", "salt", "tea"]))
-    held = build_group_word_matrix(matrix, np.array([0, 0, 2, 2]), n_groups=3)
-    np.testing.assert_array_equal(held.toarray(), [[1, 1, 0], [0, 0, 0], [1, 0, 1]])
+    values = build_group_word_matrix(matrix, np.array([0, 0, 2, 2]), n_groups=3)
+    np.testing.assert_array_equal(values.toarray(), [[1, 1, 0], [0, 0, 0], [1, 0, 1]])
 
 
-def test_a_group_of_many_texts_still_holds_its_word() -> None:
+def test_a_group_of_many_texts_contains_a_rare_word() -> None:
     matrix = build_word_matrix(segment_texts(["tea"] * 300))
-    held = build_group_word_matrix(matrix, np.zeros(300, dtype=np.int64), n_groups=1)
-    np.testing.assert_array_equal(held.toarray(), [[1]])
+    values = build_group_word_matrix(matrix, np.zeros(300, dtype=np.int64), n_groups=1)
+    np.testing.assert_array_equal(values.toarray(), [[1]])
 
 
-def test_words_in_all_items_weigh_nothing_and_rarer_words_more() -> None:
+def test_words_in_all_items_have_zero_weight_and_rarer_words_more() -> None:
     weights = idf(np.array([8.0, 4.0, 1.0, 0.0]), 8)
     np.testing.assert_allclose(weights, [0.0, np.log(2), np.log(8), np.log(8)])
 
 
 @given(TEXTS, st.integers(1, 50))
 @settings(max_examples=25, deadline=None)
-def test_shared_mass_equals_that_of_sets_whatever_the_chunks(texts: list[str], chunk_words: int) -> None:
+def test_shared_mass_equals_that_of_sets_for_any_chunks(texts: list[str], chunk_words: int) -> None:
     segmented = segment_texts(texts)
     rng = np.random.default_rng(len(texts) + chunk_words)
     weights = rng.random(segmented.n_words)
@@ -158,13 +158,13 @@ def test_shared_mass_equals_that_of_sets_whatever_the_chunks(texts: list[str], c
     np.testing.assert_allclose(both, np.stack([slow, 2 * np.array(slow)], axis=1), atol=1e-12)
 
 
-def test_longer_texts_are_not_divided_by_their_length() -> None:
+def test_shared_mass_is_not_divided_by_the_length_of_a_text() -> None:
     matrix = build_word_matrix(segment_texts(["tea milk", "tea milk", "tea milk salt fish bread"]))
     mass = shared_mass(matrix, np.array([0, 0]), np.array([1, 2]), weights=np.ones(5))
     np.testing.assert_array_equal(mass, [2, 2])
 
 
-def test_no_pairs_have_no_mass() -> None:
+def test_no_pairs_have_no_shared_mass() -> None:
     nothing = np.array([], dtype=np.int64)
     assert shared_mass(build_word_matrix(segment_texts(["tea"])), nothing, nothing, weights=np.ones(1)).shape == (0,)
 
@@ -184,20 +184,20 @@ WORDS = st.lists(st.sampled_from("abc"), max_size=12)
         ("", np.nan),
     ],
 )
-def test_the_share_copied_counts_runs_of_five_words(response: str, share: float) -> None:
+def test_the_copied_fraction_counts_runs_of_five_words(response: str, share: float) -> None:
     np.testing.assert_allclose(copied_shares([response.split()], PROMPT), [share])
 
 
 @given(st.lists(WORDS, max_size=4), WORDS, st.integers(1, 6))
 @settings(max_examples=50, deadline=None)
-def test_the_share_copied_equals_the_slow_count(responses: list[list[str]], prompt: list[str], n: int) -> None:
+def test_the_copied_fraction_equals_a_naive_count(responses: list[list[str]], prompt: list[str], n: int) -> None:
     def slow(response: list[str]) -> float:
         size = min(n, len(response))
         if size == 0:
             return float("nan")
         starts = range(len(response) - size + 1)
-        found = [any(response[s : s + size] == prompt[p : p + size] for p in range(len(prompt))) for s in starts]
-        return sum(found) / len(found)
+        result = [any(response[s : s + size] == prompt[p : p + size] for p in range(len(prompt))) for s in starts]
+        return sum(result) / len(result)
 
     np.testing.assert_allclose(copied_shares(responses, prompt, n=n), [slow(response) for response in responses])
 

@@ -1,4 +1,4 @@
-"""Run by an interpreter with datasets: rows of several responses, saved to disk; and two datasets of one split."""
+"""With datasets installed: save rows of several responses, and two data sets of one split."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Run by an interpreter with inspect-ai and youden: an eval_set of mock models, ranked; the tables as JSON on standard output.
+"""With inspect-ai and youden installed: rank an eval_set of mock models, and print the tables as JSON.
 
-Each model's last output is only 'Done.'; what it said stands in the message before, which the scorer keeps.
+The last output of each model is only 'Done.'; its response is in the previous message, which the scorer keeps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WORDS = (
     "cedar",
 )
 TOLD = {"faithful": 13, "shorter": 10, "vague": 6, "empty": 0}
-"""Of how many topics a model says what the others say of them too: it says only fillers of the rest."""
+"""Number of topics on which a model gives the common answer; on others it only gives filler."""
 
 
 def says(name: str, topic: str) -> str:

@@ -1,6 +1,4 @@
-"""Run by an interpreter with inspect-ai: two mock models on three samples, logged in both formats, one run that fails, and two
-agents that call tools.
-"""
+"""With inspect-ai installed: log two mock models on three samples in both formats, a failing run, and two agents with tools."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ def outputs(name: str) -> list[ModelOutput]:
 
 
 def said(name: str, texts: list[str]) -> list[ModelOutput]:
-    made = []
+    results = []
     for text in texts:
         output = ModelOutput.from_content(name, text)
         output.usage = ModelUsage(input_tokens=5, output_tokens=5, total_tokens=10)
-        made.append(output)
-    return made
+        results.append(output)
+    return results
 
 
 @solver
@@ -65,13 +63,13 @@ def add() -> Tool:
 
 
 def steps(name: str) -> list[ModelOutput]:
-    made = []
+    results = []
     for n in range(3):
         output = ModelOutput.for_tool_call(name, "add", {"x": n, "y": 2}, content=f"{name} adds.")
-        made += [output, ModelOutput.from_content(name, "Done.")]
-    for output in made:
+        results += [output, ModelOutput.from_content(name, "Done.")]
+    for output in results:
         output.usage = ModelUsage(input_tokens=5, output_tokens=5, total_tokens=10)
-    return made
+    return results
 
 
 asked = [Sample(id=f"s{n}", input=f"What is {n} + 2?", target="2") for n in range(3)]

@@ -1,4 +1,4 @@
-"""Run by an interpreter with lm-eval: one model into three output paths, the last one twice; and one that is asked four times."""
+"""With lm-eval installed: run one model into three output paths, the last one twice, and one with four repeats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ metric_list: [{metric: exact_match}]
 
 @register_model("counting")
 class Counting(DummyLM):
-    """Another answer every time."""
+    """Model with a new answer to each request."""
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         return [f"answer {n}" for n, _ in enumerate(requests)]

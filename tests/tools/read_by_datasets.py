@@ -1,4 +1,4 @@
-"""Run by an interpreter with `datasets`: what it reads of a folder, table by table, as JSON on standard output."""
+"""With `datasets` installed: print the tables of a folder as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run by an interpreter with mlflow: every run of its store, last first, as JSON on standard output."""
+"""With mlflow installed: print every run of its store as JSON, latest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The viewer over its socket, and a run that it follows while it is judged."""
+"""Test the viewer over HTTP, and a run that it follows while it is judged."""
 
 from __future__ import annotations
 
@@ -78,21 +78,21 @@ def client(base: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_it_listens_on_this_machine_only(serving: Serving) -> None:
+def test_the_viewer_listens_on_this_machine_only(serving: Serving) -> None:
     assert serving.listener.getsockname()[0] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%00"])
-def test_without_the_token_nothing_is_shown(base: str, query: str) -> None:
+def test_without_the_token_requests_are_refused(base: str, query: str) -> None:
     for path in ("/", "/run/one", "/run/one/trials", "/nowhere"):
         answer = httpx.get(base + path + query, trust_env=False, timeout=300)
         assert answer.status_code == 403
         assert "one" not in answer.text
 
 
-def test_the_address_that_a_browser_is_opened_with_is_good_once_and_holds_no_token(root: Path) -> None:
-    seen = "seen by others"
-    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=seen), {"token": seen}
+def test_the_browser_address_is_valid_once_and_contains_no_token(root: Path) -> None:
+    observed = "seen by others"
+    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=observed), {"token": observed}
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app=app)
@@ -118,7 +118,7 @@ def test_a_browser_is_opened_without_the_token_on_a_command_line(
 
 
 @pytest.mark.parametrize("beside", ["a/b=1", "a@b=1", 'x={"a":"b"}', "=;;", 'q="open', "youden-1=x"])
-def test_cookies_of_other_programs_lock_nobody_out(base: str, beside: str) -> None:
+def test_cookies_of_other_programs_do_not_prevent_login(base: str, beside: str) -> None:
     for cookies, status in ((f"{beside}; youden-{base.rpartition(':')[2]}={TOKEN}; {beside}", 200), (beside, 403)):
         assert httpx.get(f"{base}/", headers={"Cookie": cookies}, trust_env=False, timeout=300).status_code == status
 
@@ -145,13 +145,13 @@ def test_writes_are_refused(client: httpx.Client, method: str) -> None:
         "/compare?one=..&two=one",
     ],
 )
-def test_no_path_leads_out_of_the_runs(client: httpx.Client, path: str) -> None:
+def test_no_path_leads_out_of_the_runs_folder(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 404
     assert "secret" not in answer.text
 
 
-def test_the_token_leaves_the_address_and_never_leads_to_another_host(base: str) -> None:
+def test_the_token_is_removed_from_the_address_and_never_redirects_to_another_host(base: str) -> None:
     for path in ("/run/one", "//evil.example/x"):
         answer = httpx.get(f"{base}{path}?token={TOKEN}&a=b", trust_env=False, timeout=300)
         assert answer.status_code == 303
@@ -167,14 +167,14 @@ def test_the_list_shows_every_run_and_its_state(client: httpx.Client) -> None:
         assert expected in page
 
 
-def test_a_report_is_the_same_page_with_its_trials_asked_for(client: httpx.Client) -> None:
+def test_a_report_is_the_same_page_with_trials_loaded_on_demand(client: httpx.Client) -> None:
     page = client.get("/run/one").text
     assert 'data-live="/run/one/trials"' in page
     assert "connect-src 'self'" in html.unescape(page)
     assert "Who is best, and how sure are we?" in page
 
 
-def test_a_report_is_drawn_once_and_again_where_the_runs_files_have_changed(tmp_path: Path) -> None:
+def test_a_report_is_rendered_once_and_again_if_files_of_the_run_changed(tmp_path: Path) -> None:
     folder = judged(tmp_path / "runs" / "kept")
     app = make_app(Runs(tmp_path / "runs"), token=TOKEN, port=8000)
 
@@ -197,25 +197,25 @@ def test_a_report_is_drawn_once_and_again_where_the_runs_files_have_changed(tmp_
     assert asyncio.run(page()).text != first.text
 
 
-def test_all_trials_are_there_page_by_page(client: httpx.Client) -> None:
+def test_all_trials_are_available_page_by_page(client: httpx.Client) -> None:
     first = client.get("/run/one/trials").json()
     assert first["total"] == 320
     kinds = [KINDS.index(line["kind"]) for line in first["lines"]]
     assert kinds == sorted(kinds)
-    seen = [
+    observed = [
         line["row"]
         for page in range(32)
         for line in client.get("/run/one/trials", params={"page": page, "by": "row"}).json()["lines"]
     ]
-    assert seen == list(range(320))
+    assert observed == list(range(320))
     missing = client.get("/run/one/trials", params={"answer": "missing"}).json()
     assert missing["total"] == 32
-    one = client.get("/run/one/trials/0").json()
-    assert one["first"].startswith("agent ")
-    assert one["raw"] is None
+    data = client.get("/run/one/trials/0").json()
+    assert data["first"].startswith("agent ")
+    assert data["raw"] is None
 
 
-def test_two_runs_stand_side_by_side_with_the_other_judges_answers(client: httpx.Client) -> None:
+def test_two_runs_are_shown_side_by_side_with_the_answers_of_both_judges(client: httpx.Client) -> None:
     page = client.get("/compare", params={"one": "one", "two": "two"}).text
     assert "Do the rankings agree?" in page
     assert "data-against" in page
@@ -227,25 +227,25 @@ def test_two_runs_stand_side_by_side_with_the_other_judges_answers(client: httpx
 @pytest.mark.parametrize(
     "query", ["by=nothing", "page=-1", "page=x", "answer=perhaps", f"agent={'a' * 201}", "page=99999999999999999999"]
 )
-def test_a_question_that_makes_no_sense_is_a_clear_refusal(client: httpx.Client, query: str) -> None:
+def test_an_invalid_query_is_a_clear_error(client: httpx.Client, query: str) -> None:
     assert client.get(f"/run/one/trials?{query}").status_code == 400
     assert client.get("/run/one/trials/320").status_code == 404
 
 
-def test_a_run_without_a_file_says_which(client: httpx.Client) -> None:
+def test_a_run_without_a_file_names_the_missing_file(client: httpx.Client) -> None:
     answer = client.get("/run/half")
     assert answer.status_code == 409
     assert "[run-file-missing]" in answer.text
 
 
-def test_looking_changes_no_file(client: httpx.Client, root: Path) -> None:
+def test_viewing_changes_no_file(client: httpx.Client, root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     for path in ("/", "/run/one", "/run/one/trials", "/run/one/trials/3", "/compare?one=one&two=two", "/run/one/live"):
         assert client.get(path).status_code == 200
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
-def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused(root: Path, tmp_path: Path) -> None:
+def test_runs_of_equal_name_are_distinguished_and_an_invalid_path_is_refused(root: Path, tmp_path: Path) -> None:
     judged(tmp_path / "one")
     runs = find_runs([root / "one", tmp_path / "one"], root=root)
     assert list(runs.find_all()) == ["one", "one (2)"]
@@ -256,7 +256,7 @@ def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused
     assert get_state(RunFolder(root / "one")) == "fitted"
 
 
-def test_a_copied_run_is_fitted_whatever_the_times_of_its_files(root: Path, tmp_path: Path) -> None:
+def test_a_copied_run_is_refitted_despite_the_times_of_its_files(root: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(root / "one", tmp_path / "copy")
     os.utime(copy / "fit.json", (0, 0))
     assert get_state(RunFolder(copy)) == "fitted"
@@ -268,12 +268,12 @@ def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("name", ["trial_type", "kind", "answer"])
-def test_a_filter_that_means_nothing_is_refused(client: httpx.Client, name: str) -> None:
+def test_an_invalid_filter_is_refused(client: httpx.Client, name: str) -> None:
     refused = client.get("/run/one/trials", params={name: "' OR 1=1"})
     assert (refused.status_code, refused.text.startswith(f"{name} is one of: ")) == (400, True)
 
 
-def test_every_filter_that_means_something_is_taken(client: httpx.Client) -> None:
+def test_every_valid_filter_is_accepted(client: httpx.Client) -> None:
     for kind in KINDS:
         assert client.get("/run/one/trials", params={"kind": kind}).status_code == 200
     trial_types = [
@@ -308,7 +308,7 @@ def planned(folder: Path, judge: object) -> PlannedRun:
     return plan_run(load_run_config(folder / "c.yaml"))
 
 
-def test_answers_and_failures_are_counted_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_and_failures_are_counted_as_they_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = planned(tmp_path, JUDGE | {"price_in": 1_000_000, "price_out": 0})
     live = LiveRun(run.folder)

@@ -1,4 +1,4 @@
-"""The viewer on a run of many row groups: any trial is reached by paging, and a page reads only the groups that it needs."""
+"""Test the viewer on a run of many row groups: paging reaches every trial, and a page reads only the groups it needs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def columns() -> dict[tuple[int, str], Any]:
 
 @pytest.fixture
 def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A column of a part is read from its file once for all tests."""
+    """Cache each column of a part file for all tests."""
     read = VerdictChunk._read
 
     def once(block: VerdictChunk, name: str) -> Any:
@@ -87,7 +87,7 @@ def test_the_run_has_many_row_groups(wide_run: RunFolder) -> None:
     [(by, False) for by in ("row", "item", "first", "second", "trial_type", "answer", "kind")]
     + [("item", True), ("answer", True)],
 )
-def test_pages_are_those_of_all_trials_sorted_in_memory(
+def test_pages_equal_those_of_all_trials_sorted_in_memory(
     wide_run: RunFolder, in_memory: TrialRows, all_lines: list[TrialLine], by: Any, descending: bool
 ) -> None:
     parts = TrialsOnDisk(wide_run)
@@ -155,14 +155,14 @@ def parts_client(url: str) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.slow
-def test_every_trial_is_reached_by_paging_and_named(wide_run: RunFolder, parts_client: httpx.Client) -> None:
+def test_every_trial_is_reached_by_paging_with_its_names(wide_run: RunFolder, parts_client: httpx.Client) -> None:
     plan = wide_run.read_plan()
     rows = []
     for page in itertools.count():
-        said = parts_client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
-        rows += [line["row"] for line in said["lines"]]
-        assert all(said["items"][str(line["item"])] == plan.item_ids[line["item"]] for line in said["lines"])
-        if not said["lines"]:
+        data = parts_client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
+        rows += [line["row"] for line in data["lines"]]
+        assert all(data["items"][str(line["item"])] == plan.item_ids[line["item"]] for line in data["lines"])
+        if not data["lines"]:
             break
     assert sorted(rows) == list(range(len(plan)))
     last = parts_client.get(f"/run/wide/trials/{len(plan) - 1}").json()
@@ -171,7 +171,7 @@ def test_every_trial_is_reached_by_paging_and_named(wide_run: RunFolder, parts_c
     assert set(last["agents"].values()) == {plan.agent_ids[last["line"][side]] for side in ("first", "second")}
 
 
-def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(parts_client: httpx.Client) -> None:
+def test_the_page_lists_no_names_and_the_viewer_suggests_matching_ones(parts_client: httpx.Client) -> None:
     page = parts_client.get("/run/wide").text
     assert page.count("<option") < 20
     offered = parts_client.get("/run/wide/names", params={"of": "item", "like": "3"}).json()
@@ -182,7 +182,7 @@ def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(parts_cl
     assert parts_client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
 
 
-def test_what_no_part_alone_can_tell_is_refused_and_not_called_none(parts_client: httpx.Client) -> None:
+def test_a_filter_over_too_many_comparisons_is_refused(parts_client: httpx.Client) -> None:
     refused = parts_client.get("/run/wide/trials", params={"kind": "answers differ"})
     assert (refused.status_code, "more than 4 million comparisons" in refused.text) == (400, True)
 
@@ -197,7 +197,7 @@ def test_an_agent_is_found_by_its_name_or_a_part_of_it(parts_client: httpx.Clien
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-def test_a_run_in_parts_is_searched_with_the_keyboard_alone(wide_run: RunFolder, url: str) -> None:
+def test_a_run_in_part_files_is_searched_with_the_keyboard_alone(wide_run: RunFolder, url: str) -> None:
     from selenium.webdriver.common.keys import Keys
 
     def where() -> str:

@@ -1,4 +1,4 @@
-"""Judges tried before the main spend: what the measures say, what the rule refuses, and the command as a user meets it."""
+"""Test the calibration of judges: measures, the acceptance rule, and the command."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def outcome(known: CalibrationTrials, answer: Floats) -> Outcome:
 
 
 def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrials) -> None:
-    found = measured(known, truth(known))
-    assert (found.tpr.value, found.fpr.value, found.j.value, found.length_j.value) == (1, 0, 1, 1)
-    assert (found.copy_yes_rate.n_yes, found.yes["template"].n_yes, found.no_answer.n_yes) == (12, 0, 0)
-    assert (found.order_flips.value, found.retest_flips.value, found.longer_first.value) == (0, 0, 0)
+    result = measured(known, truth(known))
+    assert (result.tpr.value, result.fpr.value, result.j.value, result.length_j.value) == (1, 0, 1, 1)
+    assert (result.copy_yes_rate.n_yes, result.yes["template"].n_yes, result.no_answer.n_yes) == (12, 0, 0)
+    assert (result.order_flips.value, result.retest_flips.value, result.longer_first.value) == (0, 0, 0)
     assert outcome(known, truth(known)) == "go"
 
 
-def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> None:
-    """9 pairs get a yes with the longer text first only; 2 of 10 answers change when asked again."""
+def test_order_and_repetition_effects_are_counted_separately(known: CalibrationTrials) -> None:
+    """In 9 pairs the answer is yes only if the longer text is first; 2 of 10 answers change in replicates."""
     answer, plan = truth(known), known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
     for row in known.rows("reversed")[:9]:
@@ -66,28 +66,28 @@ def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> Non
         answer[known.original[row] if longer else row] = 0
     before = known.original[known.rows("retest")]
     answer[known.rows("retest")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
-    found = measured(known, answer)
+    result = measured(known, answer)
     n = sum(
         length[plan.first[row], plan.item[row]] != length[plan.second[row], plan.item[row]]
         for row in known.rows("reversed")
     )
-    assert found.order_flips.n_yes == 9
-    assert found.retest_flips.n_yes == 2
-    assert found.position_bias.value == pytest.approx(9 / 24 - 2 / 10)
-    assert found.longer_first.value == pytest.approx(9 / n, abs=0.03)
-    assert found.longer_first.low > 0
+    assert result.order_flips.n_yes == 9
+    assert result.retest_flips.n_yes == 2
+    assert result.position_bias.value == pytest.approx(9 / 24 - 2 / 10)
+    assert result.longer_first.value == pytest.approx(9 / n, abs=0.03)
+    assert result.longer_first.low > 0
 
 
 def test_open_paths_are_counted_in_triples(known: CalibrationTrials) -> None:
-    """Each of 6 triples is a paired trial and two trials with a third agent; a no to one of them opens a path."""
+    """Each of 6 triples is a paired trial and two trials with a third agent; a no in one of them opens a path."""
     answer, plan, rows = truth(known), known.plan, known.rows("triple")
     assert len(rows) == 12
-    for one, two in rows.reshape(-1, 2).tolist():
-        pair = known.original[one]
-        assert known.original[two] == pair < len(known.rows("paired"))
-        assert plan.item[one] == plan.item[two] == plan.item[pair]
-        first = [int(plan.first[row]) for row in (pair, one, two)]
-        second = [int(plan.second[row]) for row in (pair, one, two)]
+    for a, b in rows.reshape(-1, 2).tolist():
+        pair = known.original[a]
+        assert known.original[b] == pair < len(known.rows("paired"))
+        assert plan.item[a] == plan.item[b] == plan.item[pair]
+        first = [int(plan.first[row]) for row in (pair, a, b)]
+        second = [int(plan.second[row]) for row in (pair, a, b)]
         assert len(set(first)) == 3
         assert second == [first[1], first[2], first[0]]
     assert measured(known, answer.copy()).open_paths[:3] == (18, 0, 0)
@@ -116,14 +116,14 @@ def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
     n, rng = len(known.plan), np.random.default_rng(0)
     plan = known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
-    one = length[plan.first, plan.item]
-    two = length[plan.second, np.where(plan.other_item >= 0, plan.other_item, plan.item)]
-    by_length = (np.minimum(one, two) >= 0.9 * np.maximum(one, two)).astype(float)
+    first = length[plan.first, plan.item]
+    second = length[plan.second, np.where(plan.other_item >= 0, plan.other_item, plan.item)]
+    by_length = (np.minimum(first, second) >= 0.9 * np.maximum(first, second)).astype(float)
     for answer in (np.ones(n), np.zeros(n), by_length, np.full(n, np.nan), *(rng.integers(0, 2, (20, n)) * 1.0)):
         assert outcome(known, answer) == "no-go"
 
 
-def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: CalibrationTrials) -> None:
+def test_a_judge_that_rejects_copies_or_accepts_templates_is_refused(known: CalibrationTrials) -> None:
     blind, fooled = truth(known), truth(known)
     blind[known.rows("identical", "clone")] = 0
     fooled[known.rows("template")] = 1
@@ -133,18 +133,18 @@ def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: Cal
         assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
 
 
-def test_missing_answers_are_counted_by_arm_and_are_no_no(known: CalibrationTrials) -> None:
+def test_missing_answers_are_counted_by_trial_type_and_are_not_no_answers(known: CalibrationTrials) -> None:
     answer = truth(known)
     answer[known.rows("independent")[:3]] = np.nan
     answer[known.rows("clone")[:1]] = np.nan
-    found = measured(known, answer)
-    assert found.missing == {"paired": {}, "independent": {"unparsed": 3}, "planted": {"unparsed": 1}}
-    assert found.fpr.n == 27
-    assert found.yes["clone"].value == 1
+    result = measured(known, answer)
+    assert result.missing == {"paired": {}, "independent": {"unparsed": 3}, "planted": {"unparsed": 1}}
+    assert result.fpr.n == 27
+    assert result.yes["clone"].value == 1
 
 
-def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTrials) -> None:
-    """A judge that only its FPR, 6 of 30, leaves open: with so many calls at that rate Wilson's upper end is below .3."""
+def test_the_suggested_calls_decide_in_four_of_five_cases(known: CalibrationTrials) -> None:
+    """Only the FPR, 6 of 30, is undecided: with the suggested calls at this rate, Wilson's upper bound is below .3."""
     answer = truth(known)
     answer[known.rows("independent")[:6]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
@@ -154,7 +154,7 @@ def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTria
     assert np.sum(binom.pmf(settled, n, 0.2)) == pytest.approx(0.8, abs=0.06)
 
 
-def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
+def test_no_calls_are_suggested_if_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
     answer = truth(known)
     answer[known.rows("independent")[:8]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
@@ -162,7 +162,7 @@ def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: Calibration
 
 
 def same_source(_n: int, body: Mapping[str, Any]) -> Reply:
-    """YES where both texts of `make_pool` speak of one item; a planted template speaks of none."""
+    """Answer YES if both texts of `make_pool` are of one item; planted templates are of none."""
     items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
     return Reply("YES" if len(items) == 2 and items[0] == items[1] else "NO")
 
@@ -173,7 +173,7 @@ N_REQUESTS = 149
 
 @pytest.fixture
 def calibration_folder(tmp_path: Path, server: WireServer) -> Path:
-    """A pool, a free judge, a dear one and a config of a run."""
+    """Create a pool, a free judge, an expensive one and the config of a run."""
     write_pool(make_pool(6, 20), tmp_path / "notes")
     server.behave = same_source
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
@@ -184,7 +184,7 @@ def calibration_folder(tmp_path: Path, server: WireServer) -> Path:
 
 
 @pytest.mark.slow
-def test_answers_of_a_calibration_count_towards_the_run(
+def test_answers_of_a_calibration_are_reused_by_the_run(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
@@ -206,7 +206,7 @@ def test_answers_of_a_calibration_count_towards_the_run(
     assert not_none(RunFolder(calibration_folder / "runs/notes").read_facts().calls).n_reused == 109
 
 
-def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
+def test_the_same_command_sends_nothing_twice_and_more_calls_only_the_rest(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, body: Reply("YES" if draw(body, 3) else "NO")
@@ -219,7 +219,7 @@ def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
     assert server.n_requests == more["costs"]["free"]["calls"] - 1 == 178
 
 
-def test_a_replay_and_a_cassette_answer_without_a_server(
+def test_a_replay_and_a_cassette_calibrate_without_a_server(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="once")) as tape:
@@ -230,29 +230,29 @@ def test_a_replay_and_a_cassette_answer_without_a_server(
     replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="none")):
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
-    found = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
-    assert found[0]["measures"] == found[1]["measures"] == found[2]["measures"]
-    assert found[0]["decision"] == found[1]["decision"] == found[2]["decision"]
+    result = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
+    assert result[0]["measures"] == result[1]["measures"] == result[2]["measures"]
+    assert result[0]["decision"] == result[1]["decision"] == result[2]["decision"]
 
 
-def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
+def test_a_dry_run_states_calls_and_cost_and_neither_sends_nor_writes(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     before = set(calibration_folder.iterdir())
-    said = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
-    assert {name: cost["calls"] for name, cost in said["costs"].items()} == {"free": 150, "dear": 150}
-    assert said["costs"]["free"]["usd"] == 0 < said["costs"]["dear"]["usd"]
-    assert said["trials"]["paired"] == {"n": 36, "in_run": 36, "means": said["trials"]["paired"]["means"]}
+    output = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
+    assert {name: cost["calls"] for name, cost in output["costs"].items()} == {"free": 150, "dear": 150}
+    assert output["costs"]["free"]["usd"] == 0 < output["costs"]["dear"]["usd"]
+    assert output["trials"]["paired"] == {"n": 36, "in_run": 36, "means": output["trials"]["paired"]["means"]}
     assert server.n_requests == 0
     assert set(calibration_folder.iterdir()) == before
 
 
-def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, calibration_folder: Path, server: WireServer) -> None:
-    said = youden(
+def test_the_cheapest_passing_judge_is_named(youden: Youden, calibration_folder: Path, server: WireServer) -> None:
+    output = youden(
         "calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json"
     ).said
-    assert said["cheapest"] == "free"
-    dear, free = said["judges"]
+    assert output["cheapest"] == "free"
+    dear, free = output["judges"]
     assert dear["decision"]["outcome"] == free["decision"]["outcome"] == "go"
     assert dear["bill"]["usd"] == pytest.approx(N_REQUESTS * 101e-6)
     assert dear["bill"]["usd_per_1000"] == pytest.approx(0.101)
@@ -270,7 +270,7 @@ def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden,
     assert bills[0]["usd_per_1000"] == bills[1]["usd_per_1000"] == pytest.approx(0.101)
 
 
-def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
+def test_a_common_cap_for_all_judges_exits_with_1_and_the_same_command_resumes(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     short = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "0.005")
@@ -282,7 +282,7 @@ def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
     assert server.n_requests == N_REQUESTS
 
 
-def test_a_judge_that_says_yes_to_everything_is_a_no_go(
+def test_a_judge_that_always_answers_yes_is_refused(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("YES")
@@ -294,7 +294,7 @@ def test_a_judge_that_says_yes_to_everything_is_a_no_go(
     assert "The rule: go if every 95 % interval" in ended.out
 
 
-def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
+def test_a_judge_that_answers_nothing_is_refused_with_the_reason(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     server.behave = lambda _n, _body: Reply("perhaps")
@@ -303,26 +303,26 @@ def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
     assert "J is unknown, because no trial was answered" in ended.out
     assert "missing answers 1.00" in ended.out
     assert "92 unparsed" in ended.out
-    shown = json.loads(youden("calibrate", "notes", "--judge", "free.yaml", "--json").out)["judges"][0]["measures"]
-    assert shown["tpr"]["value"] is None
-    assert shown["missing"]["independent"] == {"unparsed": 40}
+    displayed = json.loads(youden("calibrate", "notes", "--judge", "free.yaml", "--json").out)["judges"][0]["measures"]
+    assert displayed["tpr"]["value"] is None
+    assert displayed["missing"]["independent"] == {"unparsed": 40}
 
 
-def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
+def test_the_lexical_judge_is_described_as_lexical(youden: Youden) -> None:
     ended = youden("calibrate", "datasets/field-notes", "--seed", "1").well()
     assert "lexical: GO." in ended.out
     assert "a free similarity baseline, not a model" in ended.out
     assert "they show nothing about a model" in ended.out
     assert "Only a baseline passes" in ended.out
-    said = json.loads(youden("calibrate", "datasets/field-notes", "--seed", "1", "--json").out)
-    assert said["cheapest"] is None
-    assert said["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
+    data = json.loads(youden("calibrate", "datasets/field-notes", "--seed", "1", "--json").out)
+    assert data["cheapest"] is None
+    assert data["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
 
 
-def test_order_and_names_of_judges_are_shown_as_text(
+def test_order_effects_and_judge_names_are_escaped(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
-    """A judge that says yes to paired texts only where agent 0, 1 or 2 comes first, with a name that means to paint."""
+    """The judge answers yes to paired texts only if agent 0, 1 or 2 is first, and has a name with control codes."""
 
     def behave(n: int, body: Mapping[str, Any]) -> Reply:
         agents = re.findall(r"agent (\d) says", body["messages"][-1]["content"])
@@ -349,7 +349,7 @@ def test_order_and_names_of_judges_are_shown_as_text(
         (("small.csv", "--judge", "free.yaml"), "calibrate-small"),
     ],
 )
-def test_bad_input_ends_with_2_before_anything_is_asked(
+def test_bad_input_exits_with_2_before_any_request(
     youden: Youden, calibration_folder: Path, server: WireServer, words: tuple[str, ...], slug: str
 ) -> None:
     (calibration_folder / "small.csv").write_text(
@@ -360,7 +360,7 @@ def test_bad_input_ends_with_2_before_anything_is_asked(
     assert server.n_requests == 0
 
 
-def test_little_gain_is_a_no_in_every_hard_measure(
+def test_little_gain_counts_as_no_in_every_hard_measure(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     """Under the threshold ¼ the FPR of this judge was 1."""

@@ -1,4 +1,4 @@
-"""The gate: verdicts and exit codes, looks, the calls that decide, what it refuses, and how it is shown."""
+"""Test the gate: outcomes, exit codes, analyses, required calls, refusals and output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ POOL = make_pool(8, 60)
 
 
 def world(*, gap: float = 0.0, seed: int = 0, own: float = 0.05) -> Floats:
-    """Yes or no to every pair on every item: float[J, K, K]; agents 0 and 1 are `gap` apart, others spread."""
+    """Return answers to every pair on every item, float (J, K, K); agents 0 and 1 differ by `gap`, others vary."""
     rng = np.random.default_rng(seed)
     ability = np.array([gap, 0.0, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3])
     skill = ability + own * rng.standard_normal((60, 8))
@@ -74,48 +74,52 @@ def fitted(folder: Path, result: Verdicts, *, pool: Pool = POOL) -> RunFolder:
 @pytest.mark.parametrize(
     ("gap", "verdict", "code"), [(0.4, "better", 0), (0.0, "no worse", 0), (-0.4, "worse", 1), (-0.05, "undecided", 3)]
 )
-def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: float, verdict: str, code: int) -> None:
+def test_the_outcome_determines_the_exit_code(
+    youden: Youden, tmp_path: Path, gap: float, verdict: str, code: int
+) -> None:
     write(tmp_path / "run", world(gap=gap), calls=500 if verdict == "undecided" else 2000)
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
-    said = json.loads(ended.out)
-    assert (said["outcome"], ended.code) == (verdict, code)
-    (row,) = said["agents"]
+    data = json.loads(ended.out)
+    assert (data["outcome"], ended.code) == (verdict, code)
+    (row,) = data["agents"]
     assert row["low"] < row["difference"] < row["high"]
 
-    shown = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--margin", "0.1").err.splitlines()[0]
+    lines = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--margin", "0.1").err.splitlines()[0]
     comparative = "fewer" if row["difference"] < 0 else "more"
     number = format_recognition_difference(abs(row["difference"]))
     interval = f"interval {100 * row['low']:+.1f} … {100 * row['high']:+.1f})"
-    assert shown.startswith(
+    assert lines.startswith(
         f"{verdict}: the judge recognizes the responses of a0 in {number} {comparative} of 100 comparisons than"
     )
-    assert interval in shown
-    assert ("; the whole interval is above the margin −10." in shown) == (verdict == "no worse")
+    assert interval in lines
+    assert ("; the whole interval is above the margin −10." in lines) == (verdict == "no worse")
     if verdict == "worse":
-        assert "fewer of 100 comparisons than those of a1 (95 % interval -" in shown
+        assert "fewer of 100 comparisons than those of a1 (95 % interval -" in lines
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a3", "a2"], baseline="a1")
-    for row in found.agents:
+    result = gate_run(run, ["a3", "a2"], baseline="a1")
+    for row in result.agents:
         assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a1"]), abs=1e-9)
 
 
 @pytest.mark.parametrize(
     "plan", [{"design": "nlogn"}, {"design": "cyclic", "calls": 1500, "holdout": 0.2}, {"design": "dense"}]
 )
-def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: PlanOptions) -> None:
+def test_cell_designs_with_gaps_and_a_holdout_have_the_differences_of_the_fit(
+    tmp_path: Path, plan: PlanOptions
+) -> None:
     run = write(tmp_path / "run", world(gap=0.4), **plan)
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a0"], baseline="a7").agents[0]
-    assert found.difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-6)
-    assert found.outcome == "better"
+    result = gate_run(run, ["a0"], baseline="a7").agents[0]
+    assert result.difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-6)
+    assert result.outcome == "better"
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
-def test_agents_without_observed_differences_are_undecided_until_items_suffice(
+def test_agents_without_observed_differences_are_inconclusive_until_items_suffice(
     youden: Youden, tmp_path: Path, plan: PlanOptions
 ) -> None:
     write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
@@ -128,22 +132,24 @@ def test_agents_without_observed_differences_are_undecided_until_items_suffice(
     assert 72 <= needed <= 100
     write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
-    said = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
-    assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in said
+    stderr = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
+    assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in stderr
 
 
-def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Youden, tmp_path: Path) -> None:
+def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
     fit_run(run, target="these-items")
-    for told, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+    for differences, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
         ended = youden(
-            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *told, "--json"
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *differences, "--json"
         )
         assert json.loads(ended.out)["target"] == target
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
-def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: PlanOptions) -> None:
+def test_the_difference_on_these_items_has_a_narrower_interval(
+    youden: Youden, tmp_path: Path, plan: PlanOptions
+) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
     kind = gate_run(run, ["a0"], baseline="a1").agents[0]
     these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
@@ -157,12 +163,12 @@ def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: 
     about = ("--target", "these-items", "--ledger", "these.json")
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
     assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
-    said = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
-    assert "these items alone" in said
+    stderr = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
+    assert "these items alone" in stderr
     assert youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").refuses("gate-target")
 
 
-def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
+def test_an_adaptive_run_is_weighted_like_its_ranking(tmp_path: Path) -> None:
     from functools import partial
 
     from youden.pipeline.rounds import run_rounds
@@ -170,10 +176,10 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     plan = make_plan(POOL, design="adaptive", calls=1500, seed=0)
     run = fitted(tmp_path / "run", run_rounds(plan, partial(answered, dense=world(gap=0.4))))
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a0"], baseline="a7")
-    assert found.agents[0].difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-9)
-    assert found.agents[0].outcome == "better"
-    assert not found.extendable
+    result = gate_run(run, ["a0"], baseline="a7")
+    assert result.agents[0].difference == pytest.approx(not_none(ability["a0"]) - not_none(ability["a7"]), abs=1e-9)
+    assert result.agents[0].outcome == "better"
+    assert not result.extendable
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
@@ -192,7 +198,7 @@ def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_al
     assert not elsewhere.has("gates.json")
 
 
-def test_several_agents_share_the_error(tmp_path: Path) -> None:
+def test_several_agents_share_alpha(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     alone = gate_run(run, ["a0"], baseline="a1").agents[0]
     three = gate_run(run, ["a0", "a2", "a3", "a0"], baseline="a1").agents
@@ -202,7 +208,7 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
     assert not_none(three[0].high) > not_none(alone.high)
 
 
-def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
+def test_one_worse_agent_decides_the_outcome_before_an_inconclusive_one() -> None:
     def row(verdict: GateOutcome) -> GateResult:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
@@ -219,20 +225,20 @@ def outlook_of(result: Verdicts) -> DifferenceForecast:
 
 
 @pytest.mark.slow
-def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
+def test_the_suggested_calls_decide_at_the_stated_cost() -> None:
     decided = asked = 0
     for seed in range(40):
         dense = world(gap=-0.1, seed=seed)
         plan = make_plan(POOL, calls=400, seed=seed)
-        found = evaluate_agent(
+        result = evaluate_agent(
             outlook_of(answered(plan, dense)), GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
         )
-        if found.required is None or found.required.calls is None:
+        if result.required is None or result.required.calls is None:
             continue
         asked += 1
-        assert found.required.usd == pytest.approx(found.required.calls * 0.01)
-        more = add_calls(plan, calls=found.required.calls, focus=(0, 1))
-        assert 0 <= len(plan) + found.required.calls - len(more) < 8, "independent trials come in whole passes"
+        assert result.required.usd == pytest.approx(result.required.calls * 0.01)
+        more = add_calls(plan, calls=result.required.calls, focus=(0, 1))
+        assert 0 <= len(plan) + result.required.calls - len(more) < 8, "independent trials come in whole passes"
         then = evaluate_agent(
             outlook_of(answered(more, dense)), GateAnalysis("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )
@@ -281,23 +287,23 @@ def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None
     assert not_none(result.required).conditional_power == pytest.approx(power[0])
 
 
-def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
+def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
-    found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
-    assert found.agents[0].outcome == "undecided"
-    needed = not_none(found.agents[0].required)
+    result = gate_run(run, ["a0"], baseline="a1", margin=0.02)
+    assert result.agents[0].outcome == "undecided"
+    needed = not_none(result.agents[0].required)
     assert needed.calls is None
     assert not_none(needed.items) > 60
-    assert format_next_command(found) is None
+    assert format_next_command(result) is None
     assert not_none(needed.conditional_power) < 0.9
-    text = render_markdown(found)
+    text = render_markdown(result)
     assert (
         f"power of {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90 % needs about "
         f"{needed.items:,} items" in text
     )
 
 
-def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
+def test_fewer_than_six_items_give_no_interval_and_no_analysis(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=6, n_items=5, design="cyclic", calls=150, independent="pooled:60")
     for _ in range(2):
         ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
@@ -306,7 +312,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["analyses"] == []
 
 
-def test_an_agent_with_few_items_is_undecided_however_many_its_baseline_has(tmp_path: Path) -> None:
+def test_an_agent_with_few_items_is_inconclusive_for_any_baseline(tmp_path: Path) -> None:
     texts = POOL.texts.copy()
     texts[0, 1:] = None
     run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
@@ -314,15 +320,15 @@ def test_an_agent_with_few_items_is_undecided_however_many_its_baseline_has(tmp_
     assert (row.outcome, row.n_items, row.low) == ("undecided", 1, None)
 
 
-def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: Youden, tmp_path: Path) -> None:
+def test_an_imported_run_is_compared_by_its_scores_without_requests(youden: Youden, tmp_path: Path) -> None:
     judged = write(tmp_path / "judged", world(gap=-0.05), design="dense")
     run = RunFolder(tmp_path / "imported")
     run.write_pool(judged.read_pool())
     run.write_rates(judged.read_rates())
     fit_run(run)
     ended = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02", "--json")
-    said = json.loads(ended.out)
-    assert (ended.code, said["calls"], said["agents"][0]["required"]["calls"]) == (3, None, None)
+    data = json.loads(ended.out)
+    assert (ended.code, data["calls"], data["agents"][0]["required"]["calls"]) == (3, None, None)
     words = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02").err
     assert "An imported run cannot be extended" in words
 
@@ -342,7 +348,7 @@ def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: You
         (("--baseline", "a0"), "--agent"),
     ],
 )
-def test_bad_input_says_what_to_do(youden: Youden, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_bad_input_states_the_remedy(youden: Youden, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     write_run(tmp_path / "run", n_agents=5, design="cyclic", calls=200)
     ended = youden("gate", "run", *words)
     assert ended.code == 2
@@ -350,7 +356,7 @@ def test_bad_input_says_what_to_do(youden: Youden, tmp_path: Path, words: tuple[
     assert not (tmp_path / "run" / "gates.json").exists()
 
 
-def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
+def test_an_unjudged_baseline_is_refused(tmp_path: Path) -> None:
     plan = make_plan(POOL, calls=1000)
     lost = (plan.first == 1) | (plan.second == 1)
     run = fitted(tmp_path / "run", answer_with(plan, np.ones(len(plan)), missing=lost))
@@ -358,7 +364,7 @@ def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
         gate_run(run, ["a0"], baseline="a1")
 
 
-def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youden: Youden, tmp_path: Path) -> None:
+def test_unjudged_runs_and_damaged_records_are_refused(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     words = ("--agent", "a0", "--baseline", "a1")
@@ -373,7 +379,7 @@ def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youde
     assert youden("gate", "runs/mine", *words).refuses("gate-ledger")
 
 
-def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youden, tmp_path: Path) -> None:
+def test_a_dry_run_states_the_next_analysis_and_computes_none(youden: Youden, tmp_path: Path) -> None:
     write(tmp_path / "run", world(), calls=1000)
     words = ("gate", "run", "--agent", "a0", "--agent", "a2", "--baseline", "a1", "--dry-run")
     ended = youden(*words, "--json").well()
@@ -387,7 +393,7 @@ def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youd
     assert not (tmp_path / "run" / "gates.json").exists()
 
 
-def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Path) -> None:
+def test_calls_are_priced_by_past_costs_or_by_the_prices_of_the_judge(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     assert read_answers(run).usd_per_call is None
     config = {"pool": "pool", "out": str(run.path)}
@@ -427,7 +433,7 @@ def test_no_name_breaks_xml_or_markdown(agent: str, verdict: GateOutcome) -> Non
     assert not re.search(r"(?<!\\)<(?!/?sub>)", outside)
 
 
-def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
+def test_junit_counts_worse_as_failures_and_inconclusive_as_errors() -> None:
     gate = gate_of("n")
     gate = replace(gate, agents=(*gate.agents, *gate_of("m", "worse").agents, *gate_of("o", "better").agents))
     suite = not_none(ET.fromstring(render_junit(gate).encode()).find("testsuite"))
@@ -443,7 +449,7 @@ def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
     assert comment == "about $0.50; 2,000 calls in all; then run the gate again"
 
 
-def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: Youden, tmp_path: Path) -> None:
+def test_files_are_written_and_the_table_escapes_hostile_agent_names(youden: Youden, tmp_path: Path) -> None:
     agents = tuple(Agent(f"[bold]{EVIL}".replace("\ud800", "") if i == 0 else f"a{i}") for i in range(8))
     write(tmp_path / "run", world(gap=-0.4), pool=Pool(agents, POOL.items, POOL.texts), calls=2000)
     words = ("gate", "run", "--agent", agents[0].id, "--baseline", "a1")
@@ -456,7 +462,7 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
-def test_the_page_states_the_candidates_of_the_run_or_that_it_recommends_none(youden: Youden, tmp_path: Path) -> None:
+def test_the_page_states_the_candidates_of_the_run_or_no_recommendation(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
     choice = not_none(run.read_facts().choice)
@@ -470,32 +476,32 @@ def test_the_page_states_the_candidates_of_the_run_or_that_it_recommends_none(yo
     assert f"this gate: {NOT_MADE.text}".replace("`", "\\`") in youden(*words, "--markdown", "-").out
 
 
-def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
+def test_the_printed_commands_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)
     assert youden("run", "mine.yaml").code == 0
     words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 80
     for look in (1, 2, 3):
-        said = json.loads(youden(*words, "--json").out)
-        assert said["agents"][0]["analysis"] == look
-        assert said["calls"] <= 5 * calls  # independent trials, which cost nothing, are in addition
-        if said["outcome"] != "undecided":
+        data = json.loads(youden(*words, "--json").out)
+        assert data["agents"][0]["analysis"] == look
+        assert data["calls"] <= 5 * calls  # independent trials, which cost nothing, are in addition
+        if data["outcome"] != "undecided":
             break
         (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
         assert youden(*command.split()).code == 0
         calls += int(command.split()[3])
     assert calls > 80
-    assert said["outcome"] != "undecided"
+    assert data["outcome"] != "undecided"
 
 
-def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
+def test_joined_agents_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
     dense = world(gap=0.4)
     small = Pool(POOL.agents[:6], POOL.items, POOL.texts[:6])
     plan = add_agents(make_plan(small, calls=1000), POOL)
     plan = add_calls(plan, calls=100, focus=(0, 6))
     run = fitted(tmp_path / "run", answered(plan, dense))
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a6", "a1"], baseline="a0")
-    for row in found.agents:
+    result = gate_run(run, ["a6", "a1"], baseline="a0")
+    for row in result.agents:
         assert row.difference == pytest.approx(not_none(ability[row.agent]) - not_none(ability["a0"]), abs=1e-9)
-    assert found.agents[0].outcome == "worse"
+    assert result.agents[0].outcome == "worse"

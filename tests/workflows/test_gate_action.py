@@ -1,4 +1,4 @@
-"""The examples for GitHub Actions and the action itself do what they say: their own steps, run by a shell."""
+"""Run the steps of the GitHub Actions examples and of the action in a shell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "github-actions"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 VALUES = {"github.action_path": str(ROOT), "github.event.pull_request.number": "7", "github.token": "t"}
-"""What the runner fills in beside the inputs."""
+"""Values that the runner sets in addition to the inputs."""
 
 WORKFLOW = yaml.safe_load((EXAMPLE / "gate.yml").read_text(encoding="utf-8"))
 JOB = WORKFLOW["jobs"]["gate"]
@@ -45,7 +45,7 @@ RECORDED = (
 )
 
 
-def test_the_workflow_names_no_secret_and_runs_youden_alone() -> None:
+def test_the_workflow_names_no_secret_and_runs_only_youden() -> None:
     assert WORKFLOW[True] == "pull_request"  # YAML reads the key `on` as true
     assert "secrets" not in (EXAMPLE / "gate.yml").read_text(encoding="utf-8")
     assert SCRIPTS[0] == "pip install youden"
@@ -57,7 +57,7 @@ def test_the_workflow_names_no_secret_and_runs_youden_alone() -> None:
 
 
 def recorded(youden: Youden, server: WireServer, tmp_path: Path) -> Path:
-    """A checkout with a pool, a config and a cassette in which new-model (agent 0) is worse."""
+    """Create a checkout with a pool, a config and a cassette in which new-model (agent 0) is worse."""
 
     def behave(_n: int, body: Mapping[str, Any]) -> Reply:
         return Reply("NO" if "agent 0 says" in str(body) else same_item(body))
@@ -81,7 +81,7 @@ def recorded(youden: Youden, server: WireServer, tmp_path: Path) -> Path:
 
 
 def tools(tmp_path: Path) -> dict[str, str]:
-    """An environment with youden, and a `gh` that writes down how it is called."""
+    """Create an environment with youden, and a `gh` that records how it is called."""
     folder = tmp_path / "bin"
     folder.mkdir()
     code = f"exec '{sys.executable}' -c 'from youden.cli import main; main()' \"$@\""
@@ -105,19 +105,21 @@ def run(script: str, *, here: Path, environment: dict[str, str]) -> subprocess.C
 
 
 def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str]:
-    """(exit code, standard output) of the action's steps after its installation, run as the runner would with these inputs."""
-    said = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | given
-    assert not {name for name, one in ACTION["inputs"].items() if one.get("required") and not said[name]}
+    """Return exit code and output of the action's steps after installation, run like the runner with these inputs."""
+    output = {name: field.get("default", "") for name, field in ACTION["inputs"].items()} | given
+    assert not {name for name, field in ACTION["inputs"].items() if field.get("required") and not output[name]}
     out = ""
     for step in ACTION["runs"]["steps"]:
         if "run" not in step or step["name"] == "Install youden":
             continue
         asked = re.fullmatch(r"inputs\.([\w-]+) != ''", step.get("if", ""))
-        if asked and not said[asked[1]]:
+        if asked and not output[asked[1]]:
             continue
         own = {
             name: re.sub(
-                r"\$\{\{ (.*?) \}\}", lambda found: VALUES.get(found[1]) or said[found[1].removeprefix("inputs.")], text
+                r"\$\{\{ (.*?) \}\}",
+                lambda result: VALUES.get(result[1]) or output[result[1].removeprefix("inputs.")],
+                text,
             )
             for name, text in step["env"].items()
         }
@@ -128,7 +130,7 @@ def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str
     return 0, out
 
 
-def test_the_action_and_every_workflow_fit_githubs_schemas() -> None:
+def test_the_action_and_every_workflow_fit_the_schemas_of_github() -> None:
     schemas = pytest.importorskip("check_jsonschema")
     vendor = Path(schemas.__file__).parent / "builtin_schemas" / "vendor"
     files = {ROOT / "action.yml": "actions"}
@@ -142,7 +144,7 @@ def test_the_action_and_every_workflow_fit_githubs_schemas() -> None:
         Draft7Validator(schema).validate(typed)
 
 
-def test_no_script_of_the_action_has_words_of_a_pull_request_put_into_it() -> None:
+def test_no_script_of_the_action_interpolates_text_of_a_pull_request() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
 
@@ -151,7 +153,7 @@ GIVEN = {"agent": "new-model", "baseline": "old-model", "config": "release.yaml"
 
 
 def recording(tmp_path: Path) -> dict[str, str]:
-    """The environment of `tools`, with a `youden` that writes its arguments down, one call a line of JSON."""
+    """Return the environment of `tools` with a `youden` that records its arguments, one call per line of JSON."""
     environment = tools(tmp_path)
     note = "import json, sys; print(json.dumps(sys.argv[1:]), file=open(sys.argv.pop(1), 'a'))"
     write = "open('gate.md', 'w').write('## passed 100%0A::set-output name=x::y\\n')"
@@ -192,9 +194,7 @@ def calls(tmp_path: Path) -> list[list[str]]:
     ],
 )
 @pytest.mark.posix
-def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
-    name: str, value: str, tmp_path: Path
-) -> None:
+def test_an_input_with_another_effect_is_refused_before_anything_runs(name: str, value: str, tmp_path: Path) -> None:
     code, out = act(tmp_path, recording(tmp_path), **GIVEN | {name: value})
     assert code == 2
     assert re.fullmatch(rf"::error title=youden gate::The input '{name}' [^\n]+\.\n", out), out
@@ -204,7 +204,7 @@ def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
 
 
 @pytest.mark.posix
-def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> None:
+def test_names_of_any_kind_are_passed_unchanged_to_the_commands(tmp_path: Path) -> None:
     (tmp_path / "here.txt").touch()
     hostile = {
         "agent": "* -x $(touch pwned) `touch pwned` ;touch\nnew-model",
@@ -252,9 +252,9 @@ def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> Non
 
 
 @pytest.mark.posix
-def test_no_module_of_the_checkout_takes_the_place_of_pip(tmp_path: Path) -> None:
+def test_no_module_of_the_checkout_shadows_pip(tmp_path: Path) -> None:
     (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")
-    step = next(one for one in ACTION["runs"]["steps"] if one.get("name") == "Install youden")
+    step = next(field for field in ACTION["runs"]["steps"] if field.get("name") == "Install youden")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -294,9 +294,9 @@ def test_the_action_generates_and_judges_and_can_warn_on_an_inconclusive_gate(
 
     server.behave = behave
     items = [{"id": f"i{j}", "prompt": f"Town {j} rebuilt. Bread {j} is baked. Rain fell."} for j in range(12)]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(one) + "\n" for one in items))
-    made = [("new-model", "lead: {n: 1}"), ("old-model", "lead: {n: 2}"), ("third", "lead: {n: 3}")]
-    agents = "".join(f"  - {{id: {name}, steps: [{{{step}}}]}}\n" for name, step in made)
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(field) + "\n" for field in items))
+    created = [("new-model", "lead: {n: 1}"), ("old-model", "lead: {n: 2}"), ("third", "lead: {n: 3}")]
+    agents = "".join(f"  - {{id: {name}, steps: [{{{step}}}]}}\n" for name, step in created)
     (tmp_path / "agents.yaml").write_text(f"items: items.jsonl\nagents:\n{agents}")
     (tmp_path / "live.yaml").write_text("pool: pool\n")
     write_config(tmp_path / "judge.yaml", backend="openai", model="m", base_url=server.url, api_key_env=None, price=0)
@@ -312,14 +312,14 @@ def test_the_action_generates_and_judges_and_can_warn_on_an_inconclusive_gate(
 
 
 @pytest.mark.slow
-def test_the_steps_gate_on_a_recorded_cassette(youden: Youden, server: WireServer, tmp_path: Path) -> None:
+def test_the_steps_run_the_gate_on_a_recorded_cassette(youden: Youden, server: WireServer, tmp_path: Path) -> None:
     checkout = recorded(youden, server, tmp_path)
     committed = (tmp_path / "cassettes" / "gates.json").read_bytes()
 
     asked = server.n_requests
     environment = tools(tmp_path) | JOB["env"]
     ended = [run(script, here=checkout, environment=environment) for script in SCRIPTS[1:]]
-    assert [one.returncode for one in ended] == [0, 0, 1], [one.stderr for one in ended]
+    assert [field.returncode for field in ended] == [0, 0, 1], [field.stderr for field in ended]
     assert server.n_requests == asked
     assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"
     summary = (tmp_path / "step_summary.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The record of looks: the same answers are the same look, others the next one."""
+"""Test the record of analyses: equal answers are the same analysis, others the next one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from youden.run_keys import Target
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 
 
-def test_the_same_answers_are_the_same_look_and_others_the_next_one(tmp_path: Path) -> None:
+def test_equal_answers_are_the_same_analysis_and_others_the_next_one(tmp_path: Path) -> None:
     ledger = read_ledger(tmp_path / "gates.json")
     for answers, look in ((ONE, 1), (TWO, 2), (ONE, 1), (THREE, 3), (TWO, 2)):
         assert ledger.analysis_number("new", "old", answers=answers) == look
@@ -24,7 +24,7 @@ def test_the_same_answers_are_the_same_look_and_others_the_next_one(tmp_path: Pa
     assert ledger.analysis_number("old", "new", answers=THREE) == 1
 
 
-def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
+def test_a_gate_continues_with_its_first_inference_target(tmp_path: Path) -> None:
     file = tmp_path / "gates.json"
     write_ledger(file, read_ledger(file).with_analysis("new", "old", answers=ONE, target="these-items"))
     ledger = read_ledger(file)
@@ -37,7 +37,7 @@ def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
     assert ledger.analysis_number("other", "old", answers=ONE) == 1
 
 
-def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
+def test_equal_analyses_write_the_same_file(tmp_path: Path) -> None:
     looks: list[tuple[str, str, Target]] = [("b\n", ONE, "items-like-these"), ("a", ONE, "these-items")]
     for name, order in (("one", looks), ("two", looks[::-1])):
         ledger = GateLedger(analyses=[])
@@ -61,7 +61,7 @@ def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
         "\xff",
     ],
 )
-def test_a_damaged_record_is_refused_and_not_begun_anew(tmp_path: Path, text: str) -> None:
+def test_a_damaged_record_is_refused_and_not_restarted(tmp_path: Path, text: str) -> None:
     file = tmp_path / "gates.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(RunFolderError, match=r"Restore the file.*\[gate-ledger\]"):

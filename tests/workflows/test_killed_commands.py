@@ -1,4 +1,4 @@
-"""A search or a stress test that is killed anywhere is finished by the same command, and no stored answer is paid for again."""
+"""Test that a killed search or stress test is completed by the same command without paying for a stored answer."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ COMMANDS = {
 
 
 def answer(_n: int, key: str, body: Body) -> Sent:
-    """YES if the two texts name the same item, or if one names none; after a while that depends on the request."""
+    """Answer YES if the two texts name the same item or one names none, after a delay determined by the request."""
     items = re.findall(r"says something of item (\d+)", str(body))
     reply = reply_to(body, said="YES" if len(set(items)) < 2 else "NO")
     return replace(sent(reply), delay=int(key[:2], 16) / 5000)
 
 
 def put_back(folder: Path) -> None:
-    """Replace the run and its store by those that were there before the command."""
+    """Restore the run and its store from before the command."""
     for name in ("runs", ".youden"):
         shutil.rmtree(folder / name)
         shutil.copytree(folder / "begun" / name, folder / name)
 
 
 async def result(run: Bench, *command: str) -> object:
-    """Run a command to its end and return what it printed as JSON, without what is spent."""
+    """Run a command to its end; return its JSON output without the spent amounts."""
     ended = await run.end(await run.start(*command, "--json"), within=300)
     assert ended.code == 0, ended.said
     (printed,) = [json.loads(line) for line in ended.said.splitlines() if line.startswith("{")]
@@ -47,7 +47,9 @@ async def result(run: Bench, *command: str) -> object:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COMMANDS)
-async def test_a_killed_command_is_finished_by_the_same_command_without_paying_twice(kind: str, tmp_path: Path) -> None:
+async def test_a_killed_command_is_completed_by_the_same_command_without_paying_twice(
+    kind: str, tmp_path: Path
+) -> None:
     command = (*COMMANDS[kind], "--max-cost", "100000")
     async with UnrulyServer() as server:
         run = await bench(

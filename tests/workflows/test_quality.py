@@ -1,4 +1,4 @@
-"""Quality of a run from a few labels: what is chosen to label, what files say, and that ability stays as it was."""
+"""Test quality from a few labels: selection, files, and that ability does not change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ K, J = 7, 12
 
 @pytest.fixture(scope="module")
 def quality_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fitted run of a pool whose texts are there."""
+    """Create a fitted run of a pool with its texts."""
     place = tmp_path_factory.mktemp("quality")
     write_pool_table(place / "pool.csv", n_agents=K, n_items=J)
     text = (place / "pool.csv").read_text(encoding="utf-8")
@@ -50,8 +50,10 @@ def run(quality_run_once: Path, tmp_path: Path) -> RunFolder:
 
 
 def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
-    """Labels as a spreadsheet writes them: 1 for the later agents more often; every fifth is left out."""
-    key = {one["id"]: one for one in json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))["answers"]}
+    """Fill in labels as a spreadsheet writes them: 1 more often for later agents; every fifth is empty."""
+    key = {
+        record["id"]: record for record in json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))["answers"]
+    }
     rng = np.random.default_rng(seed)
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -65,83 +67,84 @@ def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
     return rows
 
 
-def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
-    youden: Youden, run: RunFolder, tmp_path: Path
-) -> None:
+def test_label_table_and_quality_change_no_other_file(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     before = contents(run.path)
     table = tmp_path / "to-label.csv"
     assert youden("label", str(run.path), "--next", "30", "--out", str(table)).code == 0
     rows = fill_in(table)
-    found = youden("quality", str(run.path), "--labels", str(table), "--json").said
-    assert found["n_labels"] == sum(bool(row["label"]) for row in rows) == 24
-    assert sorted(one["agent"] for one in found["agents"]) == [f"a{k}" for k in range(K)]
+    result = youden("quality", str(run.path), "--labels", str(table), "--json").said
+    assert result["n_labels"] == sum(bool(row["label"]) for row in rows) == 24
+    assert sorted(record["agent"] for record in result["agents"]) == [f"a{k}" for k in range(K)]
     assert contents(run.path) == before | {name: contents(run.path)[name] for name in ("quality.csv", "quality.json")}
-    assert run.read_quality().agents[0].agent == found["best"]
-    shown = youden("quality", str(run.path), "--labels", str(table))
-    assert "Best by quality" in shown.out
-    lines = shown.out.splitlines()
-    assert lines[0] == found["recommendation"]["text"]
+    assert run.read_quality().agents[0].agent == result["best"]
+    displayed = youden("quality", str(run.path), "--labels", str(table))
+    assert "Best by quality" in displayed.out
+    lines = displayed.out.splitlines()
+    assert lines[0] == result["recommendation"]["text"]
     assert re.search(r"(Labels decide, because|Agreement decides, because)", lines[0])
-    top = found["agents"][0]
+    top = result["agents"][0]
     assert any(f" {top['low']:.2f}–{top['high']:.2f} " in line for line in lines)
     assert any(" quality " in line and " interval " in line for line in lines)
     rule = next(n for n, line in enumerate(lines) if line and set(line) == {"─"})
     assert max(map(len, lines[rule - 1 : rule + 1 + K])) <= 80
 
 
-def test_who_labels_sees_no_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
+def test_the_label_table_shows_no_agent_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
     written = choose_to_label(run, K * J, tmp_path / "all.csv")
     text = written.table.read_text(encoding="utf-8")
     with written.table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     key = json.loads(written.key.read_text(encoding="utf-8"))
-    assert len({(one["agent"], one["item"]) for one in key["answers"]}) == len(rows) == K * J
+    assert len({(record["agent"], record["item"]) for record in key["answers"]}) == len(rows) == K * J
     assert list(rows[0]) == ["id", "prompt", "text", *(f"other_{i}" for i in range(1, K)), "label"]
     assert not any(row["label"] for row in rows)
     assert sum(row["prompt"] == "'=HYPERLINK(1)" for row in rows) == K
     assert not any(f",{start}" in text for start in ("=", "+", "@"))
-    agents = [one["agent"] for one in key["answers"]]
+    agents = [record["agent"] for record in key["answers"]]
     assert agents != sorted(agents)
     named = choose_to_label(run, 3, tmp_path / "named.csv", show_agents=True)
     assert "shown_agent" in named.table.read_text(encoding="utf-8")
 
 
-def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, tmp_path: Path) -> None:
-    seen: set[tuple[str, str]] = set()
+def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, tmp_path: Path) -> None:
+    observed: set[tuple[str, str]] = set()
     files: list[Path] = []
     for step in range(3):
-        known = read_answers(run, files) if files else None
-        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labelled=known, purpose="best").table
-        new = {(one["agent"], one["item"]) for one in json.loads(table.with_suffix(".json").read_text())["answers"]}
-        assert not new & seen
+        expected = read_answers(run, files) if files else None
+        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labelled=expected, purpose="best").table
+        new = {
+            (record["agent"], record["item"])
+            for record in json.loads(table.with_suffix(".json").read_text())["answers"]
+        }
+        assert not new & observed
         with table.open(encoding="utf-8", newline="") as file:
             rows = [row | {"label": "1"} for row in csv.DictReader(file)]
         pd.DataFrame(rows).to_csv(table, index=False)
-        seen |= new
+        observed |= new
         files.append(table)
     assert len(read_answers(run, files).value) == 60
 
 
-def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Path) -> None:
+def test_contenders_share_items_and_all_items_are_spread(run: RunFolder, tmp_path: Path) -> None:
     def items(purpose: LabelsFor) -> int:
         table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table
-        return len({one["item"] for one in json.loads(table.with_suffix(".json").read_text())["answers"]})
+        return len({record["item"] for record in json.loads(table.with_suffix(".json").read_text())["answers"]})
 
     assert items("best") == 3
     assert items("all") > 6
 
 
-def test_given_an_agent_items_are_drawn_with_the_probability_that_is_said(run: RunFolder, tmp_path: Path) -> None:
+def test_items_of_an_agent_are_drawn_with_the_documented_probability(run: RunFolder, tmp_path: Path) -> None:
     drawn = np.zeros(J)
     for seed in range(60):
         table = choose_to_label(run, K * 3, tmp_path / f"{seed}.csv", seed=seed).table
         answers = json.loads(table.with_suffix(".json").read_text())["answers"]
-        assert {one["probability"] for one in answers} == {3 / J}
-        drawn += np.bincount([int(one["item"][1:]) for one in answers if one["agent"] == "a2"], minlength=J)
+        assert {record["probability"] for record in answers} == {3 / J}
+        drawn += np.bincount([int(record["item"][1:]) for record in answers if record["agent"] == "a2"], minlength=J)
     assert np.abs(drawn / 60 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 60)
 
 
-def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: RunFolder, tmp_path: Path) -> None:
+def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"a{k}", "item": f"i{j}", "grade": 1 + (k + j) % 5} for k in range(K) for j in range(4)]
     pd.DataFrame([*rows, *rows]).to_csv(tmp_path / "g.csv", index=False)
     answers = read_answers(run, [tmp_path / "g.csv"], scale=(1, 5))
@@ -161,7 +164,7 @@ def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: Run
         ("agent,item,ok\na0,i1,1\n", ["--scale", "1,1"], "quality-scale"),
     ],
 )
-def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
+def test_unusable_labels_are_refused(  # noqa: PLR0917
     youden: Youden, run: RunFolder, tmp_path: Path, text: str, words: list[str], slug: str
 ) -> None:
     (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
@@ -174,26 +177,26 @@ def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
     [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),
      ("to label (1).xlsx", 1, 0)],
 )  # fmt: skip
-def test_labels_saved_by_a_spreadsheet_in_other_words_give_the_same_result(
+def test_labels_saved_by_a_spreadsheet_with_other_words_give_the_same_result(
     run: RunFolder, tmp_path: Path, name: str, yes: str | int, no: str | int
 ) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     (tmp_path / "other.json").write_text('{"answers": [{"id": 1, "agent": "a0", "item": "i0"}]}', encoding="utf-8")
     filled = pd.DataFrame(fill_in(table))
-    known = read_answers(run, [table])
+    expected = read_answers(run, [table])
     filled["label"] = filled["label"].map({"1": yes, "0": no, "": ""})
     table.unlink()
     if name.endswith(".xlsx"):
         filled.to_excel(tmp_path / name, index=False)
     else:
         filled.to_csv(tmp_path / name, index=False)
-    found = read_answers(run, [tmp_path / name])
-    assert len(found.value) > 9
-    np.testing.assert_array_equal(found.unit, known.unit)
-    np.testing.assert_array_equal(found.agent, known.agent)
+    answers = read_answers(run, [tmp_path / name])
+    assert len(answers.value) > 9
+    np.testing.assert_array_equal(answers.unit, expected.unit)
+    np.testing.assert_array_equal(answers.agent, expected.agent)
 
 
-def test_two_keys_that_both_know_the_ids_are_not_chosen_from(run: RunFolder, tmp_path: Path) -> None:
+def test_two_matching_key_files_are_refused_as_ambiguous(run: RunFolder, tmp_path: Path) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     table.rename(tmp_path / "mine.csv")
@@ -202,35 +205,37 @@ def test_two_keys_that_both_know_the_ids_are_not_chosen_from(run: RunFolder, tmp
         read_answers(run, [tmp_path / "mine.csv"])
 
 
-def test_a_table_that_may_hold_labels_is_not_written_over(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_a_table_that_may_contain_labels_is_not_overwritten(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("mine", encoding="utf-8")
     done = youden("label", str(run.path), "--next", "5", "--out", "t.csv")
     assert "[label-out]" in done.err
     assert (tmp_path / "t.csv").read_text(encoding="utf-8") == "mine"
 
 
-def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_the_python_functions_give_the_result_of_the_commands(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(6)]
     pd.DataFrame(rows).to_csv(tmp_path / "l.csv", index=False)
-    found = json.loads(youden("quality", str(run.path), "--labels", "l.csv", "--json").out)
+    data = json.loads(youden("quality", str(run.path), "--labels", "l.csv", "--json").out)
     written = run.file("quality.csv").read_bytes()
     for labels in (pd.DataFrame(rows), "l.csv", [Path("l.csv")]):
         table = package.read_run(run.path).quality(labels)
-        assert table.quality.tolist() == [one["quality"] for one in found["agents"]]
-        assert table.agent.tolist() == [one["agent"] for one in found["agents"]]
-        assert table.attrs["summary"] == tuple(found["summary"])
+        assert table.quality.tolist() == [record["quality"] for record in data["agents"]]
+        assert table.agent.tolist() == [record["agent"] for record in data["agents"]]
+        assert table.attrs["summary"] == tuple(data["summary"])
         assert run.file("quality.csv").read_bytes() == written
     with pytest.raises(ConfigError, match=r"no column label: got agent, item, score.*\[quality-column\]"):
         package.read_run(run.path).quality(pd.DataFrame(rows).rename(columns={"label": "score"}))
 
 
-def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe() -> None:
+def test_cells_that_a_spreadsheet_would_execute_begin_with_an_apostrophe() -> None:
     for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "\r=1", "＝1"):
         assert to_safe_cell(text).startswith("'")
     assert to_safe_cell("1 + 1 = 2") == "1 + 1 = 2"
 
 
-def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+def test_quality_of_an_earlier_ranking_is_reported_by_its_digest(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
@@ -239,20 +244,20 @@ def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run
     assert run.read_quality().tables_digest != run.compute_tables_digest()
 
 
-def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
+def test_the_report_has_a_section_on_quality_only_if_labels_were_given(
     youden: Youden, run: RunFolder, tmp_path: Path
 ) -> None:
-    said = "Quality, estimated from labels"
+    output = "Quality, estimated from labels"
     assert youden("report", str(run.path)).code == 0
-    assert said not in run.file("report.html").read_text(encoding="utf-8")
+    assert output not in run.file("report.html").read_text(encoding="utf-8")
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
     assert youden("report", str(run.path)).code == 0
-    assert said in run.file("report.html").read_text(encoding="utf-8")
-    assert said in youden("report", str(run.path), "--format", "md").out
+    assert output in run.file("report.html").read_text(encoding="utf-8")
+    assert output in youden("report", str(run.path), "--format", "md").out
     run.write_quality(replace(run.read_quality(), tables_digest="of an earlier ranking"))
-    assert said not in youden("report", str(run.path), "--format", "md").out
+    assert output not in youden("report", str(run.path), "--format", "md").out
 
 
 def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden, run: RunFolder) -> None:
@@ -263,22 +268,22 @@ def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden
     assert "youden quality" not in youden("fit", str(run.path), "--labels", "agents.csv").err
 
 
-def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
-    said = "Quality, estimated from labels, of 7 agents in both: ρ = 1.00, by ability 1.00. Best by quality in run: "
-    other = RunFolder(tmp_path / "again")
+def test_a_comparison_shows_quality_and_ability_if_both_runs_have_labels(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
+    output = "Quality, estimated from labels, of 7 agents in both: ρ = 1.00, by ability 1.00. Best by quality in run: "
+    other_folder = RunFolder(tmp_path / "again")
     table = choose_to_label(run, 30, tmp_path / "t.csv").table
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
-    shutil.copytree(run.path, other.path)
-    assert said in youden("compare", str(run.path), str(other.path)).out
-    assert any(line.startswith(said) for line in Comparison(run, other).summary)
-    other.file("quality.json").unlink()
-    assert "Quality, estimated from labels" not in youden("compare", str(run.path), str(other.path)).out
+    shutil.copytree(run.path, other_folder.path)
+    assert output in youden("compare", str(run.path), str(other_folder.path)).out
+    assert any(line.startswith(output) for line in Comparison(run, other_folder).summary)
+    other_folder.file("quality.json").unlink()
+    assert "Quality, estimated from labels" not in youden("compare", str(run.path), str(other_folder.path)).out
 
 
-def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_it(
-    youden: Youden, run: RunFolder
-) -> None:
+def test_the_figure_draws_the_regression_and_names_its_outliers(youden: Youden, run: RunFolder) -> None:
     order = [row.agent for row in run.read_ranking()]
     rows = [
         {"agent": agent, "item": f"i{j}", "label": int(j < 10 - 2 * k) if k < K - 1 else 1}
@@ -290,57 +295,57 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     spec: dict[str, Any] = picture_spec(ReportData(run), "quality")
     alt.Chart.from_dict(spec)
     dots = spec["datasets"]["frame"]
-    assert {one["agent"]: one["label_mean"] for one in dots} == pytest.approx(
+    assert {record["agent"]: record["label_mean"] for record in dots} == pytest.approx(
         {agent: np.mean([row["label"] for row in rows if row["agent"] == agent]) for agent in order}, abs=1e-5
     )
-    assert [one["agent"] for one in dots if one["kind"] == "outlier"] == [order[-1]]
+    assert [record["agent"] for record in dots if record["kind"] == "outlier"] == [order[-1]]
     line = spec["datasets"][spec["layer"][-1]["data"]["name"]]
     assert len(line) == 41
-    heights = [one["label_mean"] for one in line]
+    heights = [record["label_mean"] for record in line]
     assert heights == sorted(heights)
     assert 0 < heights[0] < heights[-1] < 1
     assert youden("report", str(run.path), "--format", "svg", "--chart", "quality", "--out", "q.svg").code == 0
     assert order[-1] in Path("q.svg").read_text(encoding="utf-8")
 
 
-def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youden: Youden, run: RunFolder) -> None:
+def test_a_gate_by_quality_uses_labels_and_other_labels_are_another_analysis(youden: Youden, run: RunFolder) -> None:
     best, *_, worst = (row.agent for row in run.read_ranking())
 
     def gate(agent: str, baseline: str, n: int) -> tuple[int, dict[str, Any]]:
-        """n labels an agent, that of the ranking's last 1 and all others 0."""
+        """Run a gate with n labels per agent: 1 for the last agent of the ranking, 0 for all others."""
         rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(f"a{k}" == worst)} for k in range(K) for j in range(n)]
         pd.DataFrame(rows).to_csv("l.csv", index=False)
         words = ["--agent", agent, "--baseline", baseline, "--by", "quality", "--labels", "l.csv"]
         done = youden("gate", str(run.path), *words, "--json")
         return done.code, json.loads(done.out)
 
-    code, found = gate(worst, best, J)
-    (row,) = found["agents"]
+    code, result = gate(worst, best, J)
+    (row,) = result["agents"]
     assert (code, row["outcome"], row["analysis"], row["n_items"]) == (0, "better", 1, 2 * J)
     answers = read_answers(run, [Path("l.csv")])
-    ids, quality = [one.agent for one in run.read_ranking()], fit_quality(run, answers)
+    ids, quality = [record.agent for record in run.read_ranking()], fit_quality(run, answers)
     assert row["difference"] == pytest.approx(quality.quality[ids.index(worst)] - quality.quality[ids.index(best)])
     assert 0 < row["low"] < row["difference"] < row["high"] <= 1
     assert gate(best, worst, J)[0] == 1
     assert gate(worst, best, J)[1]["agents"][0]["analysis"] == 1
-    code, found = gate(worst, best, 1)
-    assert (code, found["by"], found["agents"][0]["analysis"]) == (3, "quality", 2)
-    assert found["agents"][0]["level"] > row["level"]
+    code, result = gate(worst, best, 1)
+    assert (code, result["by"], result["agents"][0]["analysis"]) == (3, "quality", 2)
+    assert result["agents"][0]["level"] > row["level"]
     plain = json.loads(
         youden("gate", str(run.path), "--agent", worst, "--baseline", best, "--ledger", "g", "--json").out
     )
     assert (plain["by"], plain["agents"][0]["difference"] < 0) == ("ability", True)
 
 
-def test_a_gate_by_quality_wants_labels_and_says_what_would_decide(youden: Youden, run: RunFolder) -> None:
+def test_a_gate_by_quality_requires_labels_and_states_what_would_decide(youden: Youden, run: RunFolder) -> None:
     words = ["gate", str(run.path), "--agent", "a1", "--baseline", "a0"]
     assert "require each other" in youden(*words, "--by", "quality").err
     pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": k % 2} for k in range(K)]).to_csv("l.csv", index=False)
     assert "require each other" in youden(*words, "--labels", "l.csv").err
-    said = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
-    assert said.code == 3
-    assert "Label more answers of both" in said.out
-    assert "from 7 labelled answers and ability" in said.out.lower()
+    output = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
+    assert output.code == 3
+    assert "Label more answers of both" in output.out
+    assert "from 7 labelled answers and ability" in output.out.lower()
     two = pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": 1} for k in range(2, 5)])
     two.to_csv("l.csv", index=False)
     assert "[quality-unknown]" in youden(*words, "--by", "quality", "--labels", "l.csv").err

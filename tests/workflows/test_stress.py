@@ -1,4 +1,4 @@
-"""A stress test plants what it says, asks what is new and no more, and says where attackers land and who named them."""
+"""Test stress tests: planted texts, new requests only, ranks of the attackers and their findings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -
     assert not_none(landed["robust"]).shift <= 0.5
 
 
-def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_alike() -> None:
+def test_a_self_agreeing_family_gains_nothing_if_families_have_equal_weights() -> None:
     rng = np.random.default_rng(0)
     families = ["a", "a", "a", "a", "b", "b", "c", "c", "d", "d"]
     agents = tuple(Agent(f"{family}{k}") for k, family in enumerate(families))
@@ -92,20 +92,20 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
     chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
     answer = (rng.random(len(plan)) < chance).astype(np.float64)
     by_agent = {agent.id: agent.id[0] for agent in agents}
-    found = compute_abilities(answer_with(plan, answer), rate=np.zeros(10), families=by_agent)
-    assert set(found) == {"plain", "robust", "family-balanced"}
-    assert np.median(found["plain"][:4]) > np.median(found["plain"][4:])
-    assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])
+    abilities = compute_abilities(answer_with(plan, answer), rate=np.zeros(10), families=by_agent)
+    assert set(abilities) == {"plain", "robust", "family-balanced"}
+    assert np.median(abilities["plain"][:4]) > np.median(abilities["plain"][4:])
+    assert np.median(abilities["family-balanced"][:4]) < np.median(abilities["family-balanced"][4:])
 
 
-def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
+def test_a_planted_id_that_exists_gets_a_number(field_notes: Path) -> None:
     pool = read_pool(field_notes)
     named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
     assert plant(named, ATTACKS.load("mirror"), base_agent=3, rng=standalone_stream(0)).ids == ("mirror 2",)
 
 
 @pytest.mark.slow
-def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_named(
+def test_a_pool_is_attacked_offline_and_all_outputs_name_the_flagged_agents(
     youden: Youden, tmp_path: Path, field_notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def checked(spec: dict[str, Json]) -> str:
@@ -115,20 +115,20 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
     draw = vega.to_svg
     monkeypatch.setattr(vega, "to_svg", checked)
     named = ("--attack", "clones", "--attack", "mirror", "--base-agent", "template")
-    said = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
-    assert said == json.loads((tmp_path / "out" / "stress.json").read_text())
-    clones, mirror = said["attacks"]
-    assert said["base_agent"] == "template"
+    output = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
+    assert output == json.loads((tmp_path / "out" / "stress.json").read_text())
+    clones, mirror = output["attacks"]
+    assert output["base_agent"] == "template"
     assert set(clones["check_findings"]["clones"]) == set(clones["agents"])
     assert mirror["check_findings"] == {"borrowed-answers": ["mirror"]}
-    assert mirror["ranks_after"]["plain"]["rank"] < said["places"]["plain"] == 12
+    assert mirror["ranks_after"]["plain"]["rank"] < output["places"]["plain"] == 12
     page = (tmp_path / "out" / "stress.md").read_text()
     assert "| mirror | 1 |" in page
     assert (tmp_path / "out" / "stress.svg").read_text().startswith("<svg")
     assert "mirror" in youden("stress", str(field_notes), *named, "--calls", "1200").out
 
 
-def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
+def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
     unknown = youden("stress", str(field_notes), "--attack", "mirorr")
     assert unknown.code == 2
     assert "no attack called 'mirorr'. Did you mean 'mirror'?" in unknown.err
@@ -141,7 +141,7 @@ def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_note
     assert refused.code == 2
     assert "uses the prompts of the items, and this pool has none" in refused.err
     planned = plan_stress(tmp_path / "bare.csv")
-    left_out = {one.name for one in planned.attacks if one.skipped_reason is not None}
+    left_out = {attack.name for attack in planned.attacks if attack.skipped_reason is not None}
     assert left_out == {"source-copy", "source-reworded", "prompt-words"}
     stranger = youden("stress", str(field_notes), "--base-agent", "tempalte")
     assert stranger.code == 2
@@ -172,7 +172,7 @@ def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     assert server.n_requests == asked
 
 
-def test_an_attack_to_which_the_judge_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
+def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
     def says_yes_to_the_instruction(_n: int, body: Mapping[str, Any]) -> Reply:
         content = body["messages"][-1]["content"]
         if INSTRUCTION in content:
@@ -197,14 +197,14 @@ def test_an_attack_to_which_the_judge_always_answers_yes_gains_no_rank(tmp_path:
     assert injection.alarms == ("injector",)
 
 
-def test_the_words_that_three_other_agents_use_are_planted() -> None:
+def test_words_used_by_three_other_agents_are_planted() -> None:
     texts = np.array([["a b c"], ["b c d"], ["b C. e"], ["a e f"], ["a g"]], dtype=object)
     pool = Pool(tuple(Agent(f"a{i}") for i in range(5)), make_pool(5, 1).items, texts)
     planted = plant(pool, ATTACKS.load("common-words"), base_agent=4, rng=standalone_stream(0))
     assert set(planted.pool.texts[5, 0].split()) == {"b", "c"}  # 'a' is also used by three, the base agent among them
 
 
-def test_a_group_that_pastes_the_same_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
+def test_a_group_that_pastes_equal_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
     planted = plant(read_pool(field_notes), ATTACKS.load("group-concatenation"), base_agent=3, rng=standalone_stream(0))
     assert len(planted.agents) == planted.pool.n_agents / 4
     texts = planted.pool.texts[list(planted.agents)]
@@ -212,17 +212,15 @@ def test_a_group_that_pastes_the_same_responses_is_a_quarter_of_the_pool(field_n
 
 
 @pytest.mark.long
-def test_of_all_attacks_on_samsum_only_a_list_of_common_words_goes_unnamed(
-    peer_prediction: Path, tmp_path: Path
-) -> None:
+def test_among_attacks_on_samsum_only_common_words_have_no_finding(peer_prediction: Path, tmp_path: Path) -> None:
     pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
     write_pool(pool, tmp_path / "samsum")
-    found = stress(plan_stress(tmp_path / "samsum"))
-    assert len(found.attacks) == len(tuple(ATTACKS))
-    for one in found.attacks:
-        assert one.check_findings or one.attack == "common-words", one.attack
-        plain, robust = one.ranks_after["plain"], one.ranks_after["robust"]
-        if one.attack == "group-concatenation":  # a quarter of the agents, more than the robust ranking resists
+    result = stress(plan_stress(tmp_path / "samsum"))
+    assert len(result.attacks) == len(tuple(ATTACKS))
+    for attack in result.attacks:
+        assert attack.check_findings or attack.attack == "common-words", attack.attack
+        plain, robust = attack.ranks_after["plain"], attack.ranks_after["robust"]
+        if attack.attack == "group-concatenation":  # a quarter of the agents, more than the robust ranking resists
             assert robust.shift <= 1.5 < plain.shift
         else:
             assert robust.shift <= 0.7
