@@ -231,7 +231,7 @@ class AlignedRuns:
         has_trials = all(run.result is not None for run in runs)
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
         tabulate = _tabulate_trials if has_trials else _tabulate_pairs
-        table = _join_units([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
+        table = _join_answer_tables([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
         n_runs = len(runs)
         self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(n_runs)])
         self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(n_runs)])
@@ -427,22 +427,25 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
-    """Return the answers to units of shared agents and items, with the columns of `unit` as index.
+    """Return the answers to trials, or to ordered pairs of agents on items, whose agents and items all runs share.
 
-    All arrays have the shape (n_units,); units with False in `mask` are left out.
+    unit : columns that identify each trial or pair, integer arrays (n_units,), which become the index
+    mask : bool array (n_units,), False for units to leave out
+    hard, soft : float arrays (n_units,), answers
     """
     is_shared = mask & np.all([unit[name] >= 0 for name in _PAIR_COLUMNS], axis=0)
     answers = pd.DataFrame({**unit, "hard": hard, "soft": soft})
     return pd.DataFrame(answers[is_shared]).set_index(list(unit))
 
 
-def _join_units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of several runs in one table with one row per trial, or per pair of agents and item.
+def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
 
-    tables : answers of each run, with the columns `hard` and `soft`
+    tables : answers of each run, with the columns `hard` and `soft`; their indices have the same levels, which identify a
+        trial, or an ordered pair of agents and an item
 
-    Returns a table with the columns hard0, soft0, hard1, soft1 and so on, by the number of the run; NaN if a run has no
-    answer.
+    Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
+    value is NaN if the run has no answer.
     """
     renamed = []
     for number, table in enumerate(tables):

@@ -240,6 +240,7 @@ def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
     none: Floats = np.empty(0)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
+        """Estimate the difference of the agents at two positions, new minus old, without a forecast."""
         C, df = abilities.covariance.covariance, abilities.covariance.df[[new, old]]
         difference = ConservativeDifference(
             value=float(abilities.ability[new] - abilities.ability[old]),
@@ -293,12 +294,8 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
 
 
 def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance.
-
-    More calls are added in blocks: on one item, each of the two agents is compared once as the first and once as the
-    second text.
-    """
-    plan, rates = verdicts.plan, abilities.rates
+    """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance."""
+    plan = verdicts.plan
     is_extended = bool(get_extensions(plan).steps)
     is_used = is_training_answer(verdicts) if is_extended else (plan.block >= 0) & verdicts.answered
     influence = compute_item_influence(
@@ -318,18 +315,48 @@ def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     max_blocks = plan.n_items * n_others
     if plan.options.get("pairs") == "unordered":
         max_blocks //= 2
+    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
 
-    def forecast(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of two agents, given by their positions, after more blocks with both of them."""
-        n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
-        later_blocks = _list_larger_numbers(n_blocks, max_blocks)
-        calls = count_calls_of_blocks(plan, later_blocks - n_blocks)
-        remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=plan.n_items)
-        difference = estimate_difference(influence, new, old)
-        difference = difference.with_rates(rates, new, old, improve=adds_independent(plan))
-        return DifferenceForecast(difference, calls, remaining, np.minimum(later_blocks, plan.n_items))
 
-    return forecast
+@dataclass(frozen=True)
+class _TrialForecaster:
+    """Forecaster of the difference of two agents that is estimated by means of trials.
+
+    Further calls are added in blocks. In a block, each of the two agents is compared on one item, once as the first and
+    once as the second text.
+
+    Attributes
+    ----------
+    plan : Plan
+        Plan of the run.
+    rates : AgentRates
+        False-positive rates, which are subtracted.
+    influence : InfluenceTable
+        Influence of the items on the mean answer of each agent.
+    blocks_per_agent : float array (n_agents,)
+        Number of blocks in which each agent has answers.
+    max_blocks : int
+        Largest number of blocks that two agents can have.
+    """
+
+    plan: Plan
+    rates: AgentRates
+    influence: InfluenceTable
+    blocks_per_agent: Floats
+    max_blocks: int
+
+    def __call__(self, new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of the agents at two positions, new minus old, for larger numbers of blocks."""
+        difference = estimate_difference(self.influence, new, old)
+        difference = difference.with_rates(self.rates, new, old, improve=adds_independent(self.plan))
+
+        # calls of the blocks that are added, and the share of the variance that remains with them
+        n_blocks = max(1, round(float(self.blocks_per_agent[[new, old]].mean())))
+        later_blocks = _list_larger_numbers(n_blocks, self.max_blocks)
+        calls = count_calls_of_blocks(self.plan, later_blocks - n_blocks)
+        remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=self.plan.n_items)
+        n_items = np.minimum(later_blocks, self.plan.n_items)
+        return DifferenceForecast(difference, calls, remaining, n_items)
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
@@ -400,12 +427,8 @@ def _forecast_by_influence(
         remaining_share = n_units / later_units
 
     def forecast(new: int, old: int) -> DifferenceForecast:
-        difference = UNLINKED
-        for contributions in groups:
-            is_linked = not np.isnan(contributions.ability[[new, old]]).any()
-            if is_linked:
-                difference = estimate_difference(contributions, new, old)
-                break
+        """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
+        difference = _estimate_linked_difference(groups, new, old)
         if agent_rates is not None:
             improve = plan is None or adds_independent(plan)
             difference = difference.with_rates(agent_rates, new, old, improve=improve)
@@ -413,6 +436,14 @@ def _forecast_by_influence(
         return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 
     return forecast
+
+
+def _estimate_linked_difference(groups: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
+    """Estimate the difference of two agents from the group that links them; `UNLINKED` if no group does."""
+    for influence in groups:
+        if not np.isnan(influence.ability[[new, old]]).any():
+            return estimate_difference(influence, new, old)
+    return UNLINKED
 
 
 def _count_extension_units(plan: Plan) -> tuple[int, int]:
