@@ -100,7 +100,7 @@ def analyze_rounds(
         abilities = estimated
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         earlier = analyses[:last_round]
-        analysis = _analyze(
+        analysis = _run_analysis(
             pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
             earlier,
             top=design.top,
@@ -198,7 +198,7 @@ def _iter_round_answers(trials: TrialsByItem, last_round: int) -> Iterator[PairC
             yield piece.to_pairs(by_block=True, weight_by_agent=True)
 
 
-def _analyze(
+def _run_analysis(
     differences: Differences,
     previous: Sequence[InterimAnalysis],
     *,
@@ -289,7 +289,7 @@ def initial_analysis(
         agents cannot be compared, bounds and spent alpha are those of the last analysis in `previous`.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
-    return _analyze(
+    return _run_analysis(
         pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
         previous,
         top=top,

@@ -224,7 +224,10 @@ class AlignedRuns:
 
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         all_scores = [_score_all_cells(run.rates, kind) for run in runs]
-        cells = [np.ix_(_invert(agent_index), _invert(item_index)) for agent_index, item_index in indices]
+        cells = [
+            np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
+            for agent_index, item_index in indices
+        ]
         self.scores = np.stack([scores.value[rows] for scores, rows in zip(all_scores, cells, strict=True)])
         self.weight = np.stack([scores.weight[rows] for scores, rows in zip(all_scores, cells, strict=True)])
 
@@ -367,7 +370,7 @@ def _index_shared(
     )
 
 
-def _invert(index: Ids) -> Ids:
+def _list_shared_positions(index: Ids) -> Ids:
     """Return the positions in a run of the shared agents or items, in the order of the shared ones.
 
     `index`, from `_index_shared`, has the position of each agent or item of the run among the shared ones, −1 if not shared.

@@ -171,7 +171,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         agent_ids, n_items = rates.agent_ids, rates.n_items
         first, second, digest = rates.first, rates.second, rates.digest
         is_fitted = True
-        forecast = _forecast_by_fit(rates, None, target)
+        forecast = _make_fit_forecaster(rates, None, target)
 
     return GateAnswers(
         agent_ids=agent_ids,
@@ -217,22 +217,22 @@ def make_forecaster(
     """
     plan = verdicts.plan
     if plan.is_self_plan and abilities is not None:
-        return _forecast_by_self_trials(abilities)
+        return _make_self_trial_forecaster(abilities)
     if plan.question == "preference" and abilities is not None:
         answers = read_preferences(TrialsByItem.from_verdicts(verdicts))
         fit = fit_preferences(*answers, n_agents=plan.n_agents)
         influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
-        return _forecast_by_influence((influence,), plan)
+        return _make_influence_forecaster((influence,), plan)
     if abilities is None:
         rates = None
         if plan.independent == "pooled":
             rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
-        return _forecast_by_fit(verdicts.rates(), plan, target, rates)
-    forecast = _forecast_by_trials(verdicts, abilities)
-    return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
+        return _make_fit_forecaster(verdicts.rates(), plan, target, rates)
+    forecast = _make_trial_forecaster(verdicts, abilities)
+    return forecast if target == "items-like-these" else _make_forecaster_on_these_items(abilities, forecast)
 
 
-def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
+def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
     """Return a function that estimates the difference of two agents in self-consistency.
 
     It forecasts no effect of further calls, because more calls on the same items add no information.
@@ -265,7 +265,7 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
     return f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
 
-def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
+def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
     """Convert a forecaster for items like the sampled ones to one for exactly these items.
 
     The variance of a difference is that of the ranking. All of it decreases with more calls on the same items, in
@@ -293,7 +293,7 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
     return forecast_on_these_items
 
 
-def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
+def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance."""
     plan = verdicts.plan
     is_extended = bool(get_extensions(plan).steps)
@@ -386,7 +386,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     return n_paired + np.array(n_independent, dtype=np.int64)
 
 
-def _forecast_by_fit(
+def _make_fit_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents by the additive model, and forecasts its variance.
@@ -398,16 +398,16 @@ def _forecast_by_fit(
     answers = pair_answers(rates)
     groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
     groups = groups or compute_cell_contributions(*fit_cells(rates.training_scores()))
-    forecast = _forecast_by_influence(groups, plan, agent_rates)
+    forecast = _make_influence_forecaster(groups, plan, agent_rates)
     if target == "these-items":
         abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
         if agent_rates is not None:
             abilities = abilities.with_rates_subtracted()
-        return _restrict_to_these_items(abilities, forecast)
+        return _make_forecaster_on_these_items(abilities, forecast)
     return forecast
 
 
-def _forecast_by_influence(
+def _make_influence_forecaster(
     groups: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
 ) -> Forecaster:
     """Return a forecaster for fitted abilities; its variances are proportional to 1 / number of paired calls.
