@@ -284,9 +284,12 @@ def audit(
 def _describe_table(
     scores: ScoreTable, score: Floats, means: ScoreMeans, residual: Floats, ranked: Differences, *, names: Sequence[str]
 ) -> AuditFacts:
-    """Describe what limits a ranking. `ranked` are the differences of the models in the order of `names`, best first.
+    """Describe what limits a ranking of models: ties, influential items, and missing or constant scores.
 
-    score : float array (n_models, n_items), in [0, 1]; residual : float array (n_items,), root mean squares.
+    score : float array (n_models, n_items), in [0, 1]
+    residual : float array (n_items,), root mean squared residual of the additive fit on each item
+    ranked : differences of the models in the order of `names`
+    names : names of the models, best first
     """
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
@@ -295,22 +298,24 @@ def _describe_table(
     n_more = count_items_to_separate(float(ranked.value[0, 1]), float(ranked.std_error[0, 1]), len(scores.item_ids))
     if n_more is not None:
         n_more = 0 if ranked.significant[0, 1] else max(n_more, 1)
+
+    ties = {}
+    for name, row in zip(names, is_tied, strict=True):
+        ties[name] = tuple(names[k] for k in np.flatnonzero(row).tolist())
+    most_deviating_items = np.argsort(-residual)[:N_RESIDUAL_ITEMS]
     reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
     return AuditFacts(
         *(scores.low, scores.high, scores.notes, float(np.isnan(score).mean())),
         missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
         reliability=or_none(reliability),
         groups=_find_groups(names, is_tied),
-        ties={
-            name: tuple(names[k] for k in np.flatnonzero(row).tolist())
-            for name, row in zip(names, is_tied, strict=True)
-        },
+        ties=ties,
         constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
         removal_items=tuple(scores.item_ids[item] for item in removal.items) if removal else (),
         removal_searched=bool(is_comparable[0, 1:].any()),
         removal_first=scores.model_ids[removal.agent] if removal else None,
         items_to_separate=n_more,
-        residual_items=tuple(scores.item_ids[item] for item in np.argsort(-residual)[:N_RESIDUAL_ITEMS]),
+        residual_items=tuple(scores.item_ids[item] for item in most_deviating_items),
     )
 
 

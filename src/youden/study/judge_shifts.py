@@ -247,7 +247,11 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    is_member : bool array (n_agents,)
+    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
+    agents of the family have similar abilities, an error in the shape of the curve looks like a shift.
+
+    is_member : bool array (n_agents,), agents of the family
+    judge_families : model family of each judge, None if unknown
     level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
@@ -262,9 +266,12 @@ def _compute_family_shift(
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # lowest and highest shift that the shape of the curve may cause
+    # lowest and highest shift that the shape of the curve may cause: a fraction of the rise of the curve, and its
+    # flattening if the abilities under the first judge are unreliable
     rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
-    allowance = WIDE_CURVE_ALLOWANCE if is_clustered_second_only or is_unreliable else CURVE_ALLOWANCE
+    allowance = CURVE_ALLOWANCE
+    if is_clustered_second_only or is_unreliable:
+        allowance = WIDE_CURVE_ALLOWANCE
     shape_error = float("inf") if np.isnan(share_first) else allowance * rise
     flattening = 0.0
     if is_unreliable:
@@ -315,7 +322,10 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
-    """Return 1 if the interval is above the shifts that a curve may cause, −1 if it is below them, and 0 otherwise."""
+    """Compare the interval of a shift with the lowest and the highest shift that the shape of the curve may cause.
+
+    Returns 1 if the interval is above both, −1 if it is below both, and 0 otherwise.
+    """
     lowest, highest = curve_range
     if estimate.low > highest:
         return 1

@@ -305,7 +305,7 @@ def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
 
 
 def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> None:
-    """Check that every two judges answered a unit in common; raise ConfigError [judges-trials] if two did not.
+    """Check that every two judges answered a trial or pair in common; raise ConfigError [judges-trials] otherwise.
 
     hard : float array (n_runs, n_units), answers, NaN if missing
     unit : "trial" or "pair", for the message

@@ -266,7 +266,7 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Convert a forecaster for items like the sampled ones to one for exactly these items.
+    """Make a forecaster for exactly the items of a run from one for items like these.
 
     The variance of a difference is that of the ranking. All of it decreases with more calls on the same items, in
     proportion to 1 / calls, which is an upper bound.
@@ -447,12 +447,9 @@ def _estimate_linked_difference(groups: tuple[InfluenceTable, ...], new: int, ol
 
 
 def _count_extension_units(plan: Plan) -> tuple[int, int]:
-    """Return the number of units that a plan has, and the largest number that it can have.
+    """Count the units by which a plan is extended: the number that it has, and the largest number that it can have.
 
-    In a plan with blocks, a unit is a block that contains the two compared agents; otherwise, it is a paired trial of any
-    agents.
-
-    Returns both numbers. A block of a plan has one trial per agent.
+    In a plan with blocks, a unit is a block, which has one trial per agent. Otherwise, it is a paired trial of any agents.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
