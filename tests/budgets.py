@@ -59,7 +59,7 @@ class Spent:
     billed: float
     reported: float | None
     code: int
-    said: str
+    output: str
 
 
 def drawn(seed: int) -> Budget:
@@ -103,8 +103,8 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
                  judge=str(folder / "judge.yaml"), store=str(folder / "r.db"))  # fmt: skip
     bill: Bill = server.bill
     if budget.command in ("extend", "rejudge", "gate"):
-        created = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
-        assert created.exit_code == 0, created.output
+        command = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
+        assert command.exit_code == 0, command.output
     _lie(server, budget)
     before = bill.usd(PRICE)
     cap = budget.cap * TYPICAL

@@ -55,7 +55,7 @@ class Ended:
     """A process that ended: its exit code and its output."""
 
     code: int
-    said: str
+    output: str
 
 
 @dataclass

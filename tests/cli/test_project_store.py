@@ -312,9 +312,9 @@ async def test_two_simultaneous_processes_pay_for_no_request_twice(tmp_path: Pat
         both = await asyncio.gather(*(run.start(*word) for word in words))
         ended = await asyncio.gather(*(run.end(process, within=300) for process in both))
         assert server.bill.n_paid_twice == 0
-        assert 0 in [word.code for word in ended], [word.said for word in ended]
+        assert 0 in [word.code for word in ended], [word.output for word in ended]
         if together == "one folder, two stores":
             assert sorted(word.code for word in ended) == [0, 2]
-            assert any("[run-busy]" in word.said or "[run-store]" in word.said for word in ended)
+            assert any("[run-busy]" in word.output or "[run-store]" in word.output for word in ended)
         else:
             assert [word.code for word in ended] == [0, 0]

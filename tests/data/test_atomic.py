@@ -22,13 +22,13 @@ from youden.data.atomic import atomic_write, atomic_write_folder, atomic_write_m
 FULL = Path("/dev/full")
 
 
-def made(path: Path) -> AbstractContextManager[Path]:
+def write_one_of_many(path: Path) -> AbstractContextManager[Path]:
     path.mkdir()
     return atomic_write_many(path, ["a"])
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, made])
+@pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, write_one_of_many])
 def test_a_full_disk_is_an_error_with_the_path_and_keeps_the_old_file(
     place: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path
 ) -> None:
@@ -43,7 +43,7 @@ def test_a_folder_removed_during_a_write_is_an_error_and_is_not_recreated(tmp_pa
     folder = tmp_path / "run"
 
     def write_as_it_goes() -> None:
-        with made(folder) as fresh:
+        with write_one_of_many(folder) as fresh:
             (fresh / "a").write_bytes(b"row")
             shutil.rmtree(folder)
 

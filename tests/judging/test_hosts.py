@@ -154,10 +154,10 @@ def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_on
     with coordinate_run(place, run="r") as a, join_as_worker(place, run="r") as b:
         first, second = SharedBudget(100.0, a), SharedBudget(100.0, b)
 
-        async def both() -> tuple[int, int]:
+        async def spend_both() -> tuple[int, int]:
             return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
 
-        counts = asyncio.run(both())
+        counts = asyncio.run(spend_both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
     with coordinate_run(place, run="r") as a:

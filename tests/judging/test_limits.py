@@ -121,11 +121,11 @@ def test_requests_are_evenly_spaced_and_within_the_rate_in_every_second(per_seco
     async def pass_all() -> None:
         pace, loop = RateLimiter(requests_per_minute=60 * per_second), asyncio.get_running_loop()
 
-        async def one() -> None:
+        async def acquire_and_record() -> None:
             await pace.acquire(0)
             times.append(loop.time())
 
-        await asyncio.gather(*[one() for _ in range(int(1.3 * per_second))])
+        await asyncio.gather(*[acquire_and_record() for _ in range(int(1.3 * per_second))])
 
     in_no_time(pass_all())
     assert 1.2 < times[-1] - times[0] < 1.4

@@ -50,7 +50,7 @@ def clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytes
 
 
 @pytest.fixture
-def other(server: WireServer) -> Iterator[WireServer]:
+def other_server(server: WireServer) -> Iterator[WireServer]:
     with running(WireServer()) as started:
         yield started
 
@@ -218,10 +218,12 @@ def test_the_address_of_anthropic_in_the_process_environment_is_used(
 
 
 def test_an_address_and_a_proxy_in_a_dot_env_file_are_not_used(
-    clone: Clone, youden: Youden, other: WireServer, monkeypatch: pytest.MonkeyPatch
+    clone: Clone, youden: Youden, other_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxies = "".join(f"{name}={other.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"))
-    (clone.path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={other.url}\n{proxies}")
+    proxies = "".join(
+        f"{name}={other_server.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy")
+    )
+    (clone.path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={other_server.url}\n{proxies}")
     monkeypatch.delenv("OPENAI_API_KEY")
     write_config(clone.path / "judges" / "mine.yaml", backend="openai", model="m", price=0)
     ended = youden("run", "r.yaml")
@@ -229,7 +231,7 @@ def test_an_address_and_a_proxy_in_a_dot_env_file_are_not_used(
     allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge()
     youden("run", "r.yaml").well()
-    assert other.n_requests == 0
+    assert other_server.n_requests == 0
     assert not [name for name in os.environ if name.lower().endswith("_proxy")]
 
 

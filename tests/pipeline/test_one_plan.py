@@ -32,14 +32,14 @@ from youden.types.results import Rates
 K, J = 5, 6
 
 
-def named(name: str) -> Pool:
+def pool_named(name: str) -> Pool:
     """Make a pool of equal size for all names, with different agent ids."""
     pool = make_pool(K, J)
     agents = tuple(Agent(f"{name}-{agent.id}", group=name) for agent in pool.agents)
     return replace(pool, agents=agents, name=name)
 
 
-POOLS = {name: named(name) for name in ("one", "two")}
+POOLS = {name: pool_named(name) for name in ("one", "two")}
 
 
 class Case(NamedTuple):

@@ -151,16 +151,16 @@ def test_a_single_family_is_refused() -> None:
 
 
 class TestUndecidedGroups:
-    def asked(self, plan: Plan) -> Verdicts:
+    def judge_counted(self, plan: Plan) -> Verdicts:
         return answered(plan, (0, 1, 2))
 
     def test_follow_ups_are_judged_after_the_plan_flagged_and_change_no_plain_ability(self) -> None:
         _pool, plan = planned("cyclic", calls="4%")
-        first = self.asked(plan)
-        result = judge_follow_ups(first, self.asked, share=0.5)
+        first = self.judge_counted(plan)
+        result = judge_follow_ups(first, self.judge_counted, share=0.5)
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
-        assert judge_follow_ups(result, self.asked, share=0.5).plan.digest == result.plan.digest
+        assert judge_follow_ups(result, self.judge_counted, share=0.5).plan.digest == result.plan.digest
         before, after = analysed(first), analysed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)

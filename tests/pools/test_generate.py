@@ -318,12 +318,12 @@ def test_missing_repeats_are_generated_and_a_failed_one_keeps_the_others(
     write(generation_folder / "noted.md", "Rewrite {{text}} Notes: {{notes}}")
     seeds: list[int | None] = []
 
-    def said(n: int, body: Mapping[str, Any]) -> Reply:
+    def reject_one_note(n: int, body: Mapping[str, Any]) -> Reply:
         seeds.append(body.get("seed"))
         turned_down = "Notes" in body["messages"][-1]["content"] and body["seed"] == 8 and "tide" in str(body).lower()
         return Reply(status=400) if turned_down else Reply(f"Answer {n}. It is here. It ends.")
 
-    generating_server.behave = said
+    generating_server.behave = reject_one_note
     items = [
         json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go. Then rain."}) for n, word in enumerate(TOLD)
     ]

@@ -49,7 +49,7 @@ def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: b
     return Pool.from_repeats(pool.agents, pool.items, blocks, "repeats")
 
 
-def shown(plan: Plan, pool: Pool) -> np.ndarray:
+def count_shown(plan: Plan, pool: Pool) -> np.ndarray:
     """Count how often paired trials show each response, int (K, J, R)."""
     n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
     paired = plan.trial_type == 0
@@ -107,7 +107,7 @@ def test_a_pool_without_repeats_keeps_its_recorded_digest_hashes_and_abilities(d
 def test_trials_show_the_repeats_of_an_agent_evenly(design: str) -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, design=design, calls=500 if design in ("cyclic", "adaptive") else None)
-    n = shown(plan, pool)
+    n = count_shown(plan, pool)
     there = np.arange(pool.repeats) < pool.n_repeats[:, :, None]
     assert (n[~there] == 0).all()
     least = np.where(there, n, 10**6).min(axis=2)
@@ -155,10 +155,10 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_evenl
     before, after = dict(iter_keys(questions, plan)), dict(iter_keys(questions, grown))
     assert all(after[row] == key for row, key in before.items())
     assert len(set(after.values())) == len(grown), "nothing that was asked is asked again"
-    n, n_paired = shown(grown, joined), int((plan.trial_type == 0).sum())
+    n, n_paired = count_shown(grown, joined), int((plan.trial_type == 0).sum())
     assert n.sum() == 3 * 2 * n_paired
     assert (n.max(axis=2) - n.min(axis=2)).max() <= most_apart
-    half = shown(add_repeats(plan, joined, calls=36), joined)
+    half = count_shown(add_repeats(plan, joined, calls=36), joined)
     assert half[:, :, 0].sum() == 2 * n_paired, "what was shown already waits for the others"
     earlier = plan_after_steps(grown, 0)
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))

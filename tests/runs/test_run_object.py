@@ -338,7 +338,7 @@ async def test_a_killed_call_is_resumed_by_the_same_call(tmp_path: Path) -> None
         await run.end(process, within=300)
         assert run.lost <= AT_RISK
         ended = await run.end(await run.start("-c", CALL), within=300)
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         assert run.paid_twice <= AT_RISK
         by_call = run.tables()
         run.forget()

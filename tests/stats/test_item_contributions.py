@@ -125,18 +125,18 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     first, second = np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32)
     item, ones = np.zeros(3, dtype=np.int32), np.ones(3)
 
-    def found(*ability: float) -> InfluenceTable:
-        expected = np.array(ability)
+    def influence_of(*ability: float) -> InfluenceTable:
+        abilities = np.array(ability)
         return compute_item_influence(
-            first, second, item, ones, ability=expected, first_weight=ones, second_weight=ones, n_items=1
+            first, second, item, ones, ability=abilities, first_weight=ones, second_weight=ones, n_items=1
         )
 
     with pytest.raises(StatisticsError, match="difference-agents"):
-        found(0.0, 0.1, np.nan)
+        influence_of(0.0, 0.1, np.nan)
     with pytest.raises(StatisticsError, match="difference-items"):
-        estimate_difference(found(0.0, 0.1, 0.2), 0, 1)
+        estimate_difference(influence_of(0.0, 0.1, 0.2), 0, 1)
     with pytest.raises(StatisticsError, match="difference-agent"):
-        estimate_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
+        estimate_difference(influence_of(0.0, 0.1, 0.2, np.nan), 0, 3)
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Pa
     facts = folders[0].read_facts()
     first, second, third = (row.agent for row in folders[0].read_ranking()[:3])
 
-    def said(entry: Recommendation, *more: str) -> list[str]:
+    def compare_lines(entry: Recommendation, *more: str) -> list[str]:
         folders[1].write_facts(replace(facts, recommendation=entry))
         words = ["compare", *runs, *more]
         return CliRunner().invoke(youden, words, catch_exceptions=False).stdout.splitlines()
@@ -226,21 +226,21 @@ def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Pa
         return Recommendation(form, agents, f"{form.capitalize()}: {', '.join(agents)}.")
 
     folders[0].write_facts(replace(facts, recommendation=recommended(first)))
-    same = said(recommended(first))
+    same = compare_lines(recommended(first))
     assert f"By one: Recommended: {first}." in same
     assert same[0] == f"The runs agree: {first}."
-    reversed_order = said(recommended(second, first, third))
+    reversed_order = compare_lines(recommended(second, first, third))
     assert (
         reversed_order[0] == f"The runs differ, but each recommends these agents or lists them as candidates: {first}."
     )
-    apart = said(recommended(third))
+    apart = compare_lines(recommended(third))
     assert apart[0] == "The runs differ: they have no recommended agent or candidate in common."
-    none = said(NOT_MADE)
+    none = compare_lines(NOT_MADE)
     assert f"By two: {NOT_MADE.text}" in none
     assert none[0] == "No common recommendation: two recommends no agent."
     page = render_comparison(Comparison(*folders))
     assert page.index(f'<p class="headline">{none[0]}') < page.index("Do the rankings agree?")
-    kept = json.loads("\n".join(said(NOT_MADE, "--json")))["judges"]["recommendations"]
+    kept = json.loads("\n".join(compare_lines(NOT_MADE, "--json")))["judges"]["recommendations"]
     assert (kept[0]["agents"], kept[0]["form"], kept[1]["form"]) == ([first], "recommended", "none")
 
 
@@ -286,5 +286,5 @@ def test_the_attenuation_ceiling_equals_the_correlation_of_two_runs_of_one_judge
         a, reversed_order = truth + 0.05 * rng.standard_normal((2, K))
         of = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
         observed.append((reliability(pairwise_differences(a, of)), np.corrcoef(a, reversed_order)[0, 1]))
-    differences, result = np.mean(observed, axis=0)
-    assert differences == pytest.approx(result, abs=0.03)
+    reported, result = np.mean(observed, axis=0)
+    assert reported == pytest.approx(result, abs=0.03)

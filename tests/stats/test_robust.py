@@ -123,8 +123,8 @@ def test_a_panel_scores_every_agent_and_its_own_members() -> None:
 def test_the_standard_error_includes_the_variance_over_items() -> None:
     worlds = [fitted(answers(ABILITY, seed=seed), group_balanced_weights(THREES)) for seed in range(30)]
     result = np.array([half_means.ability - half_means.ability.mean() for half_means in worlds])
-    differences = np.array([half_means.covariance.std_error for half_means in worlds])
-    assert np.sqrt((differences**2).mean() / result.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
+    std_errors = np.array([half_means.covariance.std_error for half_means in worlds])
+    assert np.sqrt((std_errors**2).mean() / result.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
 
 
 def test_one_group_and_a_panel_of_one_are_errors() -> None:

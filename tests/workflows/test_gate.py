@@ -139,9 +139,9 @@ def test_agents_without_observed_differences_are_inconclusive_until_items_suffic
 def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
     fit_run(run, target="these-items")
-    for differences, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+    for options, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
         ended = youden(
-            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *differences, "--json"
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *options, "--json"
         )
         assert json.loads(ended.out)["target"] == target
 
@@ -212,12 +212,12 @@ def test_one_worse_agent_decides_the_outcome_before_an_inconclusive_one() -> Non
     def row(verdict: GateOutcome) -> GateResult:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
-    def of(*verdicts: GateOutcome) -> str:
+    def outcome_of(*verdicts: GateOutcome) -> str:
         return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).outcome
 
-    assert of("better", "undecided", "worse") == "worse"
-    assert of("better", "no worse", "undecided") == "undecided"
-    assert of("better", "no worse") == "no worse"
+    assert outcome_of("better", "undecided", "worse") == "worse"
+    assert outcome_of("better", "no worse", "undecided") == "undecided"
+    assert outcome_of("better", "no worse") == "no worse"
 
 
 def outlook_of(result: Verdicts) -> DifferenceForecast:

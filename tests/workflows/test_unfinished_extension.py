@@ -233,10 +233,10 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
             ended = await run.end(process, within=300)
             is_unfinished = "unfinished" in yaml.safe_load((tmp_path / "runs/r/config.yaml").read_text())
             again = await run.end(await run.start(*command), within=300)
-            assert again.code == 0, again.said
+            assert again.code == 0, again.output
             if is_unfinished:
                 lost = asked if how is signal.SIGKILL and not seconds else 0  # answers that were not on disk yet
-                assert asked <= server.n_requests - before <= asked + lost, (seconds, ended.said, again.said)
+                assert asked <= server.n_requests - before <= asked + lost, (seconds, ended.output, again.output)
 
 
 @pytest.mark.slow
