@@ -3,7 +3,7 @@
 - domains: variances, ρ and top-5 recall of cyclic plans on the paper's judge answers, as recorded and cut at ½ to yes or no,
   and on answers of the judge `lexical` for real models and for the shipped pool; the source of the table in
   `stats/reference_data.py`
-- told: forecasts by `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result;
+- forecasts: those of `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result;
   the forecast of a reference data set is made without it, and further pools judged by `lexical` are measured, too
 - default: calls and ρ of the present default against 2 % of the dense calls
 - alpaca: 39 real models with the judge `lexical`, against its own dense ranking
@@ -32,7 +32,6 @@ from pathlib import Path
 import numpy as np
 
 from labels import read_alpaca_eval_pool
-from precision_forecasts import measure_forecasts
 from precision_runs import (
     SD,
     compute_recall,
@@ -42,6 +41,7 @@ from precision_runs import (
     print_row,
     std_error,
 )
+from precision_told import measure_forecasts
 from precision_widths import SMOKE_RUNS, measure_half_widths, measure_top
 from recorded import SHARED, compute_dense_abilities, load_recorded_answers
 from youden import make_plan
@@ -259,7 +259,7 @@ def measure_large_pool(n_runs: int, shared: Path, *, shape: tuple[int, int] = (5
 
 SECTIONS = {
     "domains": (measure_domains, 60),
-    "told": (measure_forecasts, 30),
+    "forecasts": (measure_forecasts, 30),
     "default": (measure_default, 100),
     "alpaca": (measure_real_models, 50),
     "agents": (measure_agents, 40),

@@ -60,7 +60,7 @@ def test_agents_named_like_the_role_model_are_kept_with_the_others(tmp_path: Pat
     assert agents_of(table(tmp_path, agents)) == [*agents]
 
 
-BESIDE: dict[str, Sequence[Json]] = {
+EXTRA_COLUMNS: dict[str, Sequence[Json]] = {
     "created": [f"2026-01-0{n}" for n in range(1, 7)],
     "ts": [f"2026-01-01T00:00:0{n}Z" for n in range(6)],
     "at": [f"2026-01-01 00:00:0{n}" for n in range(6)],
@@ -72,10 +72,10 @@ BESIDE: dict[str, Sequence[Json]] = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", EXTRA_COLUMNS)
 def test_time_choice_and_category_columns_are_no_agents(tmp_path: Path, name: str) -> None:
-    beside: dict[str, Any] = {name: BESIDE[name]}
-    imported = table(tmp_path, ("model_a", "model_b"), **beside)
+    extra: dict[str, Any] = {name: EXTRA_COLUMNS[name]}
+    imported = table(tmp_path, ("model_a", "model_b"), **extra)
     assert agents_of(imported) == ["model_a", "model_b"]
     assert imported.unused == (name,)
 

@@ -100,12 +100,12 @@ async def test_requests_in_the_batch_of_a_killed_run_are_not_sent_as_calls(place
 async def test_requests_of_an_abandoned_batch_are_sent_as_calls_once_it_is_forgotten(
     place: str, youden: Youden
 ) -> None:
-    async def is_told_to_stop(_: float) -> None:
+    async def stop_while_waiting(_: float) -> None:
         raise asyncio.CancelledError
 
     async with BatchServer(looks_needed=2) as server, WireServer() as calls:
         with pytest.raises(asyncio.CancelledError):
-            await in_batches(server.url, place, HALF, sleep=is_told_to_stop)
+            await in_batches(server.url, place, HALF, sleep=stop_while_waiting)
         for _ in range(2):
             with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await call_by_call(server.url, place, HALF, calls=calls)

@@ -368,7 +368,7 @@ def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> N
     assert "judge:" not in youden("plan", "r.yaml", "--judge", "lexical", "--out", "offline").well().err
 
 
-# --- files that stand in for others -----------------------------------------------------------------------------------------
+# --- files that are read instead of others --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
