@@ -37,7 +37,7 @@ TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"
 BAR = 500_000
 SET_TRIALS = 20_000
-SMOKE_ITEMS = 6
+SMOKE_ITEMS = 10
 
 
 def make_synthetic_pool(*, n_agents: int = 30, n_items: int = 200, n_words: int = 67, seed: int = 0) -> Pool:
@@ -93,13 +93,13 @@ def correlate_with_gpt_4o_mini(pool: Pool, verdicts: Verdicts, shared: Path) -> 
     return {name: float(spearmanr(values, gpt_scores).statistic) for name, values in lexical_scores.items()}
 
 
-def measure_speed(shared: Path) -> dict[str, object]:
+def measure_speed(shared: Path, *, n_times: int) -> dict[str, object]:
     """Measure CPU seconds and memory of a dense plan, and the correlation of its ranking with GPT-4o-mini's if there is one."""
     has_data = (shared / TEXTS).is_file()
     pool = import_agents(shared / TEXTS) if has_data else make_synthetic_pool()
     plan = make_plan(pool, design="dense", holdout=0)
     seconds = []
-    for _ in range(3):
+    for _ in range(n_times):
         start = process_time()
         verdicts = Lexical().answer_many(plan)
         seconds.append(process_time() - start)
@@ -123,7 +123,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=("speed", "labels", "attacks"), default=["speed"])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=2000)
-    parser.add_argument("--smoke", action="store_true", help="one draw from the first 6 prompts for labels and attacks")
+    parser.add_argument(
+        "--smoke", action="store_true", help="measure the speed once, and one draw from the first 10 prompts"
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--shared", type=Path, default=SHARED)
     arguments = parser.parse_args()
@@ -131,7 +133,7 @@ def main() -> None:
     models = arguments.shared / "alpaca-eval"
     n_draws, n_items = (1, SMOKE_ITEMS) if arguments.smoke else (arguments.draws, None)
     parts: dict[str, Callable[[], object]] = {
-        "speed": lambda: measure_speed(arguments.shared / "peer-prediction"),
+        "speed": lambda: measure_speed(arguments.shared / "peer-prediction", n_times=1 if arguments.smoke else 3),
         "labels": lambda: measure_labels(models, n_draws=n_draws, seed=arguments.seed, n_items=n_items),
         "attacks": lambda: measure_attacks(models, n_seeds=n_draws, seed=arguments.seed, n_items=n_items),
     }

@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ import numpy as np
 from labels import read_alpaca_eval_pool
 from precision_runs import (
     SD,
+    SMOKE_RUNS,
     compute_recall,
     estimate,
     estimate_from_trials,
@@ -42,7 +43,7 @@ from precision_runs import (
     std_error,
 )
 from precision_told import measure_forecasts
-from precision_widths import SMOKE_RUNS, measure_half_widths, measure_top
+from precision_widths import measure_half_widths, measure_top
 from recorded import SHARED, compute_dense_abilities, load_recorded_answers
 from youden import make_plan
 from youden.judging.backends.lexical import Lexical
@@ -57,7 +58,8 @@ from youden.study.replaying import make_recorded_answers, replay
 
 def measure_domains(n_runs: int, shared: Path) -> None:
     """Print variances, half-widths, ρ and top-5 recall by judged pool and number of trials per agent."""
-    for name, answer_kind, answers in iter_judged_pools(shared):
+    n_pools = None if n_runs > SMOKE_RUNS else 2
+    for name, answer_kind, answers in islice(iter_judged_pools(shared), n_pools):
         truth, (J, K, _) = compute_dense_abilities(answers), answers.shape
         for n_trials in REFERENCE_TRIALS:
             rows = []

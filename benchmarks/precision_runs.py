@@ -24,6 +24,8 @@ from youden.types import INDEPENDENT, Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.types.judging import AnswerKind
 from youden.types.pool import Floats
 
+SMOKE_RUNS = 2
+"""Runs of each part in a smoke run, which also has fewer pools and sizes."""
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
 """SD of effects in simulated answers; the SD of the agent × item effect is between .1 and .2 and depends on the agent."""
 

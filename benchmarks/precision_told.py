@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
 from precision_runs import (
+    SMOKE_RUNS,
     JudgedPool,
     answer_plan,
     compute_recall,
@@ -44,7 +45,8 @@ def measure_forecasts(n_runs: int, shared: Path) -> None:
     answers of a pilot, or of the run itself, over the observed one. `near`: share of runs whose forecast by the pilot is off by
     at most a tenth.
     """
-    for judged in chain(iter_judged_pools(shared), iter_further_pools(shared)):
+    n_pools = None if n_runs > SMOKE_RUNS else 2
+    for judged in islice(chain(iter_judged_pools(shared), iter_further_pools(shared)), n_pools):
         truth = compute_dense_abilities(judged.D)
         for trials in (None, SMALL_PLAN_TRIALS):
             with leave_out(judged):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from precision_runs import (
+    SMOKE_RUNS,
     answer_plan,
     compute_recall,
     estimate,
@@ -30,7 +31,6 @@ from youden.stats.forecast import find_min_blocks, half_width_quantile
 from youden.study.replaying import replay
 from youden.types.pool import Floats
 
-SMOKE_RUNS = 2
 HALF_WIDTHS = (0.02, 0.03, 0.05)
 FRACTION = 0.9
 

@@ -11,13 +11,23 @@ between neighbours in rank only (`neighbours`). `worse` lists the rows in which 
 agents (`--battles` of them; 0 omits this part), and CPU seconds from a CSV file of battles to intervals of abilities, against its
 fit and bootstrap (100 resamples, percentile intervals).
 
-`python benchmarks/preferences.py [--draws 200] [--seed 1] [--battles 1000000] [--smoke] [--out FILE]` prints JSON.
+`gate`: a run of all agents but one is extended by this one, which a gate then compares with another agent; if it is undecided, it
+is extended by the calls that the gate recommends. Coverage of the interval after each extension (levels 95 and 97.5 %), and the
+share of the second analyses that decide.
+
+`search`: coverage of the selection-adjusted 95 % interval of the selected agent's ability and of the regret bound, after searches
+in rounds (`adaptive`), to a maximum regret of .1 (`regret`), and by extensions of a cyclic run on fewer and fewer contenders
+(`extended`). The share `best` selects the best agent; `calls` is the mean number of calls.
+
+`python benchmarks/preferences.py [--draws 200] [--seed 1] [--battles 1000000] [--parts coverage,logistic,gate,search] [--smoke]
+[--out FILE]` prints JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -29,14 +39,24 @@ import pandas as pd
 from scipy.special import expit
 
 from results import print_results
+from youden import make_plan
 from youden.data.importers.battles import read_battles
+from youden.pipeline.abilities import agent_differences, select_best_agents
+from youden.pipeline.ranking import estimate_abilities, trial_abilities_from_verdicts
+from youden.pipeline.rounds import run_rounds
+from youden.protocol.designs.adaptive import select_contenders
 from youden.protocol.designs.cyclic import Cyclic
+from youden.protocol.extension import add_agents, add_calls
 from youden.stats import spearman
 from youden.stats.trials.comparisons import pairwise_differences
 from youden.stats.trials.preferences import fit_bradley_terry, fit_preferences
-from youden.types.pool import Floats, Ids
+from youden.types import Agent, Item, Plan, Pool, Verdicts
+from youden.types.pool import Floats, Ids, Json
+from youden.workflows.gate import GateAnalysis, GateResult, evaluate_agent
+from youden.workflows.gate_answers import make_forecaster
 
 POOLS = ((5, 30), (12, 80), (30, 200))
+SMALL_POOLS = ((6, 80), (10, 120))
 POSITION_EFFECTS = (0.0, 0.1, 0.2)
 TIES = (0.0, 0.15, 0.3)
 TRIALS_PER_AGENT = 450
@@ -81,7 +101,7 @@ def _on_random_items(pairs: Ids, n_items: int, rng: np.random.Generator) -> Batt
 def answer(mean: Floats, tie: float, rng: np.random.Generator) -> Floats:
     """Draw answers of mean (1 + `mean`)/2, of which the fraction `tie` are ties."""
     p_first = ((1 - tie) + mean) / 2
-    uniform = rng.random(len(mean))
+    uniform = rng.random(mean.shape)
     return np.where(uniform < p_first, 1.0, np.where(uniform < p_first + tie, 0.5, 0.0))
 
 
@@ -109,6 +129,107 @@ def measure_coverage(K: int, J: int, *, position: float, tie: float, n_draws: in
     names = ("ability", "difference", "position_effect")
     row = dict(zip(names, covered.mean(axis=0).tolist(), strict=True))
     return row | {f"{name}_se": error for name, error in zip(names, std_error.tolist(), strict=True)}
+
+
+def make_pool(n_agents: int, n_items: int) -> Pool:
+    """Make a pool of agents and items without content."""
+    texts = np.full((n_agents, n_items), "x", dtype=object)
+    return Pool(tuple(Agent(f"a{i}") for i in range(n_agents)), tuple(Item(f"i{j}") for j in range(n_items)), texts)
+
+
+class Judge:
+    """A judge of known abilities, with interactions and ties, whose answers to the same trial are the same."""
+
+    def __init__(self, K: int, J: int, *, position: float, tie: float, rng: np.random.Generator) -> None:
+        self.ability = rng.permutation(np.linspace(0.15, -0.15, K))
+        cell = self.ability[:, None] + rng.uniform(-0.1, 0.1, (K, J))
+        self.answers = answer(cell[:, None] - cell + position, tie, rng)
+
+    def __call__(self, plan: Plan) -> Verdicts:
+        """Answer a plan."""
+        answers = self.answers[plan.first, plan.second, plan.item]
+        return Verdicts(plan, answers, np.rint(answers), np.zeros(len(plan), dtype=np.int8), {"name": "simulated"})
+
+
+def share_of(flags: list[bool], name: str) -> dict[str, float]:
+    """Return a share with its standard error and the number of cases."""
+    values = np.array(flags, dtype=np.float64)
+    return {
+        name: float(values.mean()),
+        f"{name}_se": float(values.std() / np.sqrt(len(values))),
+        f"{name}_n": len(values),
+    }
+
+
+def run_gate(judge: Judge, plan: Plan, new: int, old: int, *, analysis: int) -> tuple[GateResult, bool]:
+    """Run analysis number `analysis` of a gate, and return its result and whether its interval covers the true difference."""
+    verdicts = judge(plan)
+    forecast = make_forecaster(verdicts, trial_abilities_from_verdicts(verdicts))(new, old)
+    which = GateAnalysis("new", analysis, 0.0)
+    result = evaluate_agent(forecast, which, n_asked=1, n_items=plan.n_items, margin=0.2, usd=None)
+    assert result.low is not None
+    assert result.high is not None
+    return result, bool(result.low <= judge.ability[new] - judge.ability[old] <= result.high)
+
+
+def measure_gate(K: int, J: int, *, n_draws: int, seed: int) -> dict[str, float]:
+    """Measure the coverage of the gate's interval after an agent has joined, and after the recommended calls."""
+    pool = make_pool(K, J)
+    first_pool = replace(pool, agents=pool.agents[:-1], texts=pool.texts[:-1])
+    covered: tuple[list[bool], list[bool]] = [], []
+    decided = []
+    for draw in range(n_draws):
+        judge = Judge(K, J, position=0.1, tie=0.15, rng=np.random.default_rng([seed, K, J, draw]))
+        new, old = K - 1, draw % (K - 1)
+        plan = add_agents(make_plan(first_pool, calls="100/agent", seed=draw, question="preference"), pool)
+        result, is_covered = run_gate(judge, plan, new, old, analysis=1)
+        covered[0].append(is_covered)
+        if result.required is not None and result.required.calls:
+            longer = add_calls(plan, calls=result.required.calls, focus=(new, old))
+            result, is_covered = run_gate(judge, longer, new, old, analysis=2)
+            covered[1].append(is_covered)
+            decided.append(result.outcome != "undecided")
+    row = share_of(covered[0], "joined")
+    if decided:
+        row |= share_of(covered[1], "focused") | share_of(decided, "decided")
+    return row
+
+
+def search_by_extensions(judge: Judge, plan: Plan, n_rounds: int = 5) -> Plan:
+    """Extend a plan in rounds by calls on fewer and fewer contenders."""
+    n_calls = len(plan) // n_rounds
+    for number in range(1, n_rounds + 1):
+        ability = estimate_abilities(judge(plan)).ability
+        contenders = np.flatnonzero(select_contenders(ability, 1, number / n_rounds))
+        plan = add_calls(plan, calls=n_calls, focus=tuple(contenders.tolist()), top=1)
+    return plan
+
+
+def measure_search(K: int, J: int, *, kind: str, n_draws: int, seed: int) -> dict[str, float]:
+    """Measure the coverage of the selection-adjusted interval and of the regret bound after a search."""
+    pool = make_pool(K, J)
+    options: dict[str, Json] = {"max_regret": 0.1} if kind == "regret" else {}
+    in_interval, in_bound, is_best, n_calls = [], [], [], []
+    for draw in range(n_draws):
+        judge = Judge(K, J, position=0.1, tie=0.15, rng=np.random.default_rng([seed, K, J, draw, len(kind)]))
+        if kind == "extended":
+            plan = make_plan(pool, calls="150/agent", seed=draw, question="preference")
+            verdicts = judge(search_by_extensions(judge, plan))
+        else:
+            plan = make_plan(
+                pool, design="adaptive", calls="300/agent", options=options, seed=draw, question="preference"
+            )
+            verdicts = run_rounds(plan, judge)
+        abilities = estimate_abilities(verdicts)
+        selection = select_best_agents(abilities, agent_differences(abilities))
+        assert selection is not None
+        ability = judge.ability[selection.agents[0]]
+        in_interval.append(selection.ability_low <= ability <= selection.ability_high)
+        in_bound.append(judge.ability.max() - ability <= selection.regret_bound + 1e-12)
+        is_best.append(bool(ability == judge.ability.max()))
+        n_calls.append(len(verdicts.plan))
+    row = share_of(in_interval, "interval") | share_of(in_bound, "regret_bound") | share_of(is_best, "best")
+    return row | {"calls": float(np.mean(n_calls))}
 
 
 def measure_ranks(K: int, J: int, *, battles: str, tie: float, n_draws: int, seed: int) -> dict[str, float]:
@@ -178,20 +299,31 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--battles", type=int, default=1_000_000)
+    parser.add_argument("--parts", default="coverage,logistic,gate,search", help="parts to run, separated by commas")
     parser.add_argument("--smoke", action="store_true", help="run few simulations")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     n_draws = 4 if arguments.smoke else arguments.draws
     pools = POOLS[:2] if arguments.smoke else POOLS
 
+    parts = arguments.parts.split(",")
     coverage = {}
-    for (K, J), position, tie in product(pools, POSITION_EFFECTS, TIES):
+    for (K, J), position, tie in product(pools if "coverage" in parts else (), POSITION_EFFECTS, TIES):
         row = measure_coverage(K, J, position=position, tie=tie, n_draws=n_draws, seed=arguments.seed)
         coverage[f"{K}×{J}, position {position:g}, ties {tie:.0%}"] = row
     logistic = {}
-    for (K, J), battles, tie in product(pools, ("cyclic", "popular", "neighbours"), (0.0, 0.3)):
+    for (K, J), battles, tie in product(
+        pools if "logistic" in parts else (), ("cyclic", "popular", "neighbours"), (0.0, 0.3)
+    ):
         row = measure_ranks(K, J, battles=battles, tie=tie, n_draws=n_draws, seed=arguments.seed)
         logistic[f"{K}×{J}, {battles}, ties {tie:.0%}"] = row
+
+    gate, search = {}, {}
+    for K, J in SMALL_POOLS[:1] if arguments.smoke else SMALL_POOLS:
+        if "gate" in parts:
+            gate[f"{K}×{J}"] = measure_gate(K, J, n_draws=n_draws, seed=arguments.seed)
+        for kind in ("adaptive", "regret", "extended") if "search" in parts else ():
+            search[f"{K}×{J}, {kind}"] = measure_search(K, J, kind=kind, n_draws=n_draws, seed=arguments.seed)
 
     covers = [BAR[0] <= row[name] <= BAR[1] for row in coverage.values() for name in ("ability", "difference")]
     results: dict[str, object] = {
@@ -202,6 +334,8 @@ def main() -> None:
         "worse": [name for name, row in logistic.items() if row["difference"] < -0.01],
         "coverage": coverage,
         "logistic": logistic,
+        "gate": gate,
+        "search": search,
     }
     if find_spec("evalica") is not None and arguments.battles:
         n_battles = 10_000 if arguments.smoke else arguments.battles

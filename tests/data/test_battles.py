@@ -43,7 +43,10 @@ def test_extensions_are_refused_and_signatures_depend_on_the_answers(youden: You
         rows = "".join(f"a,b,{winner},{item}\nb,c,tie,{item}\nc,a,model_b,{item}\n" for item in range(4))
         file = write(tmp_path / f"{name}.csv", f"model_a,model_b,winner,item\n{rows}")
         assert youden("import", "battles", str(file), "--out", f"runs/{name}").code == 0
-        assert youden("extend", "calls", f"runs/{name}", "20").refuses("run-preference")
+        assert youden("extend", "calls", f"runs/{name}", "20").refuses("extend-imported")
+        gate = youden("gate", f"runs/{name}", "--agent", "b", "--baseline", "c")
+        assert gate.code == 3, gate.err
+        assert "compared on 4 items only" in gate.err
         signatures.add((tmp_path / "runs" / name / "signature.json").read_text(encoding="utf-8"))
     assert len(signatures) == 2
 

@@ -127,9 +127,6 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
 @pytest.mark.parametrize(
     ("command", "slug"),
     [
-        (("extend", "calls", "runs/r", "20"), "run-preference"),
-        (("extend", "best", "runs/r", "--calls", "20"), "run-preference"),
-        (("gate", "runs/r", "--agent", "a1", "--baseline", "a0"), "run-preference"),
         (("rejudge", "runs/r", "--judge", "lexical"), "run-preference"),
         (("stress", "runs/r"), "run-preference"),
         (("study", "budget", "runs/r"), "run-preference"),
@@ -168,10 +165,11 @@ def test_percentages_refer_to_the_dense_design_without_independent_trials() -> N
 
 
 @pytest.mark.parametrize(
-    "keys", [{"independent": "matched"}, {"top": 1}, {"robust": True}, {"design": "row"}, {"target": "these-items"}]
+    "keys",
+    [{"independent": "matched"}, {"half_width": 0.1}, {"robust": True}, {"design": "row"}, {"target": "these-items"}],
 )
 def test_keys_that_do_not_exist_for_preferences_are_refused(keys: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match="question: preference has the designs cyclic and dense"):
+    with pytest.raises(ConfigError, match="question: preference has the designs cyclic, dense and adaptive"):
         run_config_from_keys({"name": "r", "pool": "p", "question": "preference", **keys}, origin="test")
 
 

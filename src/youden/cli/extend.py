@@ -22,7 +22,7 @@ from youden.text.sentences import format_count
 from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
-    from youden.pipeline.fit_tables import FitResult
+    from youden.pipeline.fitted_run import RunFit
     from youden.types.facts import AgentChange, ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
@@ -178,7 +178,7 @@ def _extend(
     from youden.data.folder.run_folder import RunFolder
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-    RunFolder(run).check_information()
+    RunFolder(run).check_not_imported()
     config = run_options.load_config(run / "config.yaml", overrides)
     planned = plan_extension(config, **request)
     if isinstance(planned, str):  # the reason why nothing can be added
@@ -214,7 +214,7 @@ def _extend(
 
 def _print_extended_run(
     planned: PlannedExtension,
-    fitted: FitResult,
+    fitted: RunFit,
     end_reason: str,
     *,
     result: dict[str, Json],

@@ -311,7 +311,10 @@ def _import_ray() -> Any:
 
 @contextmanager
 def _connect(ray: Any) -> Iterator[None]:
-    """Connect to the cluster, and disconnect afterwards; a connection that exists already stays open."""
+    """Connect to the cluster, and disconnect afterwards; a connection that exists already stays open.
+
+    ray : the module `ray`
+    """
     if ray.is_initialized():
         yield
         return

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
-from youden.errors import RunFolderError, StatisticsError
+from youden.errors import RunFolderError
 from youden.protocol.blocks import get_extensions, is_in_complete_block
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
@@ -186,12 +186,6 @@ class TrialsByItem:
     _partitions: Path | None = None
 
     def __init__(self, rows: Rows, plan: Plan, directory: Path | None, *, votes: bool = False) -> None:
-        if plan.question == "preference":
-            raise StatisticsError(
-                "True- and false-positive rates need a plan that asks for information: got question: preference. Fit it with "
-                "`youden fit`, or its answers with `youden.stats.fit_preferences`.",
-                slug="question-information",
-            )
         self.plan = plan
         self.n = 0
         self.n_votes = 0

@@ -295,6 +295,7 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
     """Run one judge: replay stored answers, judge the whole plan at once, or send calls or batches.
 
     judge : judge to use instead of the one that `config` describes, or None
+    run : plan, store, options, budget and log, which all judges of a jury share
     """
     options = run.options
     run.log.start(len(run.plan), what=f"judging by {config.name}")
@@ -322,6 +323,8 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
 def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return the verdicts of a judge that sends no requests, and judges all trials of a plan in one call.
 
+    run : plan, store, options, budget and log, which all judges of a jury share
+
     Raises: JudgeError [judge-plan] if its verdicts are about another plan.
     """
     verdicts = make_plan_judge(config.backend, config.parameters).answer_many(run.plan)
@@ -337,6 +340,8 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
 
 def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return verdicts from the stored answers of another judge, at no cost.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
 
     Raises: ReplayMissError [replay-miss] for the first trial without a stored answer.
     """
@@ -359,6 +364,8 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
 
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return verdicts from stored answers, without sending a request.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
 
     Raises: AnswersMissingError if a trial has no stored answer and the options allow no pending trials.
     """
@@ -404,6 +411,7 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
     backend : client of the judge's server
     batching : how to send and poll batches
+    run : plan, store, options, budget and log, which all judges of a jury share
 
     Raises: ConfigError [judge-servers] if the judge has several servers.
     """
@@ -430,7 +438,11 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
 
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
-    """Make the provider of a judge's batches, and report the folder if batches are exchanged through one."""
+    """Make the provider of a judge's batches, and report the folder if batches are exchanged through one.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
+    batching : how to send and poll batches
+    """
     name = config.batch_provider or config.backend
     if name == FOLDER:
         folder = _get_batch_folder(store, batching)
@@ -484,7 +496,10 @@ def _make_verdicts(
 
 
 def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
-    """Return a finding if texts were shortened to fit the context window of the model, else an empty tuple."""
+    """Return a finding if texts were shortened to fit the context window of the model, else an empty tuple.
+
+    questions : prompt of the judge, and its limit on the length of texts
+    """
     n_shortened = int(questions.truncated_rows(run.plan).sum())
     if n_shortened == 0:
         return ()

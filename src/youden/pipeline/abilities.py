@@ -13,6 +13,7 @@ narrower for items like these, although the errors of the fit are up to 7 % smal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.metrics import Metric
 from youden.stats.partners import PairTotals
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
@@ -163,6 +165,9 @@ class SearchState(NamedTuple):
     analyses: tuple[InterimAnalysis, ...]
 
 
+NO_POSITION_EFFECT = Metric(nan, nan, nan, LEVEL, "none: the run asks for information")
+
+
 class Abilities(NamedTuple):
     """Abilities of the agents of a plan, in units of the answers.
 
@@ -192,6 +197,8 @@ class Abilities(NamedTuple):
         State of the search for the best agents; None for other plans, and if partners are weighted.
     reference : bool array (n_agents,) or None
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
+    position_effect : Metric
+        Win rate minus loss rate of the first response of two equal agents, for preferences; NaN for other runs.
     totals : PairTotals or None
         Sums of the answers to the paired trials of each pair of agents; None if the estimator does not return them. The
         callers that have them, `rank` and `FitResult`, add them.
@@ -208,6 +215,7 @@ class Abilities(NamedTuple):
     item_influence: ItemInfluence | None = None
     search: SearchState | None = None
     reference: Bools | None = None
+    position_effect: Metric = NO_POSITION_EFFECT
     totals: PairTotals | None = None
 
     @property

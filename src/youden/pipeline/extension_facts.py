@@ -76,7 +76,7 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
     New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
-    drift cannot be estimated from it.
+    drift cannot be estimated from it. It is not estimated for preferences either.
 
     earlier : trials before the last extension
     """
@@ -93,7 +93,7 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     # change of each agent's effect and its variance, NaN if unknown
     n_anchors, n_before = extensions.anchors, earlier.plan.n_agents
     change, variance = np.full((2, n_before), np.nan)
-    if kind == "repeats":
+    if kind == "repeats" or trials.plan.question == "preference":
         return Drift(change, variance, judge_drift=np.nan, judge_drift_variance=np.nan, n_blocks=0)
 
     # the anchors, the first plan's agents: by new complete blocks, otherwise by their partners in new linking trials

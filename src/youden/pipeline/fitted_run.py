@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_folder import RunFolder
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from youden.pipeline.fit_tables import FitResult
     from youden.pipeline.preference_tables import PreferenceResult
 
+RunFit: TypeAlias = "FitResult | PreferenceResult"
+
 
 @trace_step("fit")
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
-) -> FitResult | PreferenceResult:
+) -> RunFit:
     """Fit and rank the answers in a run's folder, and write all tables of the fit.
 
     Parameters

@@ -5,7 +5,7 @@ Alpha is spent over all interim analyses of a search, so the error rate of the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from youden.pipeline.abilities import (
 )
 from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, abilities_from_fit
 from youden.protocol.designs.adaptive import get_adaptive_design
+from youden.run_keys import Target
 from youden.stats.additive.trial_fit import fit_additive_trials
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.trials.best_selection import (
@@ -59,6 +60,30 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
     selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
     """
+    mean_score = _average_pilot_answers(trials)
+    return analyze_rounds(trials, request, partial(_fit_rounds, trials, request.target, mean_score))
+
+
+def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
+    """Fit the answers of the rounds up to `last_round`; None if they do not link all agents."""
+    plan, answers = trials.plan, partial(_iter_round_answers, trials, last_round)
+    fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
+    if fit is None:
+        return None
+    totals = trials.false_positives_until(last_round)
+    rates = totals.estimate_rates(items_vary=target != "these-items")
+    abilities = abilities_from_fit(fit, mean_score, rates, target, with_items=True)
+    return abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
+
+
+def analyze_rounds(
+    trials: TrialsByItem, request: EstimationRequest, estimate: Callable[[int], Abilities | None]
+) -> Abilities | None:
+    """Analyze the search of an adaptive plan after each of its rounds.
+
+    `estimate` returns the abilities by the rounds up to one of them, or None if these do not link all agents. The result is
+    that of the last round, with `BIAS_FRACTION` of the expected selection bias subtracted; see `fit_search`.
+    """
     plan = trials.plan
     design = get_adaptive_design(plan)
     rounds = _summarize_rounds(trials)
@@ -67,18 +92,12 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     # analyze the rounds that were not analyzed before, at least the last one
     n_rounds = len(rounds.n_trials)
     first_new = min(len(analyses), n_rounds - 1)
-    mean_score = _average_pilot_answers(trials)
     for last_round in range(first_new, n_rounds):
-        answers = partial(_iter_round_answers, trials, last_round)
-        fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
-        if fit is None:
+        estimated = estimate(last_round)
+        if estimated is None:
             return None
 
-        totals = trials.false_positives_until(last_round)
-        rates = totals.estimate_rates(items_vary=request.target != "these-items")
-        abilities = abilities_from_fit(fit, mean_score, rates, request.target, with_items=True)
-        abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
-
+        abilities = estimated
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         earlier = analyses[:last_round]
         analysis = _analyze(

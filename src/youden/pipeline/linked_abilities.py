@@ -79,6 +79,8 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         subtracted
     """
     plan = trials.plan
+    if plan.extensions is None:
+        return anchors.with_rates_subtracted()
     n_anchors = get_extensions(plan).anchors
     n_joined = plan.n_agents - n_anchors
     scale = fit_scale(trials, anchors)
@@ -208,17 +210,17 @@ def _iter_influence(
     return iter_matrices
 
 
-def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
+def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    anchors : mean answers, as in `estimate_extended_abilities`
+    estimate : returns the abilities by the trials of the run, or by those of an earlier state of it
 
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
     """
-    abilities = estimate_extended_abilities(trials, anchors)
+    abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
-    top = steps[-1].top
+    top = steps[-1].top if steps else None
     if top is None:
         return abilities
 
@@ -230,12 +232,7 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
     analyses: list[InterimAnalysis] = []
     for n_steps, max_regret in enumerate(max_regrets, first_n_steps):
         # abilities after `n_steps` extensions
-        if n_steps == len(steps):
-            current = abilities
-        elif n_steps == 0:
-            current = anchors.with_rates_subtracted()
-        else:
-            current = estimate_extended_abilities(trials_after_steps(trials, n_steps), anchors)
+        current = abilities if n_steps == len(steps) else estimate(trials_after_steps(trials, n_steps))
         analyses.append(initial_analysis(current, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 

@@ -363,8 +363,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     Returns
     -------
     AgentVariances or None
-        None if the folder has no answers to its plan, if they cannot be fitted, if the run was extended, or if its
-        blocks are not complete.
+        None if the folder has no answers to its plan, if they cannot be fitted, if the run asks for preferences or was
+        extended, or if its blocks are not complete.
 
     Raises
     ------
@@ -374,7 +374,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
-    if plan.digest == folder.read_judged_plan_digest() and is_balanced(plan) and not get_extensions(plan).steps:
+    has_blocks = plan.question == "information" and is_balanced(plan) and not get_extensions(plan).steps
+    if has_blocks and plan.digest == folder.read_judged_plan_digest():
         with suppress(StatisticsError):
             return estimate_variance_components(folder.read_verdicts(plan))
     return None
@@ -407,7 +408,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     str
         Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
         because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation; also for a run that asks for preferences.
+        the judge does not discriminate, or the run has its recommendation.
 
     Notes
     -----
@@ -423,7 +424,6 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         choice is None
         or not choice.candidates
         or not facts.signal.discriminates
-        or facts.preference is not None
         or facts.recommendation.form == "recommended"
     ):
         return ""

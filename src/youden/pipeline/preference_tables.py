@@ -20,31 +20,26 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts
-from youden.engines.trial_blocks import Rows
+from youden.engines.trial_blocks import Rows, open_trials_by_item
 from youden.errors import ConfigError, YoudenError
 from youden.pipeline.abilities import (
-    Abilities,
+    EstimationRequest,
     agent_differences,
     build_ranking_table,
     no_answers_error,
     summarize_choice,
 )
+from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.fit_tables import FACTS_VERSION, describe_judged_run, sign_fit
-from youden.pipeline.recommendation import ALPHA, recommend
+from youden.pipeline.preference_abilities import read_preferences
+from youden.pipeline.ranking import estimate_or_fit
+from youden.pipeline.recommendation import assess_signal, recommend_from_abilities
 from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
-from youden.run_keys import Target
-from youden.stats.judges.discrimination import equal_abilities_p
-from youden.stats.trials.agent_rates import AgentRates
-from youden.stats.trials.comparisons import agent_components, describe_components
-from youden.stats.trials.preferences import fit_preferences
+from youden.stats.trials.comparisons import describe_components
 from youden.types import Finding
 from youden.types.facts import PartialFacts, PreferenceFacts, RunFacts
 from youden.types.pool import Ids, or_none
-from youden.types.recommendation import JudgeSignalFacts
 
-PREFERENCE_MODEL = "preference model"
-"""Name of the estimator."""
-INTERVAL_METHOD = "identity link with position effect, residuals by item, HC2, shrunk variances, Student t"
 MAX_POSITION_EFFECT = 0.2
 """A run warns if the position effect is significant and at least this large."""
 MAX_LENGTH_CORRELATION = 0.5
@@ -90,37 +85,30 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     if not calls.n_answered:
         raise no_answers_error(calls.n_paired)
 
-    first, second, item, answer = _read_answers(read_rows)
-    fit = fit_preferences(first, second, item, answer, n_agents=plan.n_agents)
-    pairs = np.unique(first.astype(np.int64) * plan.n_agents + second)
-    agents, number = np.append(pairs // plan.n_agents, pairs % plan.n_agents), np.tile(np.arange(len(pairs)), 2)
-    component = agent_components(agents, number, n_agents=plan.n_agents, n_items=len(pairs))
-    n_trials, rates = fit.n_trials.astype(np.int32), AgentRates.unknown(plan.n_agents)
-    target: Target = "items-like-these"
-    abilities = Abilities(
-        fit.ability, fit.covariance, n_trials, rates, PREFERENCE_MODEL, INTERVAL_METHOD, target, component
-    )
+    with open_trials_by_item(read_rows, plan, folder.path) as trials:
+        first, second, item, answer = read_preferences(trials)
+        abilities = estimate_or_fit(trials, EstimationRequest())
+        extension = compute_extension_facts(trials, abilities, answers_recomputed=False)
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, plan.agent_ids, differences=differences)
-    effect = fit.position_effect
-    position = or_none(effect.value), or_none(effect.low), or_none(effect.high)
-    length_correlation = or_none(_correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts)))
-    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *position, length_correlation)
-    p_value = or_none(equal_abilities_p(abilities.ability, abilities.covariance))
-    signal = JudgeSignalFacts(p_equal_abilities=p_value, alpha=ALPHA, question="preference")
+    effect = abilities.position_effect
+    length_correlation = _correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts))
+    numbers = (effect.value, effect.low, effect.high, length_correlation)
+    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *map(or_none, numbers))
+    signal = assess_signal(None, abilities)
     message = describe_components(abilities.component)
     partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls) if calls.n_pending else None
     warnings = [] if partial is None else [partial.to_finding()]
     warnings += [*metadata.warnings, *_find_biases(preference), *([Finding("fit", message)] if message else [])]
-    recommendation = recommend(choice, signal, warnings=warnings)
+    recommendation = recommend_from_abilities(choice, signal, abilities, warnings=warnings)
     if recommendation.form == "none" and preference.has_position_bias:
         recommendation = replace(recommendation, text=f"{recommendation.text} {preference.position_text}")
     facts = RunFacts(
         version=FACTS_VERSION,
-        ranking=PREFERENCE_MODEL,
-        interval=INTERVAL_METHOD,
+        ranking=abilities.ranking,
+        interval=abilities.method,
         level=differences.level,
-        estimator=PREFERENCE_MODEL,
+        estimator=abilities.ranking,
         status="disconnected" if message else "ok",
         message=message,
         kkt=0.0,
@@ -132,6 +120,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
         links={},
         links_missing={},
         warnings=tuple(warnings),
+        extension=extension,
         target=abilities.target,
         unique_best=None if differences.unique_best is None else plan.agent_ids[differences.unique_best],
         n_significant_pairs=int(differences.significantly_better.sum()),
@@ -143,9 +132,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     )
     digest, n_trials_of_plan = metadata.plan_digest, len(verdicts)
     source = describe_judged_run(plan, metadata.judge, metadata.models, digest=digest, n_trials=n_trials_of_plan)
-    source |= {
-        "answers": sha256(answer.tobytes()).hexdigest()[:12]
-    }  # imported battles may differ in their answers only
+    source["answers"] = sha256(answer.tobytes()).hexdigest()[:12]  # imported battles may differ in their answers only
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)
@@ -154,15 +141,6 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
         fit_folder.write_signature(sign_fit(facts, source))
         fit_folder.write_ranking_json(folder.path.resolve().name)
     return PreferenceResult(table, facts)
-
-
-def _read_answers(rows: Rows) -> list[NDArray[Any]]:
-    """Read first agent, second agent, item and answer of the answered trials, arrays (n_answers,)."""
-    chunks = []
-    for columns in rows():
-        is_answered = columns["missing_reason"] == 0
-        chunks.append([columns[name][is_answered] for name in ("first", "second", "item", "answer")])
-    return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
 
 
 def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, n_trials: int) -> float:

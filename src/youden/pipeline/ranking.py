@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from youden.engines.trial_blocks import TrialsByItem
@@ -31,8 +32,14 @@ from youden.pipeline.alternative_rankings import (
     with_alternative_columns,
 )
 from youden.pipeline.interim_analyses import fit_search
-from youden.pipeline.linked_abilities import analyze_extended_search, center_on_first_items, select_first_plan
+from youden.pipeline.linked_abilities import (
+    analyze_extended_search,
+    center_on_first_items,
+    estimate_extended_abilities,
+    select_first_plan,
+)
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
+from youden.pipeline.preference_abilities import estimate_preferences
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
 from youden.pipeline.self_consistency import estimate_self_abilities
 from youden.protocol.blocks import get_extensions
@@ -210,10 +217,12 @@ class AbilityEstimator(NamedTuple):
 
 ESTIMATORS = (
     AbilityEstimator(lambda plan: plan.is_self_plan, estimate_self_abilities),
+    AbilityEstimator(lambda plan: plan.question == "preference", estimate_preferences),
     AbilityEstimator(
         lambda plan: plan.extensions is not None,
         lambda trials, request: analyze_extended_search(
-            trials, estimate_anchor_abilities(trials, target=request.target)
+            trials,
+            partial(estimate_extended_abilities, anchors=estimate_anchor_abilities(trials, target=request.target)),
         ),
     ),
     AbilityEstimator(lambda plan: plan.design == Adaptive.name, fit_search),
@@ -313,8 +322,14 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
     """Estimate the abilities for a ranking by the given method, and return them with the trials.
 
-    Raises StatisticsError [rank-method] if the method is unknown.
+    Raises StatisticsError [rank-method] if the method is unknown, [question-information] if the plan asks for preferences.
     """
+    if verdicts.plan.question == "preference":
+        raise StatisticsError(
+            "True- and false-positive rates need a plan that asks for information: got question: preference. Fit it with "
+            "`youden fit`, or its answers with `youden.stats.fit_preferences`.",
+            slug="question-information",
+        )
     if method not in get_args(RankMethod):
         raise StatisticsError(
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",

@@ -80,9 +80,14 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
     return JudgeRates(unknown, unknown, mean_difference(totals, level=LEVEL))
 
 
-def assess_signal(rates: JudgeRates, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
-    """Test whether the judge separates agents, and return the result as the facts of `fit.json`."""
+def assess_signal(rates: JudgeRates | None, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
+    """Test whether the judge separates agents, and return the result as the facts of `fit.json`.
+
+    rates : rates of the judge; None if it was asked for preferences, which have no rates
+    """
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
+    if rates is None:
+        return JudgeSignalFacts(p_equal_abilities=or_none(p_value), alpha=ALPHA, question="preference")
     j = rates.j
     return JudgeSignalFacts(
         tpr=or_none(rates.tpr),
@@ -393,6 +398,9 @@ def explain_missing_signal(result: Verdicts, abilities: Abilities) -> str:
     Returns
     -------
     str
-        Reason, as part of a sentence; empty if the judge discriminates.
+        Reason, as part of a sentence; empty if the judge discriminates, or is asked for preferences.
     """
-    return assess_signal(measure_judge_rates(TrialsByItem.from_verdicts(result)), abilities).judge_reason
+    rates = None
+    if result.plan.question == "information":
+        rates = measure_judge_rates(TrialsByItem.from_verdicts(result))
+    return assess_signal(rates, abilities).judge_reason

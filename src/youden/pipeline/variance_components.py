@@ -110,6 +110,7 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
 def _read_all_verdicts(folder: RunFolder) -> Verdicts:
     """Read the verdicts of a run that is judged to its end."""
     plan = folder.read_plan()
+    folder.check_information()
     folder.check_judged()
     return folder.read_verdicts(plan)
 

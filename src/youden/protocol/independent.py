@@ -126,10 +126,11 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """
     added = assign_repeats(added, plan.pool, plan.seed, after=plan.trials)
     trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
-    return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
+    characters = count_characters(plan.pool, trials, with_tasks=plan.question == "preference")
+    return replace(plan, trials=trials, characters=characters)
 
 
-def count_characters(pool: Pool, trials: Trials) -> int:
+def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) -> int:
     """Count the characters of all texts that a judge reads.
 
     Parameters
@@ -138,11 +139,13 @@ def count_characters(pool: Pool, trials: Trials) -> int:
         Responses of the agents.
     trials : Trials
         Trials of this pool.
+    with_tasks : bool, default False
+        Whether the judge also reads the prompt of the item of each trial, as for preferences.
 
     Returns
     -------
     int
-        Sum of the lengths of both texts over all trials.
+        Sum of the lengths of both texts over all trials, and of the prompts if they are read.
     """
     # number of characters of each response, one row per item: trials are sorted by item, so memory is read in order
     lengths = np.ascontiguousarray(pool.all_lengths.T)
@@ -150,7 +153,11 @@ def count_characters(pool: Pool, trials: Trials) -> int:
     first_row, second_row = trials.text_rows(pool.n_agents)
     n_in_first_texts = lengths[first_item, first_row].sum()
     n_in_second_texts = lengths[second_item, second_row].sum()
-    return int(n_in_first_texts + n_in_second_texts)
+    n_in_tasks = 0
+    if with_tasks:
+        prompt_lengths = np.array([len(item.prompt or "") for item in pool.items], dtype=np.int64)
+        n_in_tasks = prompt_lengths[trials.item].sum()
+    return int(n_in_first_texts + n_in_second_texts + n_in_tasks)
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:

@@ -319,17 +319,11 @@ def make_plan(
         n_independent=None if request.rule == "matched" else len(added),
         rounds=drawn.rounds,
         request=PlanRequest(independent, holdout, budget, free_independent=is_free),
-        characters=count_characters(pool, trials) + (_count_task_characters(pool, trials) if is_preference else 0),
+        characters=count_characters(pool, trials, with_tasks=is_preference),
         notes=tuple(notes),
         source=pool,
     )
     return _with_shortfall(plan)
-
-
-def _count_task_characters(pool: Pool, trials: Trials) -> int:
-    """Count the characters of the items' prompts, which a judge sees in each trial that asks for a preference."""
-    lengths = np.array([len(item.prompt or "") for item in pool.items], dtype=np.int64)
-    return int(lengths[trials.item].sum())
 
 
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:

@@ -101,7 +101,8 @@ def has_free_calls(plan: Plan) -> bool:
 
 def has_default_number(plan: Plan) -> bool:
     """Return whether a plan has the default number of pooled independent trials, so that extensions add more."""
-    return plan.independent == "pooled" and plan.request.independent in (None, "pooled")
+    is_default = plan.independent == "pooled" and plan.request.independent in (None, "pooled")
+    return is_default and plan.question == "information"
 
 
 def adds_independent(plan: Plan) -> bool:

@@ -296,7 +296,7 @@ class Run(RunView):
         PoolError
             If a pool does not fit the run.
         RunFolderError
-            [extend-unfinished]: if an earlier extension must be finished first.
+            [extend-unfinished]: if an earlier extension must be finished first; [extend-imported]: if the run was imported.
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
@@ -317,6 +317,7 @@ class Run(RunView):
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
+        self.folder.check_not_imported()
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)

@@ -97,6 +97,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     pool = folder.read_pool()
     verdicts = None
     if folder.has("plan.parquet"):
+        folder.check_information()
         folder.check_judged()
         verdicts = folder.read_verdicts(folder.read_plan())
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}

@@ -116,6 +116,7 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """
     is_judged = folder.has("plan.parquet")
     if is_judged:
+        folder.check_information()
         folder.check_judged()
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -20,8 +19,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
-from youden.pipeline.fit_tables import FitResult
-from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
 from youden.protocol.pooled_trials import count_added_calls, has_free_calls
@@ -101,7 +99,8 @@ def plan_extension(
                 slug="calls-invalid",
             )
         plan = folder.read_plan_without_trials()
-        size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "matched", n_independent=0)
+        is_preference = plan.question == "preference"
+        size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
         budget = CallBudget.parse(calls)
         calls = size.count_calls(budget)
         if budget.unit == "/agent" and plan.independent == "pooled":
@@ -160,7 +159,7 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
     return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=first)
 
 
-def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[FitResult, str]:
+def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
     """Query the judge on an extension and fit the extended run.
 
     A search repeats this round after round.
@@ -174,7 +173,7 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
 
     Returns
     -------
-    fitted : FitResult
+    fitted : FitResult or PreferenceResult
         Of the extended run.
     end : str
         How a search ended; empty for other extensions.
@@ -225,7 +224,7 @@ def _read_cost(planned: PlannedExtension) -> float:
     return float(np.nansum(usd[-n_new:]))
 
 
-def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> FitResult:
+def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
     If the first step fails before it has an answer, its record in config.yaml is removed, and the error is raised again.
@@ -242,7 +241,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
         raise
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
     run.folder.write_config(recorded.model_copy(update=changes))
-    return cast(FitResult, fit_run(run.folder))  # a run that asks for preferences is not extended
+    return fit_run(run.folder)
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:
@@ -282,14 +281,14 @@ def finish_extension(folder: RunFolder) -> None:
     folder.write_config(folder.read_config().model_copy(update={"unfinished": None}))
 
 
-def find_too_wide(planned: PlannedExtension, fitted: FitResult) -> tuple[str, ...]:
+def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
     """Find the new agents whose interval is wider than requested.
 
     Parameters
     ----------
     planned : PlannedExtension
         The extension.
-    fitted : FitResult
+    fitted : FitResult or PreferenceResult
         Fit of the extended run.
 
     Returns

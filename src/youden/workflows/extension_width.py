@@ -39,8 +39,8 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
     Raises
     ------
     ConfigError
-        [extend-width] if the run is not cyclic or was extended, if no number of calls on its items suffices, or if the
-        half-width is reached already.
+        [extend-width] if the run is not cyclic, asks for preferences or was extended, if no number of calls on its items
+        suffices, or if the half-width is reached already.
     """
     components, plan = read_variance_components(folder), folder.read_plan()
     if components is None or plan.rounds is not None:
@@ -48,7 +48,8 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
         if plan.rounds is not None:
             remedy = "Set `half_width:` in its config and run it again."
         raise ConfigError(
-            f"The calls for ± {width:g} can be computed only for a cyclic run that was not extended: got {folder.path}. {remedy}",
+            f"The calls for ± {width:g} can be computed only for a cyclic run that asks for information and was not extended: "
+            f"got {folder.path}. {remedy}",
             slug="extend-width",
         )
 

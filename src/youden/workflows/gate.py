@@ -16,6 +16,7 @@ from youden.data.folder.run_files import GATES_FILE, GateLedger, read_ledger, wr
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.pipeline.abilities import SELF_RANKING
+from youden.pipeline.preference_abilities import PREFERENCE_MODEL
 from youden.pipeline.recommendation import read_recommendation
 from youden.run_keys import Target
 from youden.stats.trials.noninferiority import (
@@ -143,6 +144,11 @@ class Gate:
         return self.by == "ability" and self.ranking == SELF_RANKING
 
     @property
+    def is_of_preferences(self) -> bool:
+        """Whether preferences for the agents are compared."""
+        return self.by == "ability" and self.ranking == PREFERENCE_MODEL
+
+    @property
     def outcome(self) -> GateOutcome:
         """The least favourable outcome of all agents."""
         order: tuple[GateOutcome, ...] = ("worse", "undecided", "no worse", "better")
@@ -187,14 +193,15 @@ class GateAnalysis:
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
     """Return the population that differences refer to: `target`, or by default the target of the run.
 
-    With labels, it is always "items-like-these". Raises InputError [gate-target] if `target` is another one.
+    With labels and for preferences, it is always "items-like-these". Raises InputError [gate-target] if `target` is another
+    one.
     """
-    if labels is None:
+    if labels is None and not folder.asks_preference:
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
         return target or default
     if target not in (None, "items-like-these"):
         raise InputError(
-            f"Quality refers to items like the labelled ones: got the target '{target}'. Remove --target.",
+            f"Quality and preferences refer to more items of the same kind: got the target '{target}'. Remove --target.",
             slug="gate-target",
         )
     return "items-like-these"
@@ -314,8 +321,8 @@ def gate_run(
     ]
 
     facts = folder.read_facts()
-    if not labels and not facts.signal.discriminates:
-        rows = [_without_signal(row, facts.signal) for row in rows]
+    if not labels:
+        rows = [_check_signal(row, facts.signal) for row in rows]
     for row in rows:
         if row.low is not None:
             recorded = recorded.with_analysis(row.agent, baseline, answers=answers.digest, target=target)
@@ -361,10 +368,22 @@ def _evaluate_difference(
     )
 
 
-def _without_signal(row: GateResult, signal: JudgeSignalFacts) -> GateResult:
-    """Return the result as undecided, because the judge does not discriminate between same and different sources."""
-    reason = f"{signal.judge_reason}. {signal.judge_remedy}"
-    return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
+def _check_signal(row: GateResult, signal: JudgeSignalFacts) -> GateResult:
+    """Return the result, as undecided if the answers do not show that the judge discriminates.
+
+    A judge that is asked for preferences may prefer no response to any other. Two agents count as equal only if some
+    abilities of the run differ significantly.
+    """
+    if not signal.discriminates:
+        reason = f"{signal.judge_reason}. {signal.judge_remedy}"
+        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
+    if signal.question == "preference" and row.outcome == "no worse" and not signal.separates_agents:
+        reason = (
+            "the abilities of the run do not differ significantly, so this judge may prefer no response to any other. "
+            "Add an agent that is known to be worse, or use another judge."
+        )
+        return replace(row, outcome="undecided", reason=reason)
+    return row
 
 
 def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, margin: float) -> GateResult:

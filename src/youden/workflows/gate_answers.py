@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from youden.judging.estimate import estimate_by_characters
 from youden.pipeline.abilities import Abilities, estimate_rates
 from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
+from youden.pipeline.preference_abilities import read_preferences
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
@@ -33,9 +34,10 @@ from youden.protocol.pooled_trials import (
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
-from youden.stats.base.pair_chunks import ChunkSource
+from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
+from youden.stats.trials.preferences import fit_preferences
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -162,7 +164,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
         digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
         abilities = trial_abilities_from_verdicts(verdicts, target=target)
-        is_fitted = abilities is None
+        is_fitted = abilities is None or plan.question == "preference"
         forecast = make_forecaster(verdicts, abilities, target=target)
     else:
         rates = folder.read_rates()
@@ -213,13 +215,19 @@ def make_forecaster(
         Takes the positions of the new and the old agent, and returns the forecast of their difference, new minus old.
         Its variance is NaN if the answers do not link the two.
     """
-    if verdicts.plan.is_self_plan and abilities is not None:
+    plan = verdicts.plan
+    if plan.is_self_plan and abilities is not None:
         return _forecast_by_self_trials(abilities)
+    if plan.question == "preference" and abilities is not None:
+        answers = read_preferences(TrialsByItem.from_verdicts(verdicts))
+        fit = fit_preferences(*answers, n_agents=plan.n_agents)
+        influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
+        return _forecast_by_influence((influence,), plan)
     if abilities is None:
         rates = None
-        if verdicts.plan.independent == "pooled":
+        if plan.independent == "pooled":
             rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
-        return _forecast_by_fit(verdicts.rates(), verdicts.plan, target, rates)
+        return _forecast_by_fit(verdicts.rates(), plan, target, rates)
     forecast = _forecast_by_trials(verdicts, abilities)
     return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
 
@@ -356,12 +364,32 @@ def _forecast_by_fit(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents by the additive model, and forecasts its variance.
 
-    The variance is proportional to 1 / number of paired calls. In a plan with blocks, more calls are spent on the two
-    agents only, otherwise on all agents.
-
     rates : rates of pairs of agents
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates of agents, if those of pairs are unknown
+    """
+    answers = pair_answers(rates)
+    groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
+    groups = groups or compute_cell_contributions(*fit_cells(rates.training_scores()))
+    forecast = _forecast_by_influence(groups, plan, agent_rates)
+    if target == "these-items":
+        abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
+        if agent_rates is not None:
+            abilities = abilities.with_rates_subtracted()
+        return _restrict_to_these_items(abilities, forecast)
+    return forecast
+
+
+def _forecast_by_influence(
+    groups: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
+) -> Forecaster:
+    """Return a forecaster for fitted abilities; its variances are proportional to 1 / number of paired calls.
+
+    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents.
+
+    groups : influence of the items on the abilities of linked agents
+    plan : plan of the run; None if no calls can be added
+    agent_rates : false-positive rates of agents, which are subtracted
     """
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
@@ -370,10 +398,6 @@ def _forecast_by_fit(
         later_units = _list_larger_numbers(n_units, max_units)
         calls = _count_extension_calls(plan, later_units - n_units)
         remaining_share = n_units / later_units
-
-    answers = pair_answers(rates)
-    groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
-    groups = groups or compute_cell_contributions(*fit_cells(rates.training_scores()))
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         difference = UNLINKED
@@ -388,11 +412,6 @@ def _forecast_by_fit(
         remaining = RemainingVariance(remaining_share, remaining_share)
         return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 
-    if target == "these-items":
-        abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
-        if agent_rates is not None:
-            abilities = abilities.with_rates_subtracted()
-        return _restrict_to_these_items(abilities, forecast)
     return forecast
 
 
@@ -439,13 +458,17 @@ def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items:
         One table, with abilities, influence and weights of the items; empty if the trials do not link all agents.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
-    if fit is None:
-        return ()
-    chunks = zip(*fit.influence_chunks(), strict=True)
-    by_item, _, weight = (np.concatenate(tables, axis=1) for tables in chunks)
-    share = weight / np.maximum(fit.weight, np.finfo(np.float64).tiny)[:, None]
-    within_item_variance = np.full(n_agents, np.nan)
-    return (InfluenceTable(fit.ability, by_item, share, weight, within_item_variance),)
+    return () if fit is None else (_collect_influence(fit.influence_chunks(), fit.ability, fit.weight),)
+
+
+def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight: Floats) -> InfluenceTable:
+    """Collect the influence of the items on fitted abilities in one table.
+
+    ability, weight : float arrays (n_agents,), abilities and total weights of the agents' trials
+    """
+    by_item, _, weight_by_item = (np.concatenate(tables, axis=1) for tables in zip(*chunks, strict=True))
+    share = weight_by_item / np.maximum(weight, np.finfo(np.float64).tiny)[:, None]
+    return InfluenceTable(ability, by_item, share, weight_by_item, np.full(len(ability), np.nan))
 
 
 def compute_cell_contributions(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:

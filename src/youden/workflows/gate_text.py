@@ -102,6 +102,10 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
     if row.low is not None and row.high is not None:
         interval = format_signed_interval(100 * row.low, 100 * row.high, digits=1)
     number = format_recognition_difference(abs(row.difference))
+    if gate.is_of_preferences:
+        result, opposite = ("loses", "wins") if row.difference < 0 else ("wins", "loses")
+        comparison = f"{number} more of 100 comparisons with {gate.baseline} than it {opposite}"
+        return f"{row.agent} {result} {comparison} ({level} {interval})"
     comparative = "fewer" if row.difference < 0 else "more"
     return (
         f"the judge recognizes the responses of {row.agent} in {number} {comparative} of 100 comparisons than those of "

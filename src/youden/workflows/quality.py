@@ -98,7 +98,7 @@ def read_answers(
     Raises
     ------
     RunFolderError
-        If the run is not fitted.
+        If the run is not fitted; [run-preference] if it asks for preferences.
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is
@@ -107,6 +107,7 @@ def read_answers(
     ImportFormatError
         If a file cannot be read as labels.
     """
+    folder.check_information()
     agent_ids = [row.agent for row in folder.read_ranking()]
     if not isinstance(labels, str | PathLike | Sequence):
         return _read_labels_of_frame(labels, agent_ids, label=label or "label", scale=scale)
@@ -307,7 +308,6 @@ def estimate_quality(
     ImportFormatError
         If a file cannot be read as labels.
     """
-    folder.check_information()
     answers = read_answers(folder, labels, label=label, scale=scale)
     sources = map(str, _to_paths(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
     fit = fit_quality(folder, answers)

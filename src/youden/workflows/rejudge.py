@@ -110,6 +110,7 @@ def plan_rejudge(
             "`youden run`, and compare both runs with `youden compare`.",
             slug="rejudge-import",
         )
+    run.check_information()
     run.check_judged()
     check_compares_agents(run.read_plan_without_trials(), "rejudge")
     second_judge = load_judge_config(judge)

@@ -100,6 +100,7 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
 
     row : the agent's row in the plain ranking, which also has its rows in the alternative rankings
+    run : the run to export, with its pool and the facts about its calls
     """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)
@@ -133,7 +134,10 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
 
 
 def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
-    """Return the result of an agent from its row in the ranking called `name`."""
+    """Return the result of an agent from its row in the ranking called `name`.
+
+    run : the run to export
+    """
     facts = run.facts
     suffix = "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}

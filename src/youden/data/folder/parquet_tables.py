@@ -267,6 +267,7 @@ class ParquetTable(Generic[M]):
         """Read a column and cast it to a type; None for the type that it has in the file.
 
         nulls : whether the column may contain nulls
+        name : name of the column
 
         Raises: RunFolderError [run-file-damaged] if the column is missing, of another type, or contains nulls.
         """

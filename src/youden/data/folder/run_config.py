@@ -71,8 +71,8 @@ _DESIGN_KEYS = ("design", "half_width", "top", "max_regret", "options", "indepen
 
 
 _NOT_FOR_PREFERENCES = (
-    *("half_width", "top", "max_regret", "independent", "holdout", "trials_from"),
-    *("robust", "trusted", "follow_up_fraction", "extensions"),
+    *("half_width", "independent", "holdout", "trials_from"),
+    *("robust", "trusted", "follow_up_fraction"),
 )
 """Keys that cannot be combined with `question: preference`."""
 
@@ -195,10 +195,10 @@ class RunConfig(RunKeys, BaseModel):
     def _check_preference(self) -> None:
         """Raise ValueError if keys are set that do not exist for preferences."""
         conflicts = [name for name in _NOT_FOR_PREFERENCES if getattr(self, name)]
-        if self.design not in ("cyclic", "dense") or self.target != "items-like-these" or conflicts:
+        if self.design not in ("cyclic", "dense", "adaptive") or self.target != "items-like-these" or conflicts:
             settings = f"design {self.design}, target {self.target}"
             raise ValueError(
-                "question: preference has the designs cyclic and dense, the target items-like-these, and none of "
+                "question: preference has the designs cyclic, dense and adaptive, the target items-like-these, and none of "
                 f"{', '.join(_NOT_FOR_PREFERENCES)}: got {', '.join([settings, *conflicts])}"
             )
 
@@ -395,6 +395,8 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
     """Check that a config has no keys that this version has replaced.
+
+    origin : path of the config, for errors
 
     Raises: RunFolderError [run-version] if youden wrote the config; ConfigError [run-config] if the user did.
     """

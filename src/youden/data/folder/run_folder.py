@@ -171,12 +171,7 @@ class RunFolder:
         return self.has("verdicts.parquet") and not self._read_verdicts_metadata().n_pending
 
     def check_judged(self) -> None:
-        """Raise RunFolderError [run-unjudged] if the run has no answers yet, [run-partial] if it is unfinished.
-
-        Raise RunFolderError [run-preference] if the run asks which of two responses is better, because its answers are no
-        true- and false-positive rates.
-        """
-        self.check_information()
+        """Raise RunFolderError [run-unjudged] if the run has no answers yet, [run-partial] if it is unfinished."""
         if not self.has("verdicts.parquet"):
             raise self.make_unjudged_error()
         n_pending = self._read_verdicts_metadata().n_pending
@@ -196,10 +191,19 @@ class RunFolder:
         """Raise RunFolderError [run-preference] if the run asks which of two responses is better."""
         if self.asks_preference:
             raise RunFolderError(
-                f"{self.path} asks which response is better (question: preference). It has a ranking and a report, and can be "
-                "compared with a run that asks for information, but nothing that needs true- and false-positive rates. Use a run "
-                "with `question: information` here.",
+                f"{self.path} asks which response is better (question: preference). It can be extended, gated and compared with "
+                "other runs, but has no true- and false-positive rates, which are needed here. Use a run with `question: "
+                "information`.",
                 slug="run-preference",
+            )
+
+    def check_not_imported(self) -> None:
+        """Raise RunFolderError [extend-imported] if the run was imported without the config of a judge."""
+        if self.has("pool.json") and not self.has("config.yaml"):
+            raise RunFolderError(
+                f"{self.path} was imported, so that no judge can be queried on it. Import the further answers together with the "
+                "earlier ones.",
+                slug="extend-imported",
             )
 
     def make_unjudged_error(self, reason: str = "") -> RunFolderError:

@@ -117,7 +117,10 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
-    """Make a plan of imported trials without a holdout: all cells (agent, item) with a trial are training cells."""
+    """Make a plan of imported trials without a holdout: all cells (agent, item) with a trial are training cells.
+
+    agent_ids, item_ids : ids, by the positions in the trials
+    """
     is_observed = np.zeros((len(agent_ids), len(item_ids)), dtype=np.bool_)
     is_observed[trials.first, trials.item] = True
     is_observed[trials.second, trials.item] = True

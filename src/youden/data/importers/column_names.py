@@ -196,6 +196,7 @@ def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str 
     word than "id" or "name" has the role of what it refers to.
 
     referent_role : role of the word before, here "prompt"; None if that has none
+    last_word : last word of the name, such as "id"; empty if the name is one word
     """
     if last_word not in ("id", "name"):
         return referent_role

@@ -621,7 +621,10 @@ class _RoleSearch:
         return None
 
     def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
-        """Return whether a column has a single value in all rows of each agent; missing values are ignored."""
+        """Return whether a column has a single value in all rows of each agent; missing values are ignored.
+
+        agents : columns that together name the agent of a row
+        """
         if not agents:
             return False
         pairs = set(zip(self.table.get_keys(agents), self.table[column].keys, strict=True))

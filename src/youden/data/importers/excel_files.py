@@ -102,6 +102,8 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
 def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
     """Find the merged ranges of one column in the XML of a sheet.
 
+    source : open XML of the sheet
+
     Returns the last row of each range by (first row, column). Rows and columns are numbered from 1.
     """
     from openpyxl.utils import column_index_from_string

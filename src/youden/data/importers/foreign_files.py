@@ -366,6 +366,8 @@ def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
     """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
 
+    paths : path of each name, in the same order
+
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']
     """

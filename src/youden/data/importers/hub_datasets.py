@@ -67,7 +67,11 @@ def read_hf_dataset(
 
 
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
-    """Import the data set OWNER/NAME from the Hub; `source` in the meta of each agent states its name and commit."""
+    """Import the data set OWNER/NAME from the Hub; `source` in the meta of each agent states its name and commit.
+
+    columns : column by role, as the user named them
+    options : `subset`, `split` and `revision` of the data set, if the user set them
+    """
     datasets, hub = _import_hub_libraries()
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))

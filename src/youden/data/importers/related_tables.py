@@ -295,6 +295,8 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
     """Add a column to the rows with the number of the repeat in the path of their file; return the paths without it.
 
     If the agents differ only in these numbers, no column is added and the paths are returned unchanged.
+
+    tables : tables of the files; their rows are changed in place
     """
     files = [table.file for table in tables]
     has_agents = any(is_agent_name(column) for column in tables[0].columns)

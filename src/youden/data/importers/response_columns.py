@@ -329,6 +329,7 @@ class ResponseReader:
         """Add the response, or the list of responses, of one agent to one item.
 
         values : value by role; the role text has one response or a list of responses
+        location : file and line, for messages
         """
         if all(_is_blank(value) for value in values.values()):
             self.builder.leave_out("an empty row", location)

@@ -260,6 +260,9 @@ class _Responses:
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
     """Identify items by their ids and the columns within which ids restart, or by their prompts.
 
+    roles : columns by role
+    location : path of the table, for errors
+
     Raises: ImportFormatError [import-ids] if it is unclear whether rows with the same id are repeats.
     """
     item = roles.columns.get("item")

@@ -464,6 +464,8 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
 
     Ids are q001, q002, … for one table, and hashes of the prompts for several tables, which must agree. Prompts of
     `previous_pool` keep their ids.
+
+    has_one_table : whether all prompts are in one table
     """
     previous_ids = set()
     id_by_prompt = {}

@@ -221,7 +221,10 @@ def _to_list(column: pd.Series) -> list[Any]:
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet].
+
+    source : file of the table, for errors
+    """
     metadata = table.metadata
     n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
     n_rows_per_batch = _BATCH_BYTES * metadata.num_rows // max(n_bytes, 1)

@@ -343,7 +343,8 @@ def compute_text_weights(
 def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index) -> csr_array[np.int8]:
     """Find the words that responses of several agents to an item contain, int8 csr_array (n_items, n_words).
 
-    The arguments are those of `compute_text_weights`.
+    matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
+    item_of, agent_of : int arrays (n_texts,), item and agent of each text
     """
     n_agents = int(agent_of.max()) + 1
     n_items = int(item_of.max()) + 1

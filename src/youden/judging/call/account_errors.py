@@ -229,6 +229,8 @@ def is_echo(wording: str, texts: Iterable[str]) -> bool:
 
     Letter case and white space do not matter.
 
+    wording : part of the error's message
+
     Examples
     --------
     >>> is_echo("credit balance is too low", ["It says: 'Your credit\\nbalance is TOO low'."])

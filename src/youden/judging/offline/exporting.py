@@ -281,6 +281,7 @@ def _export_judge(
 
     folder : folder that is created, and also gets the manifest
     shards : maximum number of files with requests
+    format : format of the files, which is also their suffix
     """
     table = RequestTable.from_plan(config, plan)
     questions = config.questions()

@@ -234,6 +234,7 @@ class BatchRunner:
         """Start the batch of an uploaded file, and return its record; None if this failed, which ends the run.
 
         may_exist : whether an earlier process may have started the batch
+        job : record of the uploaded file
         """
         self._leases.check()
         try:

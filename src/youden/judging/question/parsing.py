@@ -214,7 +214,10 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
 
 
 def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
-    """Return a text of at most `max_characters`, in which `MARK` replaces the middle or, with "end", the end."""
+    """Return a text of at most `max_characters`, in which `MARK` replaces what was removed.
+
+    policy : "end" to remove the end; any other policy removes the middle
+    """
     if len(text) <= max_characters:
         return text
     n_remaining = max(0, max_characters - len(MARK))

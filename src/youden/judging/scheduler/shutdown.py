@@ -43,6 +43,8 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
 
     The task is cancelled a little earlier, by up to a second or a quarter of `grace`, so that answers can be written.
 
+    stop : function that asks the task to end
+
     Raises: whatever the task raises; CancelledError if the waiting was cancelled, after the task has ended.
     """
     try:
@@ -377,7 +379,13 @@ def make_batches_pending_error(n: int, *, store: str) -> IncompleteRunError:
 
 
 def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> IncompleteRunError:
-    """Build the error for an outage that lasted more than `outage` seconds. error: the last failure."""
+    """Build the error for a server that has not responded for too long.
+
+    error : the last failure
+    judge : name of the judge
+    address : address of its server
+    outage : time that has passed at least, in seconds
+    """
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
         "All answers are stored. Run the same command again when it responds, or set a longer `max_outage` in its config; if "

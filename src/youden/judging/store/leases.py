@@ -100,7 +100,10 @@ class Leases:
         self._backend.release(self._holder, keys)
 
     def _find_dead_holders(self, now: float) -> None:
-        """Find the other holders that have ended on this machine, or that did not renew for the duration of a lease."""
+        """Find the other holders that have ended on this machine, or that did not renew for the duration of a lease.
+
+        now : time of the store's clock, in seconds
+        """
         self._last_check = now
         previous = {} if self.maybe_expired else self._other_holders
         current: dict[str, tuple[float, float]] = {}

@@ -139,7 +139,11 @@ class PostgresBackend(SqlBackend):
         session.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", name)
 
     def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Run work on the database, and run it again after a lost connection."""
+        """Run work on the database, and run it again after a lost connection.
+
+        access : whether a transaction is needed
+        work : function of a session, which may be called several times
+        """
 
         def run(connection: Connection) -> T:
             with connection.transaction() if access == "transaction" else nullcontext():

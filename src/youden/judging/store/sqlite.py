@@ -117,6 +117,8 @@ class SqliteBackend(SqlBackend):
 
         A transaction locks the file at its beginning, because a reader cannot become a writer while others write.
 
+        work : function of a session
+
         Raises: JudgeError [store-deleted] if the file was deleted or moved; other JudgeErrors if SQLite fails.
         """
         with self._lock, self._judge_errors():

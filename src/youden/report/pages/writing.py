@@ -319,8 +319,8 @@ def _render_stress_markdown(stress: Stress) -> str:
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences as Markdown."""
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
-    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection, run.p_best_text, *run.preference]
-    paragraphs = [escape_markdown(sentence) for sentence in sentences if sentence]
+    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection, run.p_best_text]
+    paragraphs = [escape_markdown(sentence) for sentence in (*sentences, *run.preference, *run.moved) if sentence]
     warnings = "\n".join(_format_warnings(run.warnings))
     table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
     signature = f"<sub>{escape_markdown(run.signature)}</sub>"

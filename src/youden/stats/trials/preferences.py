@@ -6,7 +6,7 @@ Bradley–Terry's logit link is fitted by scikit-learn, for comparison only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from youden.errors import StatisticsError
 from youden.extras import format_install
 from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
-from youden.stats.base.pair_chunks import check_trials
+from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _MIN_EIGENVALUE = 1e-9
@@ -45,12 +45,15 @@ class PreferenceFit(ReadOnly):
     position_effect : Metric
         Win rate of the first response minus its loss rate if both agents have the same ability; in [−1, 1], 0 without position
         bias. NaN if the orders do not determine it.
+    influence_chunks : callable
+        Function that yields, for one chunk of items after another, their influence on the abilities.
     """
 
     ability: Floats
     covariance: CentredCovariance
     n_trials: Positions
     position_effect: Metric
+    influence_chunks: Callable[[], Iterator[InfluenceChunk]]
 
 
 def fit_preferences(
@@ -130,10 +133,8 @@ def fit_preferences(
     agent_of_cell = cell // max(n_items, 1)
     total = np.maximum(n_trials, 1).astype(np.float64)
 
-    position_squares: list[float] = []
-
-    def iter_influence() -> Iterator[tuple[Floats, Floats]]:
-        """Yield influence and share of the items of each chunk, and collect the squared influences on the position effect."""
+    def influence_chunks() -> Iterator[InfluenceChunk]:
+        """Yield the influence of the items of each chunk on the abilities."""
         items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
         for start in range(0, n_items, items_per_chunk):
             n = min(items_per_chunk, n_items - start)
@@ -141,24 +142,26 @@ def fit_preferences(
             position = np.arange(rows.stop - rows.start), item[rows] - start
             by_item = coo_array((adjusted[rows], position), shape=(len(position[0]), n)).tocsr()
             x = design[rows]
-            influence = inverse @ (x.T @ by_item).toarray()
+            influence = (inverse @ (x.T @ by_item).toarray())[:n_agents]
             n_cell_trials = (abs(x).T @ coo_array((np.ones(len(position[0])), position), by_item.shape)).toarray()
-            position_squares.append(float((influence[n_agents] ** 2).sum()))
-            yield influence[:n_agents], n_cell_trials[:n_agents] / total[:, None]
+            yield InfluenceChunk(influence, influence, n_cell_trials[:n_agents])
 
     covariance = covariance_of_chunks(
-        iter_influence(),
+        ((chunk.influence, chunk.weight / total[:, None]) for chunk in influence_chunks()),
         n_clusters=np.bincount(agent_of_cell, minlength=n_agents),
         share_squares=np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2,
         relative_variance=1 / total,
     )
     position = Metric(np.nan, np.nan, np.nan, level, "unknown: the orders do not determine it")
     if has_position:
-        std_error = np.sqrt(sum(position_squares) * n_items / (n_items - 1))
+        influence_of_trial = inverse[n_agents, first] - inverse[n_agents, second] + inverse[n_agents, n_agents]
+        influence = np.bincount(item, influence_of_trial * adjusted)
+        std_error = np.sqrt((influence**2).sum() * n_items / (n_items - 1))
         half_width = float(stdtrit(n_items - 1, (1 + level) / 2) * std_error)
         estimate = float(effect[n_agents])
         position = Metric(estimate, estimate - half_width, estimate + half_width, level, _POSITION_METHOD)
-    return PreferenceFit(np.where(n_trials > 0, effect[:n_agents], np.nan), covariance, n_trials, position)
+    ability = np.where(n_trials > 0, effect[:n_agents], np.nan)
+    return PreferenceFit(ability, covariance, n_trials, position, influence_chunks)
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"

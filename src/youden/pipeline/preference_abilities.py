@@ -1,0 +1,70 @@
+"""Estimate abilities from preferences, the answers to "which of two responses is better?".
+
+All trials count for both of their agents. An extended run therefore has the abilities of a run with the same trials that was
+judged at once. Those of a run in rounds are also corrected for adaptive-sampling bias.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.engines.trial_blocks import TrialsByItem
+from youden.pipeline.abilities import Abilities, EstimationRequest, no_answers_error
+from youden.pipeline.interim_analyses import analyze_rounds
+from youden.pipeline.linked_abilities import analyze_extended_search
+from youden.protocol.designs.adaptive import Adaptive
+from youden.stats.trials.agent_rates import AgentRates
+from youden.stats.trials.comparisons import agent_components
+from youden.stats.trials.preferences import fit_preferences
+from youden.types.pool import Floats, Ids
+
+PREFERENCE_MODEL = "preference model"
+"""Name of the estimator."""
+INTERVAL_METHOD = "identity link with position effect, residuals by item, HC2, shrunk variances, Student t"
+
+
+def read_preferences(trials: TrialsByItem) -> tuple[Ids, Ids, Ids, Floats]:
+    """Return first agent, second agent, item and answer of the answered trials, arrays (n_answers,).
+
+    Raises StatisticsError [trial-none] if there is no answer.
+    """
+    chunks = [(chunk.first, chunk.second, chunk.start + chunk.item, chunk.answer) for chunk in trials.iter_answered()]
+    first, second, item, answer = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    if not len(answer):
+        raise no_answers_error(trials.n)
+    return first, second, item, answer
+
+
+def _estimate(trials: TrialsByItem) -> Abilities:
+    """Estimate abilities by all trials, without an analysis of a search."""
+    n_agents = trials.plan.n_agents
+    first, second, item, answer = read_preferences(trials)
+    fit = fit_preferences(first, second, item, answer, n_agents=n_agents)
+    pairs = np.unique(first.astype(np.int64) * n_agents + second)
+    agents, number = np.append(pairs // n_agents, pairs % n_agents), np.tile(np.arange(len(pairs)), 2)
+    return Abilities(
+        fit.ability,
+        fit.covariance,
+        fit.n_trials.astype(np.int32),
+        AgentRates.unknown(n_agents),
+        PREFERENCE_MODEL,
+        INTERVAL_METHOD,
+        "items-like-these",
+        agent_components(agents, number, n_agents=n_agents, n_items=len(pairs)),
+        position_effect=fit.position_effect,
+    )
+
+
+def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
+    """Estimate abilities from preferences, and analyze the search for the best agents if the run has one.
+
+    Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    """
+    plan = trials.plan
+    if plan.design != Adaptive.name:
+        return analyze_extended_search(trials, _estimate)
+
+    def estimate_until(last_round: int) -> Abilities:
+        return _estimate(trials.select(plan, lambda columns: columns["step"] <= last_round))
+
+    return analyze_rounds(trials, request, estimate_until)
