@@ -140,12 +140,12 @@ class BatchServer(Served):
         return await self._step("upload", request, do)
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
-        asked = await request.json()
-        assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
+        data = await request.json()
+        assert (data["endpoint"], data["completion_window"]) == ("/v1/chat/completions", "24h")
 
         def do() -> object:
             fate = self.fates.pop(0) if self.fates else "completed"
-            batch = Batch(f"batch_{len(self.batches)}", asked["input_file_id"], fate, time.monotonic())
+            batch = Batch(f"batch_{len(self.batches)}", data["input_file_id"], fate, time.monotonic())
             self.batches[batch.id] = batch
             return self._describe_batch(batch)
 
@@ -300,9 +300,9 @@ class ClaudeBatchServer(Served):
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
-        asked = (await request.json())["requests"]
-        assert len({line["custom_id"] for line in asked}) == len(asked)
-        assert all(len(line["custom_id"]) <= 64 for line in asked)
+        requests = (await request.json())["requests"]
+        assert len({line["custom_id"] for line in requests}) == len(requests)
+        assert all(len(line["custom_id"]) <= 64 for line in requests)
         fault = self.faults.pop(0) if self.faults else None
         if fault in ("500", "400"):
             kind = "api_error" if fault == "500" else "invalid_request_error"
@@ -310,7 +310,7 @@ class ClaudeBatchServer(Served):
                 {"type": "error", "error": {"type": kind, "message": "as told"}}, status=int(fault)
             )
         batch, fate = f"msgbatch_{self.n_begun}", self.fates.pop(0) if self.fates else "completed"
-        self.results[batch] = [self._result(n, line, fate) for n, line in enumerate(asked)][::-1]
+        self.results[batch] = [self._result(n, line, fate) for n, line in enumerate(requests)][::-1]
         if fault == "lost":
             assert request.transport is not None
             request.transport.abort()

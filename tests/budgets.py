@@ -87,9 +87,9 @@ def spend(budget: Budget, folder: Path) -> Spent:
 
 
 def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
-    whole = make_pool(7, 12)
-    write_pool(part_of(whole, slice(5)), folder / "old")
-    write_pool(part_of(whole, slice(5, None)), folder / "new")
+    pool = make_pool(7, 12)
+    write_pool(part_of(pool, slice(5)), folder / "old")
+    write_pool(part_of(pool, slice(5, None)), folder / "new")
     priced = wire_judge(server.url, price=PRICE, concurrency=budget.concurrency, max_tries=2)
     priced |= {
         "backend": budget.backend,
@@ -149,8 +149,8 @@ def _reported(budget: Budget, folder: Path, ended: Result) -> float | None:
     out = {"run": "run", "rejudge": "again"}.get(budget.command)
     if out is None or not RunFolder(folder / out).has("verdicts.parquet"):
         return None
-    there = RunFolder(folder / out)
-    return there.read_verdicts(there.read_plan()).total_usd
+    run_folder = RunFolder(folder / out)
+    return run_folder.read_verdicts(run_folder.read_plan()).total_usd
 
 
 def _lie(server: Any, budget: Budget) -> None:

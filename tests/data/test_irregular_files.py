@@ -172,19 +172,19 @@ def lines(at: Path) -> Path:
 def by_agent(at: Path) -> Path:
     """Write an object of responses by agent and item."""
     file = at / "answers.json"
-    whole = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
-    file.write_text(json.dumps(whole), encoding="utf-8")
+    complete = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
+    file.write_text(json.dumps(complete), encoding="utf-8")
     return file
 
 
 def pandas_columns(at: Path) -> Path:
     """Write the output of `DataFrame.to_json`."""
     rows = cells()
-    whole = {
+    complete = {
         name: {str(n): row[k] for n, row in enumerate(rows)}
         for k, name in enumerate(("system", "instruction", "generation"))
     }
-    (at / "frame.json").write_text(json.dumps({"index_name": {}, **whole}), encoding="utf-8")
+    (at / "frame.json").write_text(json.dumps({"index_name": {}, **complete}), encoding="utf-8")
     return at / "frame.json"
 
 

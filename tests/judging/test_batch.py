@@ -376,9 +376,9 @@ async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_a
     """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as first, open_store(place) as second:
-            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
+            results = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
             assert list_jobs(first.backend) == []
-    assert all(verdicts.answered.all() for verdicts in both)
+    assert all(verdicts.answered.all() for verdicts in results)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 

@@ -275,11 +275,11 @@ def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden:
     assert "1 of the 110 trials has no answer yet" in short.err
     assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
-    whole = youden(
+    complete = youden(
         "judge", "c.yaml", "--import", *map(str, answer(exported_folder / "rest")), "--max-missing", "0.1", "--json"
     )
-    assert whole.code == 0, whole.err
-    calls = json.loads(whole.out)["calls"]
+    assert complete.code == 0, complete.err
+    calls = json.loads(complete.out)["calls"]
     assert sum(sum(calls[f"missing_{trial_type}"].values()) for trial_type in ("paired", "independent")) == 2
 
 

@@ -169,10 +169,10 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
         "utf-8"
     )
     plain = {row.agent: row for row in folder.read_ranking()}
-    asked = one_server.n_requests
+    n_requests = one_server.n_requests
 
     assert youden("fit", "run", "--target", "items-and-judges").code == 0
-    assert one_server.n_requests == asked
+    assert one_server.n_requests == n_requests
     over = {row.agent: row for row in folder.read_ranking()}
     assert folder.terms.target == folder.read_facts().target == "items-and-judges"
     mean = {
@@ -196,7 +196,7 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     again = youden("run", "r.yaml", "--target", "items-and-judges", "--out", "again", "--store", ".youden/answers.db")
     assert again.code == 0, again.err
     assert {row.agent: row for row in RunFolder(tmp_path / "again").read_ranking()} == over
-    assert one_server.n_requests == asked
+    assert one_server.n_requests == n_requests
 
 
 def test_a_jury_is_fitted_even_if_one_judge_never_answers_about_an_agent(

@@ -201,11 +201,11 @@ def test_a_base_url_in_the_environment_allows_its_host_for_that_key_only(
     write_config(clone.path / "judges" / "mine.yaml", backend=backend, model="m", price=0)
     ended = youden("run", "r.yaml").well()
     assert f"judge: mine at {clone.server.url.split('/')[2]}, key from OPENAI_API_KEY" in ended.err
-    asked = clone.server.n_requests
-    assert asked > 0
+    n_requests = clone.server.n_requests
+    assert n_requests > 0
     write_config(clone.path / "judges" / "mine.yaml", backend=backend, model="m2", price=0, api_key_env="GITHUB_TOKEN")
     assert youden("run", "r.yaml", "--out", "again").refuses("key-not-trusted")
-    assert clone.server.n_requests == asked
+    assert clone.server.n_requests == n_requests
 
 
 def test_the_address_of_anthropic_in_the_process_environment_is_used(

@@ -136,12 +136,12 @@ def test_a_fit_in_chunks_equals_that_of_all_answers_at_once(
 
 def extended(seed: int) -> tuple[Pool, Verdicts]:
     """Extend by agents, calls, items, and focused calls for two agents."""
-    whole = make_pool(8, 12)
-    pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
+    pool = make_pool(8, 12)
+    pools = {(K, J): part_of(pool, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
     plan = add_agents(make_plan(pools[6, 9], calls="60%", independent="pooled:60", seed=seed), pools[8, 9], calls=90)
-    plan = add_items(add_calls(plan, calls=40), whole, calls=60)
+    plan = add_items(add_calls(plan, calls=40), pool, calls=60)
     plan = add_calls(plan, calls=40, focus=(1, 7))
-    return whole, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
+    return pool, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
 
 
 def searched(seed: int) -> tuple[Pool, Verdicts]:

@@ -120,8 +120,8 @@ def test_rates_require_a_split_of_their_own_size() -> None:
     fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
     with pytest.raises(TypeError, match="split"):
         Rates(**fields)
-    whole = replace(rates, split=Split.without_holdout((K, J))).training_scores()
-    assert not np.isnan(whole.value).any()
+    complete = replace(rates, split=Split.without_holdout((K, J))).training_scores()
+    assert not np.isnan(complete.value).any()
 
 
 def test_verdicts_require_one_value_per_trial_of_their_plan() -> None:

@@ -83,7 +83,7 @@ def generated_pool(youden: Youden, cassette_folder: Path) -> Path:
 def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
     youden: Youden, generated_pool: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = server.n_requests
+    n_requests = server.n_requests
     pool = read_pool(generated_pool)
     assert pool.n_missing == 2, "the reader of item 2, and the agent that builds on it"
     data = json.loads(youden("cassette", "export", "made", "--out", "c.jsonl", "--json").out)
@@ -100,43 +100,43 @@ def test_an_exported_cassette_generates_the_same_pool_without_server_and_key(
         generated_pool / "responses.jsonl"
     ).read_bytes()
     assert read_pool(generated_pool.parent / "again").digest == pool.digest
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
     assert youden("cassette", "export", "again", "--out", "d.jsonl").code == 0
     assert (generated_pool.parent / "d.jsonl").read_bytes() == (generated_pool.parent / "c.jsonl").read_bytes()
 
 
 def test_a_pool_is_regenerated_from_its_store(youden: Youden, cassette_folder: Path, server: WireServer) -> None:
     assert youden(*words("made", "--store", "mine.db", "--max-cost", "1")).code == 0
-    asked = server.n_requests
+    n_requests = server.n_requests
     assert youden(*words("made", "--max-cost", "1")).code == 0
-    assert (server.n_requests, (cassette_folder / "made/answers.db").exists()) == (asked, False)
+    assert (server.n_requests, (cassette_folder / "made/answers.db").exists()) == (n_requests, False)
 
 
 def test_another_pool_of_equal_texts_is_not_paid_for_again(
     youden: Youden, generated_pool: Path, cassette_folder: Path, server: WireServer
 ) -> None:
-    asked = server.n_requests
+    n_requests = server.n_requests
     assert [path.relative_to(cassette_folder).as_posix() for path in cassette_folder.rglob("*.db")] == [
         ".youden/answers.db"
     ]
     ended = youden(*words("other/deeper", "--max-cost", "1"))
-    assert (ended.code, server.n_requests) == (0, asked)
+    assert (ended.code, server.n_requests) == (0, n_requests)
     assert "answers are stored in .youden/answers.db" in ended.err
     shutil.move(generated_pool, cassette_folder / "other/made")
     (cassette_folder / "other/made/responses.jsonl").unlink()
     assert youden(*words("other/made", "--max-cost", "1")).code == 0
     assert youden("cassette", "export", "other/made", "--out", "c.jsonl").code == 0
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
 
 
 def test_a_pool_of_an_earlier_version_finds_its_answers_in_its_folder(
     youden: Youden, cassette_folder: Path, server: WireServer
 ) -> None:
     assert youden(*words("made", "--store", "made/answers.db", "--max-cost", "1")).code == 0
-    asked = server.n_requests
+    n_requests = server.n_requests
     (cassette_folder / "made/generation.json").unlink()
     assert youden(*words("made", "--max-cost", "1")).code == 0
-    assert (server.n_requests, (cassette_folder / ".youden").exists()) == (asked, False)
+    assert (server.n_requests, (cassette_folder / ".youden").exists()) == (n_requests, False)
 
 
 def test_agents_without_a_model_create_no_project_store(youden: Youden, cassette_folder: Path) -> None:
@@ -168,7 +168,7 @@ def test_no_stored_file_contains_a_secret(youden: Youden, generated_pool: Path) 
 
 
 def test_a_replay_of_unrecorded_requests_sends_none(youden: Youden, generated_pool: Path, server: WireServer) -> None:
-    asked = server.n_requests
+    n_requests = server.n_requests
     items = (generated_pool.parent / "items.jsonl").read_text(encoding="utf-8")
     (generated_pool.parent / "items.jsonl").write_text(items.replace("First.", "Second."), encoding="utf-8")
     for store, slug in ((".youden/answers.db", "replay-miss"), ("none.db", "store-missing")):
@@ -177,7 +177,7 @@ def test_a_replay_of_unrecorded_requests_sends_none(youden: Youden, generated_po
     assert not (generated_pool.parent / "none.db").exists()
     both = youden(*words("again", "--store", ".youden/answers.db", "--replay", "--retry-failed"))
     assert (both.code, both.err.split()[-1]) == (2, "[replay-retries]")
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
 
 
 def test_a_replay_names_the_flag_that_was_missing(youden: Youden, generated_pool: Path) -> None:
@@ -246,19 +246,19 @@ def test_a_cassette_records_a_generation_once_and_replays_it_at_the_same_cost(
         first = make(cassette_folder, "one.db")
     assert (tape.n_played, tape.n_recorded) == (0, N_CALLS - 1)
     assert KEY not in (cassette_folder / "c.jsonl").read_text(encoding="utf-8")
-    asked = server.n_requests
+    n_requests = server.n_requests
     with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="none")) as tape:
         again = make(cassette_folder, "two.db")
-    assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 0, asked)
+    assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 0, n_requests)
     assert (again.pool.digest, again.usd, again.n_failed) == (first.pool.digest, first.usd, 1)
 
 
 def test_a_cassette_recorded_from_a_complete_store_is_complete(cassette_folder: Path, server: WireServer) -> None:
     make(cassette_folder, "one.db")
-    asked = server.n_requests
+    n_requests = server.n_requests
     with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="all")):
         make(cassette_folder, "one.db")
-    assert (len(read_cassette(cassette_folder / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, asked)
+    assert (len(read_cassette(cassette_folder / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, n_requests)
 
 
 def test_recorded_failures_before_any_answer_do_not_end_the_replay(cassette_folder: Path, server: WireServer) -> None:
@@ -278,7 +278,7 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest(
 ) -> None:
     with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="once")):
         make(cassette_folder, "one.db")
-    asked = server.n_requests
+    n_requests = server.n_requests
     (cassette_folder / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite, kindly, {{text}}", encoding="utf-8")
     with (
         use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="none")),
@@ -288,11 +288,11 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest(
     for line in ("-Rewrite <text-…>", "+Rewrite, kindly, <text-…>"):
         assert line in str(caught.value)
     assert "the model 'm'" in str(caught.value)
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
     (cassette_folder / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite {{text}}", encoding="utf-8")
     (cassette_folder / "agents.yaml").write_text(
         AGENTS + "  - {id: third, model: m, instruction: mine.md, temperature: 0.5}\n"
     )
     with use_cassette(CassetteRecorder(cassette_folder / "c.jsonl", mode="new")) as tape:
         make(cassette_folder, "three.db")
-    assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 4, asked + 4)
+    assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 4, n_requests + 4)

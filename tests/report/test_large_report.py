@@ -256,9 +256,9 @@ def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labell
         assert TrialReading(source, nothing_predicted(source.plan)).keys(rows) == [
             f"{row:064d}".encode() for row in rows
         ]
-        whole = latency(source)
-        assert (whole.n_calls, whole.n_sampled) == (n // 2, None)
-        assert whole.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))
+        complete = latency(source)
+        assert (complete.n_calls, complete.n_sampled) == (n // 2, None)
+        assert complete.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))
     monkeypatch.setattr(cost, "MAX_TIMED_CALLS", 100)
     some = latency(disk)
     step = -(-n // 100)

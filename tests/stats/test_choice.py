@@ -116,8 +116,8 @@ def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number()
 
 def test_agents_that_cannot_be_compared_give_no_selection() -> None:
     assert chosen(np.array([0.3, np.nan, 0.1]), covariance_of(3, np.full(3, 0.02), 0.0)) is None
-    apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
-    assert select_best(np.zeros(3), apart, pairwise_differences(np.zeros(3), apart)) is None
+    covariance = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
+    assert select_best(np.zeros(3), covariance, pairwise_differences(np.zeros(3), covariance)) is None
 
 
 def simulate_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
@@ -160,21 +160,21 @@ def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
 def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
     """A normal prior gives .74 for two equal agents and .43 for ten."""
-    rest = np.where(np.arange(30) < level, 0.0, -0.1)
+    remainder = np.where(np.arange(30) < level, 0.0, -0.1)
     p_best, right, *_ = simulate_pools(
-        lambda rng: rest - np.where(rest, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
+        lambda rng: remainder - np.where(remainder, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
     )
     assert right <= p_best <= most
 
 
 def test_selection_bias_is_large_among_equal_agents_and_small_otherwise() -> None:
-    everybody, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
+    all_agents, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
     for size, share in ((0.02, (0.7, 0.9)), (1.0, (-0.01, 0.01))):
-        of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
+        covariance = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
         estimate = size * (ability - ability.mean()) / ability.std(ddof=1)
-        result = expected_selection_bias(pairwise_differences(estimate, of), everybody)
+        result = expected_selection_bias(pairwise_differences(estimate, covariance), all_agents)
         assert share[0] <= float((result / estimate).mean()) <= share[1]
-        assert not expected_selection_bias(pairwise_differences(estimate, of), ability > 10).any()
+        assert not expected_selection_bias(pairwise_differences(estimate, covariance), ability > 10).any()
 
 
 def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_trials() -> None:

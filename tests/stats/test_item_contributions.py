@@ -53,10 +53,12 @@ def test_a_trial_that_counts_for_one_agent_is_ignored_for_the_other() -> None:
     columns: dict[str, Any] = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
     part = compute_item_influence(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
-    whole = compute_item_influence(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
+    item_influence = compute_item_influence(
+        **columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4
+    )
     assert part.n_trials[0].sum() == (plan.second == 0).sum()
-    np.testing.assert_array_equal(part.influence[1:], whole.influence[1:])
-    assert part.within_item_variance[0] != whole.within_item_variance[0]
+    np.testing.assert_array_equal(part.influence[1:], item_influence.influence[1:])
+    assert part.within_item_variance[0] != item_influence.within_item_variance[0]
 
 
 def test_item_effects_common_to_both_agents_cancel() -> None:

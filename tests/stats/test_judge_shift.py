@@ -299,10 +299,10 @@ def relation_of(first: Ids, second: Ids, one: Floats) -> tuple[Floats, Floats, F
 @pytest.mark.slow
 def test_score_and_shift_equal_dense_generalized_least_squares() -> None:
     first, second, answers_a, answers_b = threshold_judges(0, times=2)
-    agents, a, luck = relation_of(first, second, answers_a)
-    result = curved_relation(first, second, a, luck, answers_b)
+    agents, a, noise = relation_of(first, second, answers_a)
+    result = curved_relation(first, second, a, noise, answers_b)
     x = (a - a.mean()) / a.std()
-    fixed = np.column_stack([np.ones(len(answers_a)), agents @ x, agents @ x**2, luck, luck * (agents @ x)])
+    fixed = np.column_stack([np.ones(len(answers_a)), agents @ x, agents @ x**2, noise, noise * (agents @ x)])
 
     def off(design: Floats, inverse: Floats) -> Floats:
         """Compute P = V⁻¹ − V⁻¹X(X'V⁻¹X)⁻¹X'V⁻¹."""
@@ -348,12 +348,12 @@ def test_another_threshold_shifts_no_agent_and_a_preference_does() -> None:
     false, result = 0, 0
     for seed in range(40):
         first, second, answers_a, answers_b = threshold_judges(seed)
-        _, a, luck = relation_of(first, second, answers_a)
-        false += curved_relation(first, second, a, luck, answers_b).p_value.min() < 0.05 / N_AGENTS
+        _, a, noise = relation_of(first, second, answers_a)
+        false += curved_relation(first, second, a, noise, answers_b).p_value.min() < 0.05 / N_AGENTS
         liked = (first == 4) | (second == 4)
         rng = np.random.default_rng([seed, 1])
-        more = np.where(liked & (rng.random(len(answers_b)) < 0.35), 1.0, answers_b)
-        result += np.argmin(curved_relation(first, second, a, luck, more).p_value) == 4
+        favoured_answers = np.where(liked & (rng.random(len(answers_b)) < 0.35), 1.0, answers_b)
+        result += np.argmin(curved_relation(first, second, a, noise, favoured_answers).p_value) == 4
     assert false <= 6
     assert result >= 36
 
@@ -369,9 +369,9 @@ def test_measurement_error_of_abilities_does_not_bias_the_strongest_agent() -> N
         rng = np.random.default_rng(seed)
         observed = ability + 0.02 * rng.standard_normal(30)
         answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
-        luck = rng.standard_normal(len(first)) - observed[first] - observed[second]
+        noise = rng.standard_normal(len(first)) - observed[first] - observed[second]
         for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
-            result = curved_relation(first, second, observed, luck, answer, ability_variance=doubt)
+            result = curved_relation(first, second, observed, noise, answer, ability_variance=doubt)
             kept.append(strongest @ result.score / (strongest @ result.information @ strongest))
     assert np.mean(plain) > 0.01
     assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
@@ -391,8 +391,8 @@ def test_an_agent_with_noisier_trials_has_a_larger_standard_error() -> None:
 
 def test_an_identical_or_uninformative_judge_shifts_no_agent() -> None:
     first, second, answers_a, answers_b = threshold_judges(1)
-    _, a, luck = relation_of(first, second, answers_a)
-    same = curved_relation(first, second, a, luck, answers_a)
+    _, a, noise = relation_of(first, second, answers_a)
+    same = curved_relation(first, second, a, noise, answers_a)
     assert np.abs(same.shift).max() < 1e-9
     assert same.p_value.min() > 0.99
     flat = curved_relation(first, second, np.full(N_AGENTS, 0.5), np.zeros(len(answers_a)), answers_b)

@@ -157,8 +157,8 @@ def test_untestable_preferences_are_reported() -> None:
     shared = words(JudgeShifts(align_runs(favour=0.3, one="own", other="Own"), 0, 1))
     assert shared.count("are of one family, Own: a shared preference cannot be observed") == 1
     assert "favours" not in shared
-    nobody = with_values(align_runs(other="Own"), families=(None,) * 12)
-    assert "it needs agents of two families or more" in words(JudgeShifts(nobody, 0, 1))
+    no_families = with_values(align_runs(other="Own"), families=(None,) * 12)
+    assert "it needs agents of two families or more" in words(JudgeShifts(no_families, 0, 1))
     alone = with_values(align_runs(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
     single = JudgeShifts(alone, 0, 1)
     assert all(row.favoured_by == () for row in single.families)

@@ -215,22 +215,22 @@ def test_the_same_command_sends_nothing_twice_and_more_calls_only_the_rest(
     assert server.n_requests == N_REQUESTS
     assert first["judges"][0]["measures"] == again["judges"][0]["measures"]
     assert first["judges"][0]["bill"]["seconds_median"] == again["judges"][0]["bill"]["seconds_median"] > 0
-    more = json.loads(youden("calibrate", "notes-run.yaml", "--calls", "180", "--json").out)
-    assert server.n_requests == more["costs"]["free"]["calls"] - 1 == 178
+    data = json.loads(youden("calibrate", "notes-run.yaml", "--calls", "180", "--json").out)
+    assert server.n_requests == data["costs"]["free"]["calls"] - 1 == 178
 
 
 def test_a_replay_and_a_cassette_calibrate_without_a_server(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="once")) as tape:
-        asked = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
+        refused = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
     assert tape.n_recorded == server.n_requests > 0
     server.behave = lambda _n, _body: Reply(status=500)
     write_config(calibration_folder / "replay.yaml", backend="replay")
     replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="none")):
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
-    result = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
+    result = [json.loads(ended.out)["judges"][0] for ended in (refused, replayed, played)]
     assert result[0]["measures"] == result[1]["measures"] == result[2]["measures"]
     assert result[0]["decision"] == result[1]["decision"] == result[2]["decision"]
 
@@ -276,8 +276,8 @@ def test_a_common_cap_for_all_judges_exits_with_1_and_the_same_command_resumes(
     short = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "0.005")
     assert short.code == 1
     assert short.err.rstrip().endswith("[budget]")
-    asked = server.n_requests
-    assert 0 < asked < 150
+    n_requests = server.n_requests
+    assert 0 < n_requests < 150
     assert youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "1").code == 0
     assert server.n_requests == N_REQUESTS
 
