@@ -74,7 +74,7 @@ def test_a_difference_in_a_complete_table_does_not_depend_on_the_other_models() 
 
 
 @pytest.mark.parametrize("n_items", [2, 5, 6, 30])
-def test_a_difference_of_1_on_each_item_is_significant_if_the_sign_test_is(
+def test_models_that_differ_by_1_on_each_item_differ_significantly_if_the_sign_test_is_significant(
     n_items: int,
 ) -> None:
     score = np.zeros((3, n_items))

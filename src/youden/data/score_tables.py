@@ -389,7 +389,7 @@ class _TableReader:
         return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
 
     def check_units(self, score: Floats, item_ids: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-scale] if the scores of some items have another unit, such as Elo with fractions.
+        """Raise ImportFormatError [scores-scale] if the scores of some items have another unit, such as Elo beside fractions.
 
         score : float array (n_models, n_items)
         """
