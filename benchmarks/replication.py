@@ -8,11 +8,11 @@ the stability s and the probabilities π of the classes. The trials are those of
 `coverage`: share of draws whose 95 % interval contains J; `bias`: mean error; `std_error_ratio`: root of the mean estimated
 variance over the standard deviation of J. `difference`: coverage of the difference of two agents with the same main classes.
 
-    python benchmarks/replication.py [--draws 200] [--seed 1] [--out FILE] [--smoke]
+    python benchmarks/replication.py [--draws 400] [--seed 2] [--out FILE] [--smoke]
 
 prints JSON and exits with 1 if a coverage is outside .93 to .97 by more than 2 standard errors, or if the mean over all
-settings is outside .93 to .97. The channel "rare classes" is reported without a bar: nearly all responses have one class, so
-that 30 items may contain no other. No constant was tuned on these draws.
+settings is outside .93 to .97. The channel "rare and stable" is reported without a bar: 90 % of the items have one class, and
+the number of the others, about 3 of 30, determines J. The smallest standard error was tuned with seed 11 and 400 draws.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ CHANNELS = {
     "unstable": Channel((0.1,) * 10, (1.0, 1.0), 0.9, 0.02),
     "few classes": Channel((0.6, 0.3, 0.1), (3.0, 1.0), 0.9, 0.1),
     "rare classes": Channel((0.9, 0.05, 0.05), (3.0, 1.0), 0.95, 0.05),
+    "rare and stable": Channel((0.9, 0.05, 0.05), (8.0, 1.0), 0.95, 0.02),
     "noisy judge": Channel((0.1,) * 10, (3.0, 1.0), 0.6, 0.2),
 }
 
@@ -125,8 +126,8 @@ def measure(channel: Channel, n_items: int, n_repeats: int, *, n_draws: int, see
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--smoke", action="store_true", help="measure one setting with few draws")
     arguments = parser.parse_args()
@@ -139,7 +140,7 @@ def main() -> None:
     for name, n_items, n_repeats in settings:
         row = measure(CHANNELS[name], n_items, n_repeats, n_draws=n_draws, seed=arguments.seed)
         table[f"{name}, {n_items} items, {n_repeats} repeats"] = row
-    with_bar = [row for name, row in table.items() if not name.startswith("rare classes")]
+    with_bar = [row for name, row in table.items() if not name.startswith("rare and stable")]
     coverage = np.array([row["coverage"] for row in with_bar])
     difference = np.array([row["difference"] for row in with_bar])
     summary = {

@@ -151,12 +151,12 @@ def prepare_keys(folder: Path) -> Callable[[], object]:
     """Prepare to compute and to write the request hashes of the same trials."""
     from youden.judging.config.judge_files import load_judge_config
     from youden.judging.question.questions import iter_keys
-    from youden.pipeline.request_hashes import KeysMetadata, write_keys
+    from youden.pipeline.request_hashes import KeysMetadata, write_hashes
 
     plan = make_text_plan(folder)
     questions = load_judge_config(JUDGE).questions()
     metadata = KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
-    return lambda: write_keys(
+    return lambda: write_hashes(
         folder / "keys.parquet", (request_hash for _, request_hash in iter_keys(questions, plan)), metadata
     )
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from making import api, commands, keys, messages, schemas
+from making import api, commands, designs, keys, messages, schemas
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -20,6 +20,7 @@ MADE: dict[str, Callable[[str], str]] = {
     "keys": keys.table,
     "messages": messages.table,
     "api": api.table,
+    "designs": designs.table,
     "facts": keys.facts,
     "columns": keys.columns,
     "schemas": schemas.page,

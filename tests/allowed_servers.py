@@ -13,7 +13,7 @@ def list_key_variables() -> list[str]:
     records = (BACKENDS | PROVIDERS).values()
     variables = {record.key_variable for record in records} | {judge.key_variable for judge in list_judges()}
     variables.update(name for record in records for names in record.hosts.values() for name in names)
-    return sorted(name for name in variables if name is not None)
+    return sorted(variable for variable in variables if variable is not None)
 
 
 def allow_test_servers(folder: Path) -> None:

@@ -276,6 +276,17 @@ class RunKeys:
             "a fraction of the calls from 0 to 1, such as 0.05",
         ),
     ] = 0.0
+    self_trials: Annotated[
+        FromZero,
+        Key(
+            "Number of paired self-trials of each agent, comparisons of two of its responses to an item, with as many "
+            "independent ones. They are in addition to `calls`, and their result, the self-consistency of each agent, is "
+            "stated next to its ability. Each agent needs at least two responses to an item.",
+            "a whole number, such as 100",
+            _PLAN,
+            default="that of the config, else 0",
+        ),
+    ] = 0
     families: Annotated[
         dict[str, Text],
         Key(

@@ -285,6 +285,9 @@ def test_the_ranking_of_an_earlier_plan_is_not_shown_for_the_current_one(
     assert get_state(folder) == "unfinished"
     assert youden("export", "runs/capped", "out.csv").refuses("fit-stale")
     assert youden("report", "runs/capped", "--format", "csv").refuses("fit-stale")
+    assert youden("label", "runs/capped", "--next", "5", "--out", "label.csv").refuses("fit-stale")
+    Path("labels.csv").write_text("agent,item,label\na0,i0,1\n", encoding="utf-8")
+    assert youden("quality", "runs/capped", "--labels", "labels.csv").refuses("fit-stale")
     youden("fit", "runs/capped").well()
     assert get_state(folder) == "fitted"
     youden("export", "runs/capped", "out.csv").well()

@@ -227,7 +227,7 @@ def test_a_csv_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> None
     path.write_bytes('agent,item,text\na,x,"one\ncafé"\n'.encode("latin-1"))
     refused(path, "p.csv, line 3", "0xe9", "pool-encoding")
     path.write_bytes("agent,item,text\na,x,t\n".encode("utf-16"))
-    refused(path, "p.csv, line 1", "pool-encoding")
+    refused(path, "p.csv, line 1", "or pass it to `youden init`, which also reads UTF-16", "pool-encoding")
 
 
 def test_a_faulty_parquet_is_refused_with_its_row(tmp_path: Path) -> None:

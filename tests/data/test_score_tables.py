@@ -236,15 +236,15 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column ignore=open",
         {},
     ),
-    "an Elo rating beside fractions": (
+    "an Elo rating with fractions": (
         "model,acc,elo\na,.9,1250\nb,.8,1180\n",
         "scores-scale",
         "got 0.8 to 0.9 for 'acc' and 1180 to 1250 for 'elo'. Keep scores of one unit",
         {},
     ),
-    "an Elo rating beside percentages": ("model,acc,elo\na,90,1250\nb,80,1180\n", "scores-scale", "ignore=NAME", {}),
-    "grades up to 10 beside fractions": ("model,acc,grade\na,.9,8.9\nb,.8,7\n", "scores-scale", "ignore=NAME", {}),
-    "grades up to 10 beside percentages": ("model,a,grade\na,90,8.9\nb,80,7\n", "scores-scale", "ignore=NAME", {}),
+    "an Elo rating with percentages": ("model,acc,elo\na,90,1250\nb,80,1180\n", "scores-scale", "ignore=NAME", {}),
+    "grades up to 10 with fractions": ("model,acc,grade\na,.9,8.9\nb,.8,7\n", "scores-scale", "ignore=NAME", {}),
+    "grades up to 10 with percentages": ("model,a,grade\na,90,8.9\nb,80,7\n", "scores-scale", "ignore=NAME", {}),
     "an Elo rating in a long table": (
         "model,task,score\na,acc,.9\na,elo,1250\nb,acc,.8\nb,elo,1180\n",
         "scores-scale",
@@ -345,6 +345,14 @@ def test_the_line_of_a_bad_score_is_stated(text: str, tmp_path: Path) -> None:
     line = 1 + text[: text.index("text")].count("\n")
     with pytest.raises(ImportFormatError, match=rf"t.csv, line {line}: score is not a finite number: got 'text'"):
         read_scores(write(tmp_path, "t.csv", text))
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_line_ends_and_encodings_do_not_change_a_table(end: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(end.join(["modèle,x,y,z", "a,.9,.5,.25", "b,.8,.75,.125", ""]).encode(encoding))
+    assert cells_of(read_scores(path, columns={"model": "modèle"})) == CELLS
 
 
 def test_a_plain_table_is_read_as_by_the_reader_of_rows(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import book
 from commands import Youden
 from youden.extras import EXTRAS
+from youden.protocol.designs import DESIGNS
 
 ROOT, DOCS = book.ROOT, book.DOCS
 ELSEWHERE = {
@@ -94,10 +95,18 @@ def test_readme_fits_one_screen() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
-def made_page(name: str) -> str:
-    """Return a page of the reference with its generated tables."""
-    text: str = book.program("make_pages").insert_tables((DOCS / "reference" / name).read_text(encoding="utf-8"))
+def made_page(name: str, folder: str = "reference") -> str:
+    """Return a page with its generated tables."""
+    text: str = book.program("make_pages").insert_tables((DOCS / folder / name).read_text(encoding="utf-8"))
     return text
+
+
+def test_every_design_is_described_on_its_page_with_its_options() -> None:
+    page = made_page("designs.md", "statistics")
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| ([A-Z].*?) \|$", page, re.MULTILINE))
+    assert set(rows) == set(DESIGNS)
+    assert {"`half_width`", "`pairs`"} <= set(re.findall(r"`\w+`", rows["fixed-width"]))
+    assert "| 450 | pooled | 0%" in rows["cyclic"]
 
 
 def test_every_message_of_the_source_is_listed_once_on_its_page() -> None:

@@ -15,13 +15,13 @@ from commands import Youden, write_config, write_pool_table
 from small_pools import starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import ranking_columns
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.follow_ups import allocate_follow_ups, judge_follow_ups
 from youden.stats.flagged_groups import FlaggedGroups
 from youden.types import Agent, Item, Plan, Pool, Verdicts
-from youden.types.columns import columns_of
-from youden.types.facts import PartnerRules, RankingRow
+from youden.types.facts import PartnerRules
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)
@@ -164,7 +164,7 @@ class TestUndecidedGroups:
         before, after = analysed(first), analysed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)
-        for column in [column.name for column in columns_of(RankingRow)][2:]:
+        for column in [column.name for column in ranking_columns(())][2:]:
             assert (before.ranking[column] == after.ranking[column]).all(), column
 
     def test_follow_ups_respect_the_budget_and_give_all_pairs_of_a_group_equal_numbers(self) -> None:

@@ -20,7 +20,7 @@ from youden.errors import RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import iter_keys
 from youden.pipeline import request_hashes as run_keys
-from youden.pipeline.request_hashes import KeysMetadata, read_keys, write_keys
+from youden.pipeline.request_hashes import KeysMetadata, open_hashes, write_hashes
 
 JUDGE = {"backend": "wire", "model": "m", "api_key_env": None, "price": 0, "concurrency": 1}
 SAID = KeysMetadata(plan_digest="1" * 64, judge_digest="2" * 64)
@@ -139,19 +139,19 @@ def test_no_answer_is_paid_for_under_the_hash_of_another_request(
 
 
 def test_request_hashes_are_read_from_any_row(tmp_path: Path) -> None:
-    write_keys(tmp_path / "k", HEX, SAID)
-    file = read_keys(tmp_path / "k", SAID, n=len(HEX))
+    write_hashes(tmp_path / "k", HEX, SAID)
+    file = open_hashes(tmp_path / "k", SAID, n=len(HEX))
     for start in (0, 1, 65_535, 65_536, 70_000, 149_999):
         assert [key for chunk in file.chunks(start) for key in chunk] == HEX[start:], start
 
 
 def test_foreign_or_too_few_request_hashes_are_refused(tmp_path: Path) -> None:
-    write_keys(tmp_path / "k", HEX[:10], SAID)
+    write_hashes(tmp_path / "k", HEX[:10], SAID)
     other_hash = SAID.model_copy(update={"judge_digest": "3" * 64})
     with pytest.raises(RunFolderError, match="another plan, pool or judge"):
-        read_keys(tmp_path / "k", other_hash, n=10)
+        open_hashes(tmp_path / "k", other_hash, n=10)
     with pytest.raises(RunFolderError, match="11 request hashes"):
-        read_keys(tmp_path / "k", SAID, n=11)
+        open_hashes(tmp_path / "k", SAID, n=11)
 
 
 def test_computing_request_hashes_starts_at_any_row() -> None:

@@ -89,11 +89,11 @@ def test_both_orders_are_balanced_and_a_smaller_budget_gives_the_first_trials() 
     columns = paired.columns()
     assert sorted(columns["first_repeat"].tolist()) == [1] * 30 + [2] * 30
     assert len(set(paired.item[:20].tolist())) == 20, "no item twice before each was shown once"
-    assert (
-        make_plan(pool, calls=2000).notes[0] == "the budget is 2,000 calls, but 'replication' has only 240 on this pool"
+    assert make_plan(pool, calls=2000).notes[0] == (
+        "the responses of this pool allow only 240 self-trials: got a budget of 2,000 calls; add responses or items for more"
     )
-    assert make_plan(pool, calls="900/agent").notes[0].startswith("the budget is 3,600 calls")
-    assert "budget" not in part.notes[0]
+    assert "got a budget of 3,600 calls" in make_plan(pool, calls="900/agent").notes[0]
+    assert "allow only" not in part.notes[0]
     small = part.trials.take((part.trial_type == PAIRED) & (part.first == 0)).columns()
     for name in ("item", "first_repeat", "second_repeat"):
         assert small[name].tolist() == columns[name][:20].tolist()
@@ -129,7 +129,7 @@ def test_settings_without_effect_and_pools_without_repeats_are_refused() -> None
     with pytest.raises(PlanError, match=r"'a1' .* got 0 items with two responses") as few:
         make_plan(once)
     assert few.value.slug == "repeats-few"
-    with pytest.raises(PlanError, match="less than two calls per agent: got 1 call for 1 agent") as cheap:
+    with pytest.raises(PlanError, match=r"per agent: got calls: 1 for 1 agent\. Set calls to 2 or more") as cheap:
         make_plan(pool, calls=1)
     assert cheap.value.slug == "calls-invalid"
 
@@ -159,14 +159,15 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     write_table(tmp_path / "versions.csv", pool_of(n_agents, n_items=20))
     assert "next: youden check versions.yaml" in youden("init", "versions.csv").well().out
     config = (tmp_path / "versions.yaml").read_text(encoding="utf-8")
-    assert f"{20 * n_agents} cells, {60 * n_agents} responses, 0 missing" in config
+    size = f"{60 * n_agents} responses to {20 * n_agents} of {20 * n_agents} pairs of an agent and an item"
+    assert size in config
     assert "measures the self-consistency of the agents" in config
     assert not any(text in config for text in ("design", "5%", "half_width", "these-items exactly", "`these-items`"))
     offered = next(line for line in config.splitlines() if line.startswith("# calls:"))
     (tmp_path / "fewer.yaml").write_text(f"{config}{offered.removeprefix('# ')}\n", encoding="utf-8")
     youden("plan", "fewer.yaml").well()
     checked = youden("check", "versions.yaml").well()
-    assert f"{20 * n_agents} cells, {60 * n_agents} responses, 0 missing" in checked.out
+    assert size in checked.out
     assert "Remove these agents" not in checked.out
     assert "pool-small" not in checked.out
     assert "items-alone" not in checked.out
@@ -228,6 +229,8 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     assert row["low"] > 0
     assert youden("extend", "calls", str(tmp_path / "run"), "100").refuses("extend-self-trials")
     assert youden("stress", str(tmp_path / "run")).refuses("self-trials-only")
+    for study in ("budget", "aa"):
+        assert youden("study", study, str(tmp_path / "run")).refuses("self-trials-only")
     assert youden("rejudge", str(tmp_path / "run"), "--judge", "lexical").refuses("self-trials-only")
 
 
@@ -241,6 +244,27 @@ def test_remedies_for_one_agent_name_responses_and_not_other_agents() -> None:
     assert error.value.slug == "lexical-nothing-shared"
     (finding,) = (each for each in check_pool(same).findings if each.slug == "source-copying")
     assert "Remove" not in finding.remedy
+
+
+@pytest.mark.parametrize(("answer", "name"), [(0.0, "no"), (1.0, "yes")])
+def test_a_judge_that_always_gives_the_same_answer_is_reported(answer: float, name: str) -> None:
+    plan = make_plan(pool_of(1, n_items=20))
+    table = youden.rank(answer_with(plan, np.full(len(plan), answer)))
+    assert table.ability[0] == 0
+    assert table.low[0] < 0 < table.high[0]
+    assert f"the judge answers {name} to all self-trials" in table.attrs["recommendation"].text
+
+
+def test_responses_that_are_left_out_or_blank_are_stated() -> None:
+    pool = pool_of(1, gaps=True)
+    assert "no second one" not in make_plan(pool_of(1)).notes[0]
+    assert "1 response has no second one to compare with" in make_plan(pool).notes[0]
+    texts = [*pool.texts_by_repeat[:1], np.full((1, 12), " ", dtype=object)]
+    blank = check_pool(Pool.from_repeats(pool.agents, pool.items, texts, "blank"))
+    assert blank.counts.n_blank == 12
+    assert [finding.facts["share"] for finding in blank.findings if finding.slug == "blank"] == [0.5]
+    with pytest.raises(PlanError, match=r"got 1 agent and 1 item\. Add items:"):
+        make_plan(pool_of(1, n_items=1))
 
 
 def test_a_judge_can_be_calibrated_on_one_agent_by_its_self_trials() -> None:

@@ -75,8 +75,8 @@ def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
     first = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
     second = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
     assert offline(first, ITEMS[1:])["x"] == offline(second, ITEMS)["x"][1:]
-    second = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
-    assert offline(second, ITEMS)["w"] != offline(second, ITEMS)["w"]
+    seeded = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
+    assert offline(seeded, ITEMS)["w"] != offline(second, ITEMS)["w"]
 
 
 @pytest.mark.parametrize(

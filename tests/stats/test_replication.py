@@ -7,8 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
+from small_pools import answer_with, make_pool
+from youden import make_plan
 from youden.errors import StatisticsError
+from youden.pipeline.self_consistency import replication_bounds
 from youden.stats import estimate_self_consistency, replication_scores
+from youden.types import Plan, Pool
 from youden.types.pool import Floats, Ids, Positions
 
 CHANNELS = {
@@ -126,3 +130,79 @@ def test_agents_without_answers_have_no_interval_and_perfect_ones_have_one() -> 
     std_error = result.covariance.std_error
     assert std_error[2] > 0.5, "two items cannot show that no item differs"
     assert np.isnan(std_error[:2]).all()
+
+
+def test_nearly_constant_responses_have_a_smallest_standard_error() -> None:
+    n = 30
+    item = np.tile(np.arange(n, dtype=np.int32), 2)
+    other = np.append(np.full(n, -1), np.roll(np.arange(n), 1)).astype(np.int32)
+    answer = np.where(item % 2, 0.89, 0.91)
+    result = estimate_self_consistency(np.zeros(2 * n, np.int32), item, other, answer, n_agents=1, n_items=n)
+    assert result.covariance.std_error[0] == pytest.approx(1.7 * 0.9 / n)
+
+
+def self_plan(n_agents: int, n_items: int, n_repeats: int) -> Plan:
+    agents_and_items = make_pool(n_agents, n_items)
+    texts = [np.full((n_agents, n_items), "text", dtype=object)] * n_repeats
+    return make_plan(Pool.from_repeats(agents_and_items.agents, agents_and_items.items, texts, "repeats"))
+
+
+def test_bounds_from_verdicts_are_the_truncated_scores_of_each_response() -> None:
+    plan = self_plan(2, 6, 3)
+    answer = np.random.default_rng(1).choice([0.0, 1.0], len(plan), p=[0.7, 0.3])
+    verdicts = answer_with(plan, answer)
+    columns = plan.trials.columns()
+    second_item = np.where(plan.other_item < 0, plan.item, plan.other_item)
+    sequences: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+    for t in np.flatnonzero(plan.first == 1):
+        a = (int(plan.item[t]), int(columns["first_repeat"][t]))
+        b = (int(second_item[t]), int(columns["second_repeat"][t]))
+        for response, partner in ((a, b), (b, a)):
+            sequences.setdefault(response, {}).setdefault(partner, answer[t])
+    pearson, kl = [], []
+    for (item, _), partners in sorted(sequences.items(), key=lambda pair: pair[0][::-1]):
+        same = [y for (j, _), y in partners.items() if j == item]
+        other = [*(y for (j, _), y in partners.items() if j != item), 1.0]
+        r0 = other.index(1) + 1
+        pearson.append(float(r0 - 1 if same[0] else -1))
+        r1 = same.index(1) + 1 if 1 in same else np.nan
+        kl.append(np.nan if np.isnan(r1) else sum(1 / j for j in range(1, r0)) - sum(1 / j for j in range(1, int(r1))))
+    bounds = replication_bounds(verdicts, "a1")
+    assert bounds.pearson.tolist() == pearson
+    assert bounds.kl == pytest.approx(np.array(kl), nan_ok=True)
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_the_mean_bound_is_below_the_information_of_a_channel(name: str) -> None:
+    channel, plan = CHANNELS[name], self_plan(1, 30, 3)
+    rng = np.random.default_rng([5, len(channel)])
+    columns = plan.trials.columns()
+    second_item = np.where(plan.other_item < 0, plan.item, plan.other_item)
+    means = []
+    for _ in range(60):
+        kind = rng.integers(0, len(channel), plan.n_items)
+        response = np.stack([rng.choice(channel.shape[1], 4, p=channel[k]) for k in kind])
+        first = response[plan.item, columns["first_repeat"]]
+        second = response[second_item, columns["second_repeat"]]
+        means.append(replication_bounds(answer_with(plan, (first == second).astype(float)), "a0").pearson.mean())
+    std_error = np.std(means) / np.sqrt(len(means))
+    assert np.mean(means) <= information(channel)[0] + 3.5 * std_error
+
+    # expected score of a response that is compared with m others: Σ P(a|x)²·(1 − (1 − P(a))^(m + 1))/P(a) − 1
+    is_other = plan.other_item >= 0
+    a = plan.item[is_other] * 4 + columns["first_repeat"][is_other]
+    b = plan.other_item[is_other] * 4 + columns["second_repeat"][is_other]
+    pairs = np.unique(np.append(a, b) * 1000 + np.append(b, a))
+    m = np.unique(pairs // 1000, return_counts=True)[1]
+    assert len(m) == 90
+    marginal = channel.mean(axis=0)
+    expected_r0 = (1 - (1 - marginal) ** (m[:, None, None] + 1)) / marginal
+    expected = float((channel**2 * expected_r0).sum(axis=-1).mean()) - 1
+    assert abs(np.mean(means) - expected) <= 3.5 * std_error
+
+
+def test_bounds_need_self_trials_of_the_agent() -> None:
+    plan = self_plan(1, 6, 2)
+    with pytest.raises(StatisticsError, match="got 'b'") as error:
+        replication_bounds(answer_with(plan, np.ones(len(plan))), "b")
+    assert error.value.slug == "replication-agent"

@@ -74,9 +74,7 @@ def test_a_difference_in_a_complete_table_does_not_depend_on_the_other_models() 
 
 
 @pytest.mark.parametrize("n_items", [2, 5, 6, 30])
-def test_models_that_differ_by_1_on_each_item_differ_significantly_if_the_sign_test_is_significant(
-    n_items: int,
-) -> None:
+def test_models_that_differ_by_1_on_each_item_are_compared_as_by_the_sign_test(n_items: int) -> None:
     score = np.zeros((3, n_items))
     score[1] = 1
     score[2, 0] = 1
@@ -229,6 +227,18 @@ def test_cells_that_are_missing_completely_at_random_are_not_flagged() -> None:
         score = make_scores(seed, n_agents=10, missing=0.3)
         p_values.append(missingness_p_value(~np.isnan(score), estimate_score_means(score).difficulty))
     assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
+
+
+def test_rare_successes_that_are_missing_completely_at_random_are_not_flagged() -> None:
+    p_values = []
+    rng = np.random.default_rng(12)
+    for _ in range(40):
+        difficulty = rng.normal(2.5, 1.2, 1000)
+        score = (rng.random((20, 1000)) < 1 / (1 + np.exp(difficulty))).astype(np.float64)
+        score[rng.random(score.shape) < 0.6] = np.nan
+        score = score[:, ~np.isnan(score).all(axis=0)]
+        p_values.append(missingness_p_value(~np.isnan(score), estimate_score_means(score).difficulty))
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
 
 
 @pytest.mark.parametrize("kind", ["hard items", "one model"])

@@ -341,9 +341,9 @@ def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
-    """Return a function that calls `function` while the stores named in configs may be opened.
+    """Wrap a command so that it may open the network stores that the config of a run folder names.
 
-    password : whether the password in PGPASSWORD may be sent to their hosts
+    password : whether the password in the variable PGPASSWORD may be sent to their hosts
     """
 
     def wrapped(**arguments: object) -> R:

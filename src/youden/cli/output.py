@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.text.printable import printable
+from youden.text.sentences import format_count
 from youden.text.tables import Table, format_decimal
 
 if TYPE_CHECKING:
@@ -323,7 +324,9 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
     if not plan.n_dense_calls:
         return "self-trials"
-    return f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
+    n_comparisons = cost.calls - plan.n_self_trials
+    self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
+    return f"{100 * n_comparisons / plan.n_dense_calls:.1f} % of dense{self_trials}"
 
 
 def _format_store(planned: PlannedRun) -> str:
@@ -388,8 +391,10 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
+    next_steps : what the user can do next; an empty string for nothing
     report : path of the HTML report
     changes : sentences about what an extension changed
+    warnings : further warnings, which are printed before those of the run
     """
     from youden.report.data.warnings import merge_by_kind
 

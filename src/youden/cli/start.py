@@ -75,11 +75,11 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
     cost_title : title of the table
     """
     counts = pool_check.counts
-    responses = format_responses(counts.n_responses, counts.n_all_responses)
+    responses = format_responses(counts.n_responses, counts.n_all_responses, counts.n_missing)
     mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
     click.echo(
         f"{printable(pool_check.name)}: {format_count(counts.n_agents, 'agent')} × {counts.n_items:,} items; "
-        f"{responses}, {counts.n_missing:,} missing, {counts.n_blank:,} blank; "
+        f"{responses}, {counts.n_blank:,} blank; "
         f"{counts.shortest:,} to {counts.longest:,} characters per response (median {counts.median:,}){mean_words}."
     )
     for line in pool_check.notes:

@@ -125,8 +125,8 @@ def read_scores(
     given = dict(columns or {})
     unknown = [role for role in given if role not in ROLES]
     if unknown:
-        problem = f"The role of a column is unknown: got {unknown[0]!r}. Set one of: {', '.join(ROLES)}."
-        raise ConfigError(problem, slug="scores-role")
+        unknown_role = f"The role of a column is unknown: got {unknown[0]!r}. Set one of: {', '.join(ROLES)}."
+        raise ConfigError(unknown_role, slug="scores-role")
 
     if score_range is not None and not -inf < score_range[0] < score_range[1] < inf:
         low, high = score_range
@@ -247,7 +247,8 @@ class _TableReader:
         if words and highest > 1 and score_range is None:
             got = _list(map(str, self.values[words[0]].converted))
             mixed = f"{words[0]!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {got}."
-            raise import_error(self.source, f"{mixed} Set --column ignore={words[0]}.", slug="scores-scale")
+            not_numbers = f"{mixed} Set --column ignore={words[0]}."
+            raise import_error(self.source, not_numbers, slug="scores-scale")
         model_keys, item_keys = (row_keys, column_keys) if models else (column_keys, row_keys)
         return self.average_cells(model_keys, item_keys, values, score_range)
 
@@ -278,7 +279,7 @@ class _TableReader:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
         if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
-            received = f"got {_list(scores)}" if scores else f"got none besides {_list(self.values)}"
+            received = f"got {_list(scores)}" if scores else f"got none except {_list(self.values)}"
             unclear = f"its columns of scores are not clear: {received}. Set --column {columns}."
             raise import_error(self.source, unclear, slug="scores-columns")
         for name in self.values if is_long else ():
@@ -372,8 +373,9 @@ class _TableReader:
             constant = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
             raise import_error(self.source, constant, slug="scores-bounds")
         if not low <= lowest <= highest <= high:
-            outside = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
-            raise import_error(self.source, f"{outside} Correct them, or set --range LOW,HIGH.", slug="scores-bounds")
+            too_far = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
+            outside = f"{too_far} Correct them, or set --range LOW,HIGH."
+            raise import_error(self.source, outside, slug="scores-bounds")
 
         cell = model * shape[1] + item
         n_scores = np.bincount(cell, minlength=shape[0] * shape[1])
@@ -389,7 +391,7 @@ class _TableReader:
         return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
 
     def check_units(self, score: Floats, item_ids: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-scale] if the scores of some items have another unit, such as Elo beside fractions.
+        """Raise ImportFormatError [scores-scale] if items have scores of different units, such as Elo ratings and fractions.
 
         score : float array (n_models, n_items)
         """

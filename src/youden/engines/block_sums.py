@@ -270,8 +270,8 @@ class CallCounts:
         self._measured = frozenset(measured)
         self._is_compared = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
 
-        # numbers of calls by trial type (paired, independent) and by reason of a missing answer (first: answered)
-        self._n_calls = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
+        # numbers of calls by trial type (paired, independent, self) and by reason of a missing answer (first: answered)
+        self._n_calls = np.zeros((3, len(MISSING_REASONS)), dtype=np.int64)
         self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
         self._seconds = 0.0
         self._n_timed = 0
@@ -316,8 +316,8 @@ class CallCounts:
         missing_reason = columns["missing_reason"]
         for position in ("first", "second"):
             self._is_compared[columns[position][is_paired], columns["item"][is_paired]] = True
-        masks_by_type = (is_paired, ~is_paired)
-        for type_number, is_of_type in enumerate(masks_by_type):
+        for type_number in range(len(self._n_calls)):
+            is_of_type = columns["trial_type"] == type_number
             n_by_reason = np.bincount(missing_reason[is_of_type], minlength=len(MISSING_REASONS))
             self._n_calls[type_number] += n_by_reason
         for name in self._measured & self._sums.keys():
@@ -350,7 +350,7 @@ class CallCounts:
             Numbers of calls and of missing answers by trial type, of cells, and of tokens. `usd` includes `usd_tried`, and
             is None if a cost is unknown. `seconds_mean` is None if no call was timed.
         """
-        missing_paired, missing_independent = map(_count_by_reason, self._n_calls)
+        missing_paired, missing_independent, missing_self = map(_count_by_reason, self._n_calls)
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())
         return CallFacts(
             n_paired=int(self._n_calls[0].sum()),
@@ -359,6 +359,8 @@ class CallCounts:
             n_cells=int(self._is_compared.sum()),
             missing_paired=missing_paired,
             missing_independent=missing_independent,
+            n_self=int(self._n_calls[2].sum()),
+            missing_self=missing_self,
             tokens_in=int(self._sums["tokens_in"]),
             tokens_out=int(self._sums["tokens_out"]),
             usd=or_none(usd_tried + self._sums["usd"]),

@@ -31,7 +31,7 @@ from youden.types.finding import Fact
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import Rates
-from youden.types.trials import FOLLOW_UP, MAIN, PROBE
+from youden.types.trials import FOLLOW_UP, MAIN, PROBE, SELF_TRIAL
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
@@ -177,6 +177,8 @@ class TrialsByItem:
         Number of judges whose votes are kept.
     has_follow_ups : bool
         Whether the run has follow-ups: additional trials that serve only to flag groups of agents.
+    has_self_trials : bool
+        Whether the run has self-trials: comparisons of two responses of one agent.
     yes_counts : YesCounts
         Counts over the independent trials, probes included.
     independent : ItemTotals
@@ -202,6 +204,7 @@ class TrialsByItem:
         n_partitions = _N_PARTITIONS if directory else -(-plan.n_agents * plan.n_items // MAX_CELLS_PER_CHUNK)
         self._items_per_partition = max(1, -(-plan.n_items // n_partitions))
         self.has_follow_ups = False
+        self.has_self_trials = plan.is_self_plan
         self._is_repeated = False  # whether a pair may have several paired trials on an item
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
@@ -217,6 +220,9 @@ class TrialsByItem:
             self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
             self._append_to_partitions("paired", columns, is_paired)
             self._add_independent(columns)
+            is_self_trial = columns["trial_type"] == SELF_TRIAL
+            self.has_self_trials |= bool(is_self_trial.any())
+            self._append_to_partitions("self", columns, is_self_trial)
             if directory is not None and self._partitions is None and self.n > MAX_TRIALS_PER_CHUNK:
                 self._move_to(directory)
 
@@ -332,7 +338,7 @@ class TrialsByItem:
         Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent, and `other_item`
         is −1 for paired trials.
         """
-        kinds = ("paired", "independent")
+        kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks_by_column: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
         for start, stop in self._compute_chunk_bounds(kinds):
             for kind in kinds:
@@ -342,7 +348,9 @@ class TrialsByItem:
                     trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
                 for name, chunks in chunks_by_column.items():
                     chunks.append(trials[name])
-        return {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
+        columns = {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
+        columns["other_item"][columns["other_item"] == columns["item"]] = -1
+        return columns
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -581,9 +589,9 @@ class TrialsByItem:
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the structured NumPy type of the record that is kept of each trial.
 
-        kind : "paired", "follow-up" or "independent"
+        kind : "paired", "follow-up", "independent" or "self"
         """
-        if kind == "independent":
+        if kind in ("independent", "self"):
             return _INDEPENDENT_DTYPE
 
         fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
@@ -598,7 +606,7 @@ class TrialsByItem:
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append some trials to the partitions of their items.
 
-        kind : "paired", "follow-up" or "independent"
+        kind : "paired", "follow-up", "independent" or "self"
         columns : columns of a chunk of rows
         mask : bool array (n_rows,), rows to append
         """
@@ -664,7 +672,7 @@ class TrialsByItem:
     def _read(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent" or "follow-up"
+        kind : "paired", "independent", "follow-up" or "self"
         start : position of the first item, which must be the first one of a partition
         stop : position after the last item
 

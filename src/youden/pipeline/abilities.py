@@ -288,9 +288,12 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
 
     θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i, which is estimated from the
     independent trials of the agent (0 if no agent has one). Trials of held-out cells, probes and follow-ups are left
-    out. A block is the trials of one item in which each agent appears once first and once second; the covariance is NaN
-    if a paired trial belongs to no block. Raises StatisticsError [trial-none] if no paired trial of training cells was
-    answered.
+    out.
+
+    A block is the trials of one item in which each agent appears once first and once second. The covariance is NaN if an
+    answered paired trial belongs to no block.
+
+    Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
     plan = verdicts.plan
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
@@ -300,7 +303,8 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
 
     trials = TrialsByItem.from_verdicts(verdicts)
     means = _average_answers(trials, EstimationRequest(target, with_rates=False))
-    if not (plan.block[is_used] >= 0).all():
+    has_only_blocks = (plan.block[is_used] >= 0).all()
+    if not has_only_blocks:
         method = describe_method("none: there are trials without a block", means.rates)
         means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
     return means.with_rates_subtracted()
@@ -366,6 +370,9 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
     A block is the trials of one item in which each agent appears once first and once second. Its means compare agents
     on equal terms only if no cell (agent, item) is held out, so that each block contains all agents.
+
+    trials : trials of the run
+    request : target of the intervals, and whether to subtract false-positive rates and to compute the influence of items
 
     Returns None if a paired trial belongs to no block, or if an agent lacks too many answers (see
     `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
@@ -550,9 +557,9 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are those that `RankingRow` declares, and `target`. Ids, groups and ranks come from the other arguments;
-    any other column has the values of the attribute of `abilities` that has its name. Agents without an ability (NaN)
-    come last, and agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and those that `RankingRow` declares, except self-consistency, which callers join. Ids, groups
+    and ranks come from the other arguments; any other column has the values of the attribute of `abilities` that has its
+    name. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
 
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
@@ -570,7 +577,8 @@ def build_ranking_table(
         "rank_low": marginal_ranks.low,
         "rank_high": marginal_ranks.high,
     }
-    names = [column.name for column in columns_of(RankingRow)]
+    all_names = [column.name for column in columns_of(RankingRow)]
+    names = [name for name in all_names if not name.startswith("self_consistency")]
     values = {name: given[name] if name in given else getattr(abilities, name) for name in names}
     table = pd.DataFrame({**values, "target": abilities.target})
     return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

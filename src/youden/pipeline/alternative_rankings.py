@@ -277,7 +277,7 @@ def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
 
 
 def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
-    """Assign a number to each family of agents.
+    """Assign a number to the model family of each agent.
 
     Parameters
     ----------

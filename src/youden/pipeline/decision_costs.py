@@ -79,7 +79,7 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
 
     # the paired trials of held-out cells are in no block, and their number does not depend on the half-width
     n_holdout_trials = int(((plan.trial_type == PAIRED) & (plan.block < 0)).sum())
-    calls_per_block = (len(plan) - n_holdout_trials) / n_blocks
+    calls_per_block = (len(plan) - plan.n_self_trials - n_holdout_trials) / n_blocks
     return OtherDecision(decision, summarize_range(n_holdout_trials + np.array(blocks_needed) * calls_per_block))
 
 

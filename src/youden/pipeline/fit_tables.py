@@ -52,6 +52,7 @@ from youden.pipeline.recommendation import (
     measure_judge_rates,
     recommend_from_abilities,
 )
+from youden.pipeline.self_consistency import compare_with_self_consistency, tabulate_self_consistency
 from youden.pipeline.text_length import length_warnings
 from youden.pipeline.variance_components import can_decompose_variance, write_variance_components
 from youden.run_keys import SplitRule
@@ -135,6 +136,7 @@ def fit_judged(
             extension=compute_extension_facts(
                 trials, abilities, answers_recomputed="request_hash" not in metadata.measured
             ),
+            self_consistency=tabulate_self_consistency(trials),
         )
 
         with folder.replace_fit_files() as fit_folder:
@@ -225,6 +227,7 @@ class FitResult:
         rules: PartnerRules,
         groups: Groups,
         extension: ExtensionFacts | None = None,
+        self_consistency: pd.DataFrame | None = None,
     ) -> None:
         """Compute all tables, in the same way for all kinds of runs.
 
@@ -250,6 +253,8 @@ class FitResult:
             Group of each agent; only displayed, never used in a fit.
         extension : ExtensionFacts, optional
             Changes by the last extension.
+        self_consistency : DataFrame, optional
+            Columns of self-consistency by agent, which the ranking includes.
 
         Raises
         ------
@@ -267,6 +272,8 @@ class FitResult:
         main_abilities, main_differences = _select_main_ranking(alternatives, rules, abilities, differences)
         table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
         table = with_alternative_columns(table, alternatives, agent_ids)
+        if self_consistency is not None:
+            table = table.join(self_consistency, on="agent")
         self.ranking = table if rules.ranked_by == "plain" else sort_by_ranking(table, rules.ranked_by)
 
         self.items = _build_item_table(scores, model, sums.n_trials_by_item)
@@ -301,6 +308,7 @@ class FitResult:
                 *partial_findings,
                 *warnings,
                 *fit_findings,
+                *compare_with_self_consistency(table),
                 *alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids)),
             ),
             extension=extension,

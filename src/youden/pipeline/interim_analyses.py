@@ -251,9 +251,10 @@ def _analyze(
 
 
 def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Return the cumulative selection bias of each agent after a round: float array (n_agents,).
+    """Compute the cumulative selection bias of each agent after a round of a search: float array (n_agents,).
 
-    The mean bias of the agents that the round sampled is added to theirs.
+    A search samples agents because their estimates are high, which biases these estimates upwards. The mean bias of the
+    agents that the round sampled is added to theirs.
 
     last : last interim analysis before the round
     is_active : bool array (n_agents,), agents that the round sampled
@@ -276,7 +277,7 @@ def initial_analysis(
     top : int
         Number of agents to select.
     max_regret : float or None
-        Maximum regret of the selection, above 0; None if no further analysis follows, so that all remaining alpha is
+        Maximum regret of the selection; None if no further analysis follows, so that all remaining alpha is
         spent.
     previous : sequence of InterimAnalysis, default ()
         Earlier analyses of the same search.
@@ -294,5 +295,5 @@ def initial_analysis(
         top=top,
         max_regret=max_regret,
         is_active=no_agent,
-        budget_fraction=0.0 if max_regret else 1.0,
+        budget_fraction=1.0 if max_regret is None else 0.0,
     )

@@ -29,7 +29,7 @@ from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
 from youden.pipeline.planned_run import check_same_run, find_run_plan, with_resolved_defaults
 from youden.pipeline.recovered_answers import reuse_saved_answers
-from youden.pipeline.request_hashes import get_key_reader, write_missing_keys
+from youden.pipeline.request_hashes import get_hash_reader, write_missing_hashes
 from youden.pipeline.rounds import run_rounds
 from youden.pipeline.run_store import check_same_store, run_lock
 from youden.pipeline.telemetry import count_answers, trace_step
@@ -130,7 +130,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
         config = config.model_copy(update={"store": config.store_location})
     check_same_store(config, plan, judge)
     folder.cache_pool(plan.pool, config)
-    cost = estimate(plan, judge, store=config.store_location, keys=get_key_reader(folder))
+    cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
@@ -204,7 +204,7 @@ def judge_run(
     with lock, coordination as team:
         on_start()
         log = ProgressLog(None if options is None else options.progress)
-        write_missing_keys(folder, planned.plan, planned.judge, log=partial(log.announce, "keys"))
+        write_missing_hashes(folder, planned.plan, planned.judge, log=partial(log.announce, "keys"))
         facts: dict[str, str | int] = {
             "run": folder.path.name,
             "judge": planned.judge.name,
@@ -270,7 +270,7 @@ def collect_answers(
         max_missing=config.max_missing,
         account=get_cost_account(planned.config) if planned.judge.stores_new_answers else None,
         team=team,
-        keys=get_key_reader(planned.folder),
+        keys=get_hash_reader(planned.folder),
     )
     budget = Budget(config.max_cost)
     if team is not None and config.max_cost is not None:

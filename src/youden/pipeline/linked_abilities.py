@@ -213,7 +213,8 @@ def _iter_influence(
 def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    estimate : returns the abilities by the trials of the run, or by those of an earlier state of it
+    trials : all trials of the run
+    estimate : function that returns the abilities by the trials of the run, or by those of an earlier state of it
 
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
@@ -264,7 +265,8 @@ def _estimate_covariance(
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
     """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
 
-    agents : int array, positions of these agents
+    base, source : covariances of the same agents
+    agents : int array, positions of the agents whose rows and columns are taken from `source`
     """
     covariance, df = base.covariance.copy(), base.df.copy()
     covariance[agents] = source.covariance[agents]

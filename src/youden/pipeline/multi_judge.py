@@ -161,8 +161,7 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
     is_complete = ~np.isnan(result.votes).any(axis=0)
     votes = result.votes[:, is_training_answer(result) & is_complete]
     n_trials = votes.shape[1]
-    has_constant_judge = not votes.std(axis=1).all()  # its correlation with others is undefined
-    if n_trials < 2 or has_constant_judge:
+    if n_trials < 2 or not votes.std(axis=1).all():  # the correlation with a constant judge is undefined
         return result
 
     n_judges = len(votes)
@@ -448,8 +447,9 @@ class VoteSums:
         """Add the votes of a chunk, float array (n_judges, n_trials) without NaN."""
         if not votes.size:
             return
-        if self._base is None:  # sums of differences from the first votes are exactly 0 for a judge that never varies
+        if self._base is None:
             n_judges = len(votes)
+            # votes are summed as differences from the first trial, so that a judge that never varies has sums of exactly 0
             self._base = votes[:, :1]
             self._total = np.zeros(n_judges)
             self._products = np.zeros((n_judges, n_judges))

@@ -34,7 +34,7 @@ from youden.judging.store.worker_group import WorkerGroup, coordinate_run, join_
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account, get_run_name
 from youden.pipeline.planned_run import find_run_plan
-from youden.pipeline.request_hashes import get_key_reader
+from youden.pipeline.request_hashes import get_hash_reader
 from youden.pipeline.run_store import check_same_store, run_lock
 from youden.text.sentences import format_count
 from youden.types import Agent, Plan, Verdicts
@@ -192,7 +192,7 @@ def plan_worker_run(config: RunConfig) -> PlannedRun:
     folder = RunFolder(config.folder)
     run_plan = find_run_plan(config, folder)
     check_same_store(config, run_plan.plan, judge)
-    cost = estimate(run_plan.plan, judge, store=config.store_location, keys=get_key_reader(folder))
+    cost = estimate(run_plan.plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     return PlannedRun(config, folder, run_plan.plan, judge, cost)
 
 

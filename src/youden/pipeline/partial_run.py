@@ -22,7 +22,7 @@ from youden.judging.store.permission import check_store_allowed
 from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account
 from youden.pipeline.planned_run import is_same_judge
 from youden.pipeline.recovered_answers import reuse_saved_answers
-from youden.pipeline.request_hashes import get_key_reader
+from youden.pipeline.request_hashes import get_hash_reader
 from youden.pipeline.verdicts import query_judge
 from youden.text.printable import redact_location
 from youden.types import Plan, Verdicts
@@ -151,7 +151,7 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         read_only=True,
         allows_pending=True,
         account=get_cost_account(config),
-        keys=get_key_reader(folder),
+        keys=get_hash_reader(folder),
     )
     query = partial(query_judge, judge=judge, store=config.store_location, options=options)
 

@@ -36,7 +36,7 @@ from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
 
-_NOT_OPTIONS = {"calls", "trials_from", "question"}
+_NOT_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 
 
 class RunPlan(NamedTuple):
@@ -187,6 +187,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
         default_budget=budget,
         calls_are_free=_has_free_judge(config),
         question=config.question,
+        self_trials=config.self_trials,
     )
     _check_target(config, plan)
 
@@ -317,6 +318,7 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
         old_options = _without_stopping_options(name, old_options)
         new_options = _without_stopping_options(name, new_options)
     yield "design", plan.design, name
+    yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
     yield "options", old_options, new_options
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout

@@ -176,7 +176,7 @@ class PrecisionForecast:
         max_blocks = (plan.n_agents - 1) * n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
         self.n_agents = plan.n_agents
-        self.n_independent = len(plan) - n_paired
+        self.n_independent = len(plan) - n_paired - plan.n_self_trials
         self.max_regret = None if search is None else search.max_regret
         if self.max_regret is not None:
             self._set_search(self.max_regret, n_paired, prior_components(kind), plan)
@@ -332,9 +332,11 @@ class PrecisionForecast:
 
 
 def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
-    """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls.
+    """Forecast the variance that false-positive rates add to an ability.
 
-    0 for fewer than 3 agents, and for a plan without pooled independent trials.
+    multiple : number of calls, as a multiple of those of the plan
+
+    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials.
     """
     n_pooled = multiple * int((plan.role == POOLED).sum())
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:

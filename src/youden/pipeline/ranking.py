@@ -41,7 +41,11 @@ from youden.pipeline.linked_abilities import (
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
 from youden.pipeline.preference_abilities import estimate_preferences
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
-from youden.pipeline.self_consistency import estimate_self_abilities
+from youden.pipeline.self_consistency import (
+    compare_with_self_consistency,
+    estimate_self_abilities,
+    tabulate_self_consistency,
+)
 from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
@@ -86,6 +90,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - `group` is the agent's group in the plan's pool.
         - Columns that begin with `robust_` belong to the robust ranking, in which agents that agree more than any
           honest group on record count as one partner and do not score each other.
+        - Columns that begin with `self_consistency` exist if the plan has self-trials.
 
         The table's `attrs` hold:
 
@@ -120,6 +125,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     groups = _get_groups(verdicts.plan)
     table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
     table = with_alternative_columns(table, alternatives, agent_ids)
+    table = table.join(tabulate_self_consistency(trials), on="agent")
 
     choice = summarize_choice(abilities, agent_ids, differences=differences)
     signal = assess_signal(measure_judge_rates(trials), abilities)
@@ -138,6 +144,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         *verdicts.warnings,
         *trials.find_alarms(),
         *([Finding("fit", message)] if message else []),
+        *compare_with_self_consistency(table),
         *alternative_ranking_findings(
             {ranking.name: ranking.facts for ranking in alternatives}, n_agents=len(agent_ids)
         ),
@@ -320,7 +327,10 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking by the given method, and return them with the trials.
+    """Estimate the abilities for a ranking, and return them with the trials, read item by item.
+
+    target : population to which the intervals refer
+    method : estimator, "auto", "trial-mean" or "additive-fit"
 
     Raises StatisticsError [rank-method] if the method is unknown, [question-information] if the plan asks for preferences.
     """

@@ -251,6 +251,12 @@ def recommend_from_abilities(
     warnings : findings about the run, some of which forbid a recommendation
     """
     if abilities.ranking == SELF_RANKING:
+        if signal.tpr == signal.fpr and signal.tpr in (0, 1):
+            answer = "yes" if signal.tpr else "no"
+            return _no_recommendation(
+                f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent",
+                "Read a few responses. If they differ between items, use another judge.",
+            )
         return _no_recommendation(
             "an agent that is compared only with itself can be stable without being correct",
             "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking.",

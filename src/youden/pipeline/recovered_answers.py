@@ -17,7 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import RowKey
 from youden.judging.store.answers import open_store
-from youden.pipeline.request_hashes import get_key_reader
+from youden.pipeline.request_hashes import get_hash_reader
 from youden.protocol.independent import select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
@@ -56,7 +56,7 @@ def reuse_saved_answers(
         return judge_plan
 
     # a jury: all answers of the folder, or none
-    read_hashes = get_key_reader(folder)
+    read_hashes = get_hash_reader(folder)
     if judge.judges:
         hashes_of_judges = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
         if not _holds_none(store, hashes_of_judges):
@@ -84,10 +84,10 @@ def reuse_saved_answers(
 
 
 def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in the run's folder; None if their answers cannot be reused.
+    """Read the verdicts in a run's folder, if their answers can be reused.
 
     They can be reused if they belong to the plan in the folder and have request hashes, or, for a jury, if every judge
-    answered every trial.
+    answered every trial. The result is None otherwise, and for a judge whose answers are not stored.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -117,9 +117,12 @@ def _holds_none(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
-    """Find the saved answers that the store does not hold: row of `saved` by request hash.
+    """Find the saved answers that the store of the run has lost.
 
     path : path or URL of the store
+    saved : verdicts in the run's folder
+
+    Returns the row of `saved` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
     """
     if saved.request_hash is None:
         return {}

@@ -34,7 +34,7 @@ CHUNK_ROWS = 65_536
 _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=False)])
 
 
-def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
+def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
     Nothing is written for a small plan or one that may still change, and for a judge that makes no calls.
@@ -45,32 +45,36 @@ def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log
         if not (member.makes_calls and _is_worth_storing(plan)):
             continue
         questions = member.questions()
-        path = _keys_path(folder, questions)
+        path = _hash_file_path(folder, questions)
         if path.exists():
             try:
-                _read_plan_keys(folder, questions, plan)
+                _open_hash_file(folder, questions, plan)
                 continue
             except RunFolderError as error:
                 log(f"{path.name} is written again: {error.message}")
         hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
-        write_keys(path, hashes, _keys_metadata(questions, plan))
+        write_hashes(path, hashes, _make_metadata(questions, plan))
 
 
-def get_key_reader(folder: RunFolder) -> KeySource:
-    """Return a function that reads the request hashes of a plan from `folder`, or computes them if no file fits."""
+def get_hash_reader(folder: RunFolder) -> KeySource:
+    """Return a function that yields the request hashes of a plan, from a file in a run folder if one fits the plan.
+
+    Otherwise, the hashes are computed from the requests, which takes longer.
+    """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
-        if not (_is_worth_storing(plan) and _keys_path(folder, questions).exists()):
+        """Yield the row and the request hash of each trial of a plan, from row `start` on."""
+        if not (_is_worth_storing(plan) and _hash_file_path(folder, questions).exists()):
             return iter_keys(questions, plan, start=start)
         try:
-            return _iter_rows(_read_plan_keys(folder, questions, plan), start)
+            return _iter_rows(_open_hash_file(folder, questions, plan), start)
         except RunFolderError:
             return iter_keys(questions, plan, start=start)
 
     return read_or_compute
 
 
-def _iter_rows(file: KeyFile, row: int) -> Iterator[RowKey]:
+def _iter_rows(file: HashFile, row: int) -> Iterator[RowKey]:
     """Yield pairs of a row number and its request hash, from `row` on."""
     for chunk in file.chunks(row):
         yield from enumerate(chunk, row)
@@ -82,17 +86,17 @@ def _is_worth_storing(plan: Plan) -> bool:
     return len(plan) >= MIN_TRIALS and plan.rounds is None and not plan.n_follow_ups
 
 
-def _read_plan_keys(folder: RunFolder, questions: Questions, plan: Plan) -> KeyFile:
+def _open_hash_file(folder: RunFolder, questions: Questions, plan: Plan) -> HashFile:
     """Open the file of a plan's request hashes; raise RunFolderError if it does not fit the plan and judge."""
-    return read_keys(_keys_path(folder, questions), _keys_metadata(questions, plan), n=len(plan))
+    return open_hashes(_hash_file_path(folder, questions), _make_metadata(questions, plan), n=len(plan))
 
 
-def _keys_path(folder: RunFolder, questions: Questions) -> Path:
+def _hash_file_path(folder: RunFolder, questions: Questions) -> Path:
     """Return the path of the file with the request hashes of `questions`, the questions to one judge."""
     return folder.file(f"request-hashes-{questions.digest[:12]}.parquet")
 
 
-def _keys_metadata(questions: Questions, plan: Plan) -> KeysMetadata:
+def _make_metadata(questions: Questions, plan: Plan) -> KeysMetadata:
     """Return the metadata that a file of request hashes for a plan and judge must have."""
     return KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
 
@@ -107,7 +111,7 @@ class KeysMetadata(TableMetadata):
     """Digest of the settings of the judge that decide its requests."""
 
 
-def write_keys(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
+def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
     """Write request hashes to a Parquet file; an existing file is replaced atomically.
 
     hashes : hashes in hexadecimal, in the order of the plan
@@ -123,7 +127,7 @@ def write_keys(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> Non
             writer.write_batch(pa.record_batch([column], schema=schema))
 
 
-def read_keys(path: Path, metadata: KeysMetadata, *, n: int) -> KeyFile:
+def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
     """Open a file of request hashes, and check that it belongs to a plan and a judge.
 
     metadata : plan, pool and judge for which the file must have been written
@@ -134,14 +138,14 @@ def read_keys(path: Path, metadata: KeysMetadata, *, n: int) -> KeyFile:
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:
         raise damaged_file_error(path, "it was written for another plan, pool or judge")
-    file = KeyFile(path)
+    file = HashFile(path)
     n_hashes = sum(len(column) for column in file.columns())
     if n_hashes != n:
         raise damaged_file_error(path, f"it does not have the {n:,} request hashes of this plan")
     return file
 
 
-class KeyFile:
+class HashFile:
     """A file of request hashes in plan order, which is read in chunks as needed."""
 
     def __init__(self, path: Path) -> None:
@@ -156,7 +160,10 @@ class KeyFile:
             yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
     def columns(self, start: int = 0) -> Iterator[pa.Array]:
-        """Yield arrays of request hashes in binary from row `start` on; raise RunFolderError if the file is damaged."""
+        """Yield the request hashes from row `start` on as binary arrays, one per row group of the file.
+
+        Raises RunFolderError if the file is damaged.
+        """
         try:
             with closing(pq.ParquetFile(self._path, memory_map=True, page_checksum_verification=True)) as file:
                 for group in range(file.num_row_groups):

@@ -132,9 +132,12 @@ def _find_needed_blocks(
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
-    """Choose how many blocks the next round adds to `n_blocks`, if `n_needed` blocks are needed in all.
+    """Choose how many blocks the next round of a plan adds.
 
     A round adds all missing blocks if they are few, otherwise a fraction of them, and at most doubles the blocks.
+
+    n_blocks : number of blocks so far
+    n_needed : number of blocks that are probably needed in all
     """
     n_missing = n_needed - n_blocks
     n_added = n_missing

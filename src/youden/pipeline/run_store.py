@@ -13,7 +13,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import open_store
-from youden.pipeline.request_hashes import get_key_reader
+from youden.pipeline.request_hashes import get_hash_reader
 from youden.text.printable import redact_location
 from youden.types import Completion, Plan
 
@@ -73,7 +73,9 @@ def _find_previous_store(config: RunConfig) -> str | None:
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-store] if the store in `config` lacks answers to `plan` that the run's own store holds.
+    """Refuse a store that lacks answers to a plan which the store that the run used so far contains.
+
+    Raises RunFolderError [run-store] if the store in `config` does.
 
     Nothing is compared if both are the same store. If the run's own store cannot be reached, a warning is logged; if it
     is damaged or was made by another version, the store in `config` is accepted.
@@ -115,7 +117,7 @@ def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeCo
 
     own_store : path or URL of the run's own store
     """
-    read_hashes = get_key_reader(RunFolder(config.folder))
+    read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
     new_file = config.store_file
     n_lacking = 0

@@ -6,13 +6,25 @@ agent alone has no distance from an average agent.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
-from youden.pipeline.abilities import SELF_RANKING, Abilities, EstimationRequest
+from youden.pipeline.abilities import LEVEL, SELF_RANKING, Abilities, EstimationRequest
 from youden.stats.trials.agent_rates import AgentRates
-from youden.stats.trials.replication import estimate_self_consistency
+from youden.stats.trials.replication import (
+    ReplicationScores,
+    SelfConsistency,
+    estimate_self_consistency,
+    replication_scores,
+)
+from youden.types import Finding, Verdicts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METHOD = "self-trials, dyadic cluster-robust by item, Student t"
 
@@ -33,15 +45,7 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
     """
     check_self_target(request.target)
     plan = trials.plan
-    columns = trials.read_self_trials()
-    result = estimate_self_consistency(
-        columns["first"],
-        columns["item"],
-        columns["other_item"],
-        columns["answer"],
-        n_agents=plan.n_agents,
-        n_items=plan.n_items,
-    )
+    result = _estimate(trials)
     return Abilities(
         result.value,
         result.covariance,
@@ -52,3 +56,129 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
         request.target,
         np.zeros(plan.n_agents, dtype=np.int32),
     )
+
+
+def _estimate(trials: TrialsByItem) -> SelfConsistency:
+    """Estimate J = TPR − FPR of each agent from the self-trials of a run."""
+    columns = trials.read_self_trials()
+    return estimate_self_consistency(
+        columns["first"],
+        columns["item"],
+        columns["other_item"],
+        columns["answer"],
+        n_agents=trials.plan.n_agents,
+        n_items=trials.plan.n_items,
+    )
+
+
+def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
+    """Tabulate the self-consistency of the agents of a plan that compares agents, with the agent's id as index.
+
+    The columns are those of ranking.csv. There are none without self-trials.
+    """
+    import pandas as pd  # takes long to load
+
+    index = pd.Index(trials.plan.agent_ids, name="agent")
+    if trials.plan.is_self_plan or not trials.has_self_trials:
+        return pd.DataFrame(index=index)
+    result = _estimate(trials)
+    half_width = result.covariance.half_width(LEVEL)
+    columns = {
+        "self_consistency": result.value,
+        "self_consistency_low": np.clip(result.value - half_width, -1, 1),
+        "self_consistency_high": np.clip(result.value + half_width, -1, 1),
+    }
+    return pd.DataFrame(columns, index=index)
+
+
+def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
+    """Yield notes on agents whose self-consistency explains their ability; none without its columns in the ranking.
+
+    An agent is stable, but not corroborated, if its ability is significantly below the mean ability and below its own
+    self-consistency. Self-consistency is low if it is significantly below the mean self-consistency.
+    """
+    if "self_consistency" not in ranking:
+        return
+    is_below_mean = ranking["high"] < ranking["ability"].mean()
+    is_stable = is_below_mean & (ranking["self_consistency_low"] > ranking["high"])
+    is_unstable = ranking["self_consistency_high"] < ranking["self_consistency"].mean()
+    stable = tuple(ranking["agent"][is_stable & ~is_unstable])
+    unstable = tuple(ranking["agent"][is_unstable])
+    if stable:
+        message = (
+            f"High self-consistency and low ability of {', '.join(stable)}: stable, but not corroborated by peers. Two "
+            "responses to an item match more often than responses of different agents, as those of an agent that repeats its "
+            "mistakes, or that is alone in being correct."
+        )
+        yield Finding("not-corroborated", message, severity="note", agents=stable)
+    if unstable:
+        message = (
+            f"Low self-consistency of {', '.join(unstable)}: responses to one item vary in content. This bounds what ability can "
+            "reach: two agents match at most as often as the geometric mean of how often each matches itself."
+        )
+        yield Finding("low-self-consistency", message, severity="note", agents=unstable)
+
+
+def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
+    """Compute replication scores of the responses of an agent from the self-trials of a run; their means are lower bounds.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers of a run of one or two agents, or of a run with `self_trials`.
+    agent : str
+        Id of the agent.
+
+    Returns
+    -------
+    ReplicationScores
+        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no
+        further response to the item matches.
+
+    Raises
+    ------
+    StatisticsError
+        [replication-agent]: if the run has no answered self-trial of the agent.
+
+    Notes
+    -----
+    Each response is compared with m responses to other items, in the order of the plan, and usually matches none of them.
+    R₀ is therefore replaced by min(R₀, m + 1). As the plan fixes m, the mean Pearson score is at most the χ² information in
+    expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
+    The two orders of a pair of responses count once, by the first answer.
+    """
+    import pandas as pd  # takes long to load
+
+    plan = verdicts.plan
+    position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1
+    rows = np.flatnonzero((plan.first == position) & (plan.second == position) & verdicts.answered)
+    if not len(rows):
+        raise StatisticsError(
+            f"The run has no answered self-trials of this agent: got '{agent}'. Pass an agent of a run with self-trials, for "
+            "example one with `self_trials: 100`.",
+            slug="replication-agent",
+        )
+
+    # each trial belongs to the sequences of both of its responses, which are numbered by repeat and item
+    trials = plan.trials.take(rows)
+    texts = zip(trials.text_rows(plan.n_agents), trials.text_cells, strict=True)
+    first, second = (text_row.astype(np.int64) * plan.n_items + item for text_row, item in texts)
+    comparisons = pd.DataFrame(
+        {
+            "response": np.append(first, second),
+            "partner": np.append(second, first),
+            "is_same_item": np.tile(trials.text_cells[0] == trials.text_cells[1], 2),
+            "answer": np.tile(verdicts.hard_answer[rows], 2),
+        },
+        index=np.tile(rows, 2),
+    )
+
+    # one row per response, with the first comparison of each pair of responses, in the order of the plan
+    comparisons = comparisons.sort_index(kind="stable").drop_duplicates(["response", "partner"])
+    comparisons["number"] = comparisons.groupby(["response", "is_same_item"]).cumcount()
+    table = comparisons.pivot(index="response", columns=["is_same_item", "number"], values="answer")
+    unknown = np.full((len(table), 1), np.nan)
+    same_item, other_items = (table[kind].to_numpy() if kind in table else unknown for kind in (True, False))
+
+    # a match after the last comparison turns R₀ into min(R₀, m + 1)
+    return replication_scores(same_item, np.column_stack([other_items, np.ones(len(table))]))

@@ -22,7 +22,7 @@ from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
 from youden.types import PAIRED, Finding
 from youden.types.pool import Bools, Floats, Positions
-from youden.types.trials import PROBE
+from youden.types.trials import PROBE, SELF
 
 MIN_AGENTS = 5
 """Smallest number of agents for which a rank correlation is computed."""
@@ -140,7 +140,7 @@ def read_answer_lengths(
 ) -> tuple[Floats, Positions, Positions, Bools] | None:
     """Read the answers of a run with the lengths of the compared texts.
 
-    Trials without an answer and probes are left out.
+    Trials without an answer, probes and self-trials are left out.
 
     folder : folder of the run
     pool : pool at the time of the run
@@ -158,7 +158,7 @@ def read_answer_lengths(
     second_lengths: list[Positions] = []
     paired: list[Bools] = []
     for chunk in rows():
-        is_used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
+        is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
         is_paired = chunk["trial_type"][is_used] == PAIRED
         first_item = chunk["item"][is_used]
         second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
@@ -176,8 +176,10 @@ def read_answer_lengths(
 def _get_text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
     """Return the row of each trial's first or second text in `Pool.all_lengths`: int array (n_trials,).
 
-    The rows of the table are the first responses of all agents, then their second responses, and so on.
+    The rows of this table are the first responses of all agents, then their second responses, and so on.
 
+    columns : columns of the trials: `first` and `second`, and `first_repeat` and `second_repeat` if agents have several
+        responses
     position : "first" or "second"
     """
     agent = columns[position]

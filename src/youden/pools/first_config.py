@@ -377,11 +377,11 @@ def build_config_schema() -> dict[str, Any]:
 
 def _describe_pool(pool: Pool) -> str:
     """Describe the size of a pool in one line, for a comment in the config."""
-    responses = format_responses(pool.n_agents * pool.n_items - pool.n_missing, pool.n_responses)
+    responses = format_responses(pool.n_agents * pool.n_items - pool.n_missing, pool.n_responses, pool.n_missing)
     groups = {agent.group for agent in pool.agents} - {None}
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     return (
-        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items: {responses}, {pool.n_missing:,} missing; "
+        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items: {responses}; "
         f"{len(groups):,} groups of agents; {n_prompts:,} items with a prompt."
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.types import PAIRED, Plan
+from youden.types import INDEPENDENT, PAIRED, Plan
 from youden.types.pool import Bools
 
 
@@ -78,7 +78,7 @@ def compute_coverage(plan: Plan) -> Coverage:
         Numbers of cells (agent, item) that exist, may be used for training and are scored, and of calls and pairs.
     """
     is_paired = plan.trial_type == PAIRED
-    second_item = np.where(is_paired, plan.item, plan.other_item)
+    _, second_item = plan.trials.text_cells
     is_held_out = plan.split.holdout
     touches_holdout = is_held_out[plan.first, plan.item] | is_held_out[plan.second, second_item]
     scored_cells = _mark_first_cells(plan, is_paired & ~touches_holdout)
@@ -99,7 +99,7 @@ def compute_coverage(plan: Plan) -> Coverage:
         cells=plan.n_cells,
         scored=int(scored_cells.sum()),
         paired=int(is_paired.sum()),
-        independent=int((~is_paired).sum()),
+        independent=int((plan.trial_type == INDEPENDENT).sum()),
         ordered=len(ordered_pairs),
         unordered=len(unordered_pairs),
         holdout=int(touches_holdout.sum()),

@@ -616,6 +616,8 @@ class _PlanExtender:
             change = (
                 f"{format_count(len(scored), 'agent')} added, compared with {self.extensions.anchors} of the first plan"
             )
+            if self.plan.n_self_trials:
+                change += ", without self-trials"
         elif kind == "items":
             change = f"{format_count(self.pool.n_items - self.plan.n_items, 'item')} added"
         elif kind == "repeats":

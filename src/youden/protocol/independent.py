@@ -23,7 +23,7 @@ from youden.text.words import segment_texts
 from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Ids, Positions
-from youden.types.trials import MATCHED, PROBE, count_earlier
+from youden.types.trials import MATCHED, PROBE, SELF_TRIAL, count_earlier
 
 
 def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
@@ -124,7 +124,8 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     Plan
         A plan with the trials of both, and the total text length of all of them.
     """
-    added = assign_repeats(added, plan.pool, plan.seed, after=plan.trials)
+    earlier = plan.trials.take(plan.trial_type != SELF_TRIAL)
+    added = assign_repeats(added, plan.pool, plan.seed, after=earlier)
     trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
     characters = count_characters(plan.pool, trials, with_tasks=plan.question == "preference")
     return replace(plan, trials=trials, characters=characters)

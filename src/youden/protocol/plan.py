@@ -37,6 +37,7 @@ from youden.protocol.self_trials import (
     draw_self_trials,
     needs_self_trials,
     suggest_additions,
+    with_self_trials,
 )
 from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
@@ -200,6 +201,7 @@ def make_plan(
     default_budget: int | None = None,
     calls_are_free: bool = False,
     question: Question = "information",
+    self_trials: int = 0,
 ) -> Plan:
     """Plan which pairs of responses a judge compares.
 
@@ -232,12 +234,15 @@ def make_plan(
         one, at most 200,000, in addition to the budget.
     question : {"information", "preference"}, default "information"
         What the judge is asked. A plan for preferences has neither independent trials nor held-out cells.
+    self_trials : int, default 0
+        Maximum number of paired self-trials of each agent, and of independent ones, in addition to the budget. They
+        compare responses of the agent to one item, and to two items, and no ability uses them.
 
     Returns
     -------
     Plan
-        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent),
-        and others. If the pool allows fewer calls than requested, its first note says so.
+        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent,
+        2 self-trial), and others. If the pool allows fewer calls than requested, its first note says so.
 
     Raises
     ------
@@ -258,7 +263,14 @@ def make_plan(
     if question == "information" and needs_self_trials(pool):
         own_design = None if design == "cyclic" else design
         check_self_trials(
-            requested, {**(options or {}), "design": own_design, "independent": independent, "holdout": holdout}
+            requested,
+            {
+                **(options or {}),
+                "design": own_design,
+                "independent": independent,
+                "holdout": holdout,
+                "self_trials": self_trials,
+            },
         )
         return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
@@ -323,7 +335,7 @@ def make_plan(
         notes=tuple(notes),
         source=pool,
     )
-    return _with_shortfall(plan)
+    return with_self_trials(_with_shortfall(plan), pool, self_trials)
 
 
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
@@ -334,12 +346,12 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         per_agent = requested.value if requested.unit else requested.value / (2 * pool.n_agents)
         n_paired = int(per_agent)
         budget = int(2 * pool.n_agents * per_agent + 0.5)
-    if n_paired < 1:
-        raise PlanError(
-            f"The budget is less than two calls per agent: got {format_count(budget or 0, 'call')} for "
-            f"{format_count(pool.n_agents, 'agent')}. Set more calls.",
-            slug="calls-invalid",
-        )
+        if n_paired < 1:
+            raise PlanError(
+                f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
+                f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
+                slug="calls-invalid",
+            )
     by_agent = []
     for position, agent in enumerate(pool.agents):
         trials_of_agent = draw_self_trials(pool, position, n_paired=n_paired, seed=seed)
@@ -352,6 +364,9 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
                 slug="repeats-few",
             )
     trials = Trials.concat(by_agent)
+    n_single = int((pool.n_repeats == 1).sum())
+    single = format_count(n_single, "response", "has", "have")
+    left_out = f"; {single} no second one to compare with, so the plan leaves out the item" if n_single else ""
     plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
@@ -366,7 +381,8 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         characters=count_characters(pool, trials),
         notes=(
             f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
-            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency",
+            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency"
+            f"{left_out}",
         ),
         source=pool,
     )
@@ -392,11 +408,16 @@ def find_shortfall(plan: Plan) -> str | None:
     if not is_first_plan:
         return None
 
-    n_planned = len(plan)
+    n_planned = len(plan) - plan.n_self_trials
     if has_free_calls(plan):
         n_planned = int((plan.trial_type == PAIRED).sum())
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
+    if plan.is_self_plan:
+        return (
+            f"the responses of this pool allow only {n_planned:,} self-trials: got a budget of {budget:,} calls; add "
+            "responses or items for more"
+        )
     return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"
 
 

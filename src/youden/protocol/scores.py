@@ -36,7 +36,9 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    rows = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
+    rows = plan.trial_type == PAIRED
+    if plan.independent == "matched":
+        rows |= plan.trial_type == INDEPENDENT
 
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)

@@ -14,11 +14,13 @@ from zlib import crc32
 import numpy as np
 
 from youden.errors import PlanError
+from youden.protocol.independent import count_characters
 from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import Plan, Pool, Trials
 from youden.types.pool import Json, Positions
+from youden.types.trials import SELF, SELF_TRIAL
 
 MAX_PAIRED = 450
 """Default maximum number of paired self-trials of an agent."""
@@ -32,7 +34,7 @@ def needs_self_trials(pool: Pool) -> bool:
 def suggest_additions(pool: Pool) -> str:
     """Return what to add to a pool that is too small for a ranking and for self-trials, as an imperative without a full stop."""
     if pool.n_items < 2:
-        return "Add agents and items" if pool.n_agents < 3 else "Add items"
+        return "Add agents and items" if pool.n_agents < 3 and pool.repeats == 1 else "Add items"
     if needs_self_trials(pool) or pool.n_agents == 0:
         return "Add agents"
     agents = "the agent" if pool.n_agents == 1 else "each agent"
@@ -55,12 +57,67 @@ def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) ->
             )
 
 
+def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
+    """Return a plan that compares agents with self-trials of its agents at its end, which no ability uses.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan without rounds and self-trials.
+    pool : Pool
+        Its pool.
+    n_paired : int
+        Maximum number of paired self-trials of each agent; each has an independent one. 0 returns the plan itself.
+
+    Returns
+    -------
+    Plan
+        Its self-trials have the trial type SELF_TRIAL, and paired ones have the same item twice.
+
+    Raises
+    ------
+    PlanError
+        [self-trials]: if the plan is made in rounds or for preferences; [repeats-few]: if no agent has two responses to
+        two items.
+    """
+    if not n_paired:
+        return plan
+    if plan.rounds is not None or plan.question == "preference":
+        raise PlanError(
+            "Self-trials cannot be added to a plan in rounds, or to one for preferences: got "
+            f"self_trials: {n_paired}, design: {plan.design}, question: {plan.question}. Remove self_trials.",
+            slug="self-trials",
+        )
+    by_agent = [draw_self_trials(pool, agent, n_paired=n_paired, seed=plan.seed) for agent in range(pool.n_agents)]
+    without = [agent.id for agent, trials in zip(pool.agents, by_agent, strict=True) if not len(trials)]
+    if len(without) == pool.n_agents:
+        raise PlanError(
+            f"No agent of '{pool.name}' can be compared with itself: got self_trials: {n_paired}, but no agent has two "
+            "responses to at least two items. Add a second response to each item, or remove self_trials.",
+            slug="repeats-few",
+        )
+    drawn = Trials.concat(by_agent)
+    other_item = np.where(drawn.other_item < 0, drawn.item, drawn.other_item)
+    trial_type = np.full(len(drawn), SELF_TRIAL, dtype=np.int8)
+    drawn = replace(drawn, trial_type=trial_type, other_item=other_item).with_role(SELF, first=0.0, second=0.0)
+    note = f"{format_count(len(drawn), 'self-trial')} in addition to the budget, for the self-consistency of each agent"
+    if without:
+        note += f"; without two responses to two items, and thus without self-trials: {', '.join(without)}"
+    return replace(
+        plan,
+        trials=Trials.concat([plan.trials, drawn]),
+        options={**plan.options, "self_trials": n_paired},
+        characters=plan.characters + count_characters(pool, drawn),
+        notes=(*plan.notes, note),
+    )
+
+
 def check_compares_agents(plan: Plan, command: str) -> None:
     """Raise PlanError [self-trials-only] if a command that compares agents is applied to a plan of self-trials."""
     if plan.is_self_plan:
         raise PlanError(
             f"`youden {command}` compares different agents: got self-trials of "
-            f"{format_count(len(plan.agent_ids), 'agent')}. Use a pool of three agents or more.",
+            f"{format_count(len(plan.agent_ids), 'agent')}. Use a run of three agents or more.",
             slug="self-trials-only",
         )
 

@@ -12,9 +12,10 @@ from youden.protocol.independent import match_trials, select_trials
 from youden.protocol.pooled_trials import count_independent, count_independent_of_paired
 from youden.run_keys import CallBudget
 from youden.streams import stream
-from youden.types import PAIRED, Plan
+from youden.text.sentences import format_count
+from youden.types import INDEPENDENT, PAIRED, Plan
 from youden.types.pool import Bools, Positions
-from youden.types.trials import PROBE, count_earlier
+from youden.types.trials import PROBE, SELF, count_earlier
 
 MIN_PAIRED_PER_AGENT = 4
 """Minimum number of paired trials per agent."""
@@ -44,7 +45,7 @@ def count_calls(plan: Plan, budget: object) -> int:
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
         n_paired = ceil(parsed.value * plan.n_agents / 2)
-        n_independent = int((plan.trial_type != PAIRED).sum())
+        n_independent = int((plan.trial_type == INDEPENDENT).sum())
         n_independent = min(n_independent, count_independent_of_paired(n_paired, plan.n_agents))
         return min(len(plan), n_paired + n_independent)
     if parsed.unit:  # "%"
@@ -128,6 +129,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
         f"{len(drawn_paired):,} of {len(paired):,} paired and {len(drawn_independent):,} of {len(independent):,} independent "
         f"trials of another run's plan ({plan.digest[:12]})"
     )
+    if plan.n_self_trials:
+        note += f"; its {format_count(plan.n_self_trials, 'self-trial')} are left out"
     return _make_part(plan, drawn, calls=calls, seed=seed, has_blocks=has_blocks, note=note)
 
 
@@ -170,14 +173,14 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials that may be drawn, int array: both texts in training cells, and not a probe.
+    """Return the rows of the trials that may be drawn, int array: both texts in training cells, no probe and no self-trial.
 
     Probes are trials with unusually similar texts, which serve only the false-positive alarm.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
     is_training = train[plan.first, first_item] & train[plan.second, second_item]
-    return np.flatnonzero(is_training & (plan.role != PROBE))
+    return np.flatnonzero(is_training & ~np.isin(plan.role, (PROBE, SELF)))
 
 
 def _find_earlier(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from youden.pools.run_cassettes import CassetteExport
     from youden.report.data.summary import Summary
     from youden.run_keys import Target
+    from youden.stats.trials.replication import ReplicationScores
     from youden.types import Finding, Plan, Verdicts
     from youden.types.facts import RunFacts
     from youden.types.recommendation import Recommendation
@@ -110,6 +111,29 @@ class RunView:
     def verdicts(self) -> Verdicts:
         """Answers of the judge; their `plan` is the plan of the run."""
         return self.folder.read_verdicts(self.plan)
+
+    def replication_bounds(self, agent: str) -> ReplicationScores:
+        """Compute replication scores of the responses of an agent from its self-trials; their means are lower bounds.
+
+        Parameters
+        ----------
+        agent : str
+            Id of an agent of a run of self-trials, or of a run with `self_trials`.
+
+        Returns
+        -------
+        ReplicationScores
+            One score of each kind per response, in the order of repeats, then items. A KL score is NaN if no further
+            response to the item matches.
+
+        Raises
+        ------
+        StatisticsError
+            [replication-agent]: if the run has no answered self-trial of the agent.
+        """
+        from youden.pipeline.self_consistency import replication_bounds
+
+        return replication_bounds(self.verdicts, agent)
 
     @property
     def ranking(self) -> pd.DataFrame:

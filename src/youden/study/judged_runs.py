@@ -29,6 +29,7 @@ from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
 from youden.types.recommendation import Recommendation
 from youden.types.results import Rates, ScoreKind
+from youden.types.trials import SELF_TRIAL
 
 MatchItems = Literal["id", "number"]
 _TRIAL_COLUMNS = ["item", "first", "second", "trial_type", "other_item", "replicate", "first_repeat", "second_repeat"]
@@ -405,7 +406,7 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     trial_key = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
 
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
-    is_used = (other_item != -1) & is_answered
+    is_used = (other_item != -1) & is_answered & (plan.trial_type != SELF_TRIAL)
     return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 

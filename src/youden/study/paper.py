@@ -219,7 +219,7 @@ def study_paper(
 
 
 def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, RecordedAnswers]:
-    """Group recorded answers by the domain of the paper.
+    """Find the domain of the paper (PubMed, OPUS or ICLR) of recorded answers.
 
     Parameters
     ----------

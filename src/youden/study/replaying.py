@@ -12,6 +12,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.protocol.scores import pooled_fpr
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Verdicts
@@ -79,7 +80,7 @@ class RecordedAnswers(ReadOnly):
 
 
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a dense run.
+    """Read the answers of a dense run, in which nearly all comparisons were made, to be replayed.
 
     Parameters
     ----------
@@ -109,15 +110,18 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, whether it is dense or not.
+    """Read the answers of a judged and fitted run, or of an imported one, to be replayed; the run need not be dense.
+
+    folder : folder of the run
 
     Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged to its end; others if a file of the run is
-    missing or damaged.
+    missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
     """
     is_judged = folder.has("plan.parquet")
     if is_judged:
         folder.check_information()
         folder.check_judged()
+        check_compares_agents(folder.read_plan_without_trials(), "study")
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     fpr = folder.read_facts().fpr if is_judged else None
@@ -127,7 +131,7 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_usd_per_call(folder: RunFolder) -> float | None:
-    """Read the average cost of a call of a run.
+    """Return the average cost in USD of a call of a run.
 
     Parameters
     ----------
@@ -257,7 +261,7 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the answers of a dense run, or simulate a dense run from a pilot.
+    """Read the answers of a dense run to be replayed, or simulate them from a run with fewer answers, a pilot.
 
     Parameters
     ----------

@@ -171,10 +171,16 @@ def format_recognitions(*abilities: float) -> list[str]:
     return [f"{round(recognition, digits) + 0.0:.{digits}f}" for recognition in recognitions]  # + 0.0 turns −0 into 0
 
 
-def format_responses(n_cells: int, n_responses: int) -> str:
-    """Format the number of responses, and that of cells (agent, item) if they differ because agents responded repeatedly."""
+def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
+    """Format the number of responses and of missing ones; with repeats, the number of cells (agent, item) with and without.
+
+    >>> format_responses(20, 20, 3), format_responses(20, 40, 3)
+    ('20 responses, 3 missing', '40 responses to 20 of 23 pairs of an agent and an item')
+    """
     responses = format_count(n_responses, "response")
-    return responses if n_responses == n_cells else f"{format_count(n_cells, 'cell')}, {responses}"
+    if n_responses == n_cells:
+        return f"{responses}, {n_missing:,} missing"
+    return f"{responses} to {n_cells:,} of {n_cells + n_missing:,} pairs of an agent and an item"
 
 
 def format_recognition_difference(difference: float) -> str:

@@ -111,7 +111,8 @@ def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
     Parameters
     ----------
     low, mid, high : float in [0, 100]
-        Bounds of the interval and the point, in percent of the width; low ≤ mid ≤ high. The line ends at `high`.
+        Bounds of the interval and the point, in percent of the width. The point may be outside the interval. The line
+        ends at the larger of `mid` and `high`.
     cells : int
         Number of characters of the full width.
 
@@ -119,9 +120,11 @@ def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
     --------
     >>> draw_interval(20, 50, 80, cells=11)
     '  ───●───'
+    >>> draw_interval(20, 80, 50, cells=11), draw_interval(40, 20, 60, cells=11)
+    ('  ────  ●', '  ● ───')
     """
     first = round(low / 100 * (cells - 1))
     last = max(first, round(high / 100 * (cells - 1)))
     point = round(mid / 100 * (cells - 1))
-    line = " " * first + "─" * (last - first + 1)
+    line = (" " * first + "─" * (last - first + 1)).ljust(point)
     return line[:point] + "●" + line[point + 1 :]

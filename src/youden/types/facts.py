@@ -101,6 +101,12 @@ class RankingRow:
     ]
     rank_low: Annotated[int, Meaning("best rank of the 95 % rank interval of this agent alone", alternative=True)]
     rank_high: Annotated[int, Meaning("worst rank of the 95 % rank interval of this agent alone", alternative=True)]
+    self_consistency: Annotated[
+        float | None,
+        Meaning("J = TPR − FPR of self-trials, only in runs with `self_trials`; empty without two responses", "self"),
+    ] = None
+    self_consistency_low: Annotated[float | None, Meaning("lower bound of its 95 % interval", "self low")] = None
+    self_consistency_high: Annotated[float | None, Meaning("upper bound of its 95 % interval", "self high")] = None
     alternative_rankings: Mapping[AlternativeRanking, RankingRow] = field(default_factory=dict)
     """The same agent in the alternative rankings that include it."""
 
@@ -228,11 +234,15 @@ class CallFacts:
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
     n_pending: int = 0
     """Number of trials without an outcome so far; 0 unless the run is unfinished."""
+    n_self: int = 0
+    """Number of self-trials of a run that also compares agents."""
+    missing_self: dict[str, int] = field(default_factory=dict)
+    """Reason → number of these self-trials without an answer; pending trials are not counted."""
 
     @property
     def n_calls(self) -> int:
-        """Number of trials of both types."""
-        return self.n_paired + self.n_independent
+        """Number of trials of all types."""
+        return self.n_paired + self.n_independent + self.n_self
 
     @property
     def usd_per_call(self) -> float | None:
@@ -247,18 +257,19 @@ class CallFacts:
 
     @property
     def n_done(self) -> int:
-        """Number of trials of both types with an outcome: an answer, or the reason why there is none."""
+        """Number of trials of all types with an outcome: an answer, or the reason why there is none."""
         return self.n_calls - self.n_pending
 
     @property
     def n_answered(self) -> int:
-        """Number of trials of both types with an answer."""
+        """Number of trials of all types with an answer."""
         return self.n_done - self.n_missing
 
     @property
     def n_missing(self) -> int:
-        """Number of trials of both types that are done and have no answer."""
-        return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
+        """Number of trials of all types that are done and have no answer."""
+        by_type = (self.missing_paired, self.missing_independent, self.missing_self)
+        return sum(sum(reasons.values()) for reasons in by_type)
 
 
 @dataclass(frozen=True)

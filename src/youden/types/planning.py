@@ -17,7 +17,7 @@ from youden.errors import PlanError
 from youden.run_keys import Question, SplitRule
 from youden.types.plan_steps import Extensions, Rounds
 from youden.types.pool import Bools, Codes, Ids, Json, Pool, ReadOnly
-from youden.types.trials import COMPARISON_COLUMNS, FOLLOW_UP, PAIRED, PROBE, Trials
+from youden.types.trials import COMPARISON_COLUMNS, FOLLOW_UP, PAIRED, PROBE, SELF, SELF_TRIAL, Trials
 
 if TYPE_CHECKING:
     from youden.judging.config.judge_files import JudgeLike
@@ -396,7 +396,7 @@ class Plan:
 
     @property
     def trial_type(self) -> Codes:
-        """Trial type, PAIRED or INDEPENDENT: int8 array (n_trials,)."""
+        """Trial type, PAIRED, INDEPENDENT or SELF_TRIAL: int8 array (n_trials,)."""
         return self.trials.trial_type
 
     @property
@@ -426,11 +426,11 @@ class Plan:
 
     @property
     def is_training(self) -> Bools:
-        """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool array (n_trials,)."""
+        """Whether a trial counts for abilities (training cells, role main, matched, pooled or anchor): bool array (n_trials,)."""
         first_item, second_item = self.trials.text_cells
         train = self.split.train
         are_training_cells = train[self.first, first_item] & train[self.second, second_item]
-        has_other_purpose = np.isin(self.role, (PROBE, FOLLOW_UP))
+        has_other_purpose = np.isin(self.role, (PROBE, FOLLOW_UP, SELF))
         return np.asarray(are_training_cells & ~has_other_purpose)
 
     @property
@@ -449,6 +449,11 @@ class Plan:
     def is_self_plan(self) -> bool:
         """Whether each trial compares two responses of one agent, because there are only one or two agents."""
         return self.design == SELF_DESIGN
+
+    @property
+    def n_self_trials(self) -> int:
+        """Number of self-trials of a plan that also compares agents."""
+        return int((self.trial_type == SELF_TRIAL).sum())
 
     @property
     def n_follow_ups(self) -> int:

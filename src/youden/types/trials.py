@@ -19,7 +19,9 @@ PAIRED = 0
 """Trial type: both responses answer the same item."""
 INDEPENDENT = 1
 """Trial type: the two responses answer different items."""
-ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up")
+SELF_TRIAL = 2
+"""Trial type of a self-trial, both of whose responses are by one agent, in a plan that also compares agents."""
+ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up", "self")
 """Purposes of trials:
 
 - main: paired trial that compares the agents of the plan
@@ -28,8 +30,9 @@ ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up")
 - probe: independent trial that is used only for the false-positive alarm
 - anchor: trial of either type that links new agents to the scale of the first agents
 - follow-up: additional trial of a pair of agents, which is used only to flag groups
+- self: comparison of two responses of one agent, which is used only for its self-consistency
 """
-MAIN, MATCHED, POOLED, PROBE, ANCHOR, FOLLOW_UP = range(len(ROLES))
+MAIN, MATCHED, POOLED, PROBE, ANCHOR, FOLLOW_UP, SELF = range(len(ROLES))
 
 
 _LEFT_OUT: NDArray[Any] = np.empty(0)
@@ -91,9 +94,9 @@ class Trials(ReadOnly):
     second: Ids
     """Agent of the second text."""
     trial_type: Codes
-    """Trial type: PAIRED or INDEPENDENT."""
+    """Trial type: PAIRED, INDEPENDENT or SELF_TRIAL."""
     other_item: Ids
-    """Item of the second text of an independent trial; −1 for a paired one."""
+    """Item of the second text; −1 for a paired trial."""
     replicate: Ids
     """Number of earlier trials with the same comparison: 0 for the first, 1 for the second, …"""
     block: Ids
@@ -361,6 +364,7 @@ class Trials(ReadOnly):
         if len(repeated_codes):
             rows = np.flatnonzero(np.isin(codes, repeated_codes))
             replicate[rows] = count_earlier(codes[rows])
+            replicate[self.trial_type == SELF_TRIAL] = 0  # they compare other responses, which the codes do not include
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:

@@ -25,6 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import TRIAL_TYPES
 from youden.errors import ConfigError, YoudenError
 from youden.report.data.comparison import Comparison, match_answers
 from youden.report.data.evidence import Sources, read_result
@@ -59,7 +60,7 @@ MAX_TEXT = 1_000_000
 LEVEL = 0.95
 """Confidence level of the intervals of `youden.rank`."""
 
-_CHOICES = {"answer": ("yes", "no", "missing"), "trial_type": ("paired", "independent"), "kind": KINDS}
+_CHOICES = {"answer": ("yes", "no", "missing"), "trial_type": TRIAL_TYPES, "kind": KINDS}
 """Allowed values of the filters of trials."""
 
 T = TypeVar("T")
@@ -142,7 +143,7 @@ class Viewer:
         return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
-        """Return as JSON the answers that an unfinished run has so far, with their ranking.
+        """Return as JSON the progress of an unfinished run, and the ranking by its answers so far.
 
         The JSON is {"done": true} if the run is fitted.
         """

@@ -287,7 +287,7 @@ class Runs:
 
 
 def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
-    """Select the runs of the viewer.
+    """Find the runs that the viewer shows.
 
     Parameters
     ----------
@@ -299,6 +299,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Returns
     -------
     Runs
+        The runs; if `paths` is empty, those that `root` contains at the time of each request.
 
     Raises
     ------
@@ -325,19 +326,26 @@ def _find_inside(folder: Path) -> list[Path]:
 
 
 def get_state(folder: RunFolder) -> State:
-    """Return the state of a run.
+    """Return the state of a run, which decides how the viewer shows it.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
 
     Returns
     -------
     {"fitted", "in progress", "unfinished", "incomplete"}
-        "fitted" if the ranking belongs to the plan and the answers; also the partial ranking of an unfinished run.
-        "in progress" if the run has no ranking of all answers, and the heartbeat of a process shows that it is being
-        judged. "unfinished" if it has a plan and no such ranking, and no process judges it. "incomplete" if it has no plan.
+        "in progress": a process judges the run, and there is no ranking by all answers yet. "fitted": the ranking, which
+        may be a partial one, belongs to the plan and the answers. "unfinished": there is a plan, but no such ranking.
+        "incomplete": there is no plan.
     """
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
-    if is_planned and not (is_fitted and _is_judged(folder)) and _is_in_progress(folder):
-        return "in progress"
+    if is_planned:
+        is_complete = is_fitted and _is_judged(folder)
+        if not is_complete and _is_in_progress(folder):
+            return "in progress"
     if is_fitted:
         return "fitted"
     return "unfinished" if is_planned else "incomplete"

@@ -277,7 +277,7 @@ MAX_OPEN_PATHS = 0.1
 
 
 def describe_requests(calibration: Calibration) -> str:
-    """Describe the trials of a planned calibration.
+    """Describe the trials with known answers of a planned calibration in a sentence.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 
 
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:
-    """Yield the lines below the table of a calibration.
+    """Yield the conclusions about calibrated judges, one line each.
 
     Parameters
     ----------
@@ -466,7 +466,7 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
 
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
-    """Describe how many calls would decide on a judge.
+    """Describe how many calls would decide whether a judge passes its calibration.
 
     calls : total number of calls; None if it is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows

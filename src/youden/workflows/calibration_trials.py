@@ -294,7 +294,8 @@ def _sort_by_length_ratio(
 ) -> Positions:
     """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
 
-    rows : int array, rows of the trials
+    plan : plan of the run
+    rows : int array, rows of the trials to sort
     length : float array (n_agents, n_items), number of characters of each response
     min_length : number of characters; trials with a shorter text come last in any case
     largest_first : whether the most different lengths come first, otherwise the most similar ones

@@ -191,10 +191,12 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population that differences refer to: `target`, or by default the target of the run.
+    """Return the population to which the differences of a gate refer.
 
-    With labels and for preferences, it is always "items-like-these". Raises InputError [gate-target] if `target` is another
-    one.
+    target : population that the user set; None for that of the run
+    labels : labels, with which it is always "items-like-these", as for preferences; None to compare abilities
+
+    Raises InputError [gate-target] if another population is set with labels or for preferences.
     """
     if labels is None and not folder.asks_preference:
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"

@@ -27,7 +27,7 @@ def format_outcome(gate: Gate, outcome: GateOutcome) -> str:
 
 
 def gate_table(gate: Gate) -> Table:
-    """Format the result of a gate as a table, one row per agent.
+    """Format the result of a gate, a comparison of new agents with a baseline, as a table with one row per agent.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def format_next_command(gate: Gate) -> str | None:
 
 
 def describe_gate(gate: Gate) -> Iterator[str]:
-    """Yield the lines below the table of a gate.
+    """Yield the conclusions of a gate, a comparison of new agents with a baseline, one line each.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
 
 
 def format_footnote(gate: Gate) -> str:
-    """Format a footnote on the margin, the error rate, the method and the target.
+    """Format a footnote that states the margin of a gate, its error rate, its method and the items to which it refers.
 
     Parameters
     ----------

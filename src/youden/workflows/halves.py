@@ -11,6 +11,7 @@ import numpy as np
 
 from youden.errors import InputError
 from youden.pipeline.ranking import differences_from_verdicts
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.noninferiority import alpha_at_analysis, decide
 from youden.streams import stream
 from youden.types import Trials, Verdicts
@@ -72,8 +73,11 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     ------
     InputError
         [aa-repeats] if no agent has several responses to an item.
+    PlanError
+        [self-trials-only] if the run has only self-trials.
     """
     plan = result.plan
+    check_compares_agents(plan, "study aa")
     if plan.trials.first_repeat is None or _count_repeats(plan.trials) < 2:
         raise InputError(
             "An A/A test needs agents with several responses to an item: got one response to each. Import logs with epochs, or a "

@@ -15,7 +15,7 @@ WIDE_INTERVAL = 0.5
 
 
 def describe_agreement(facts: LabelFacts, disagreements: Sequence[Disagreement]) -> Iterator[str]:
-    """Describe in sentences how well a ranking agrees with one label.
+    """Describe in sentences how well the ranking of agents agrees with their mean labels.
 
     Parameters
     ----------

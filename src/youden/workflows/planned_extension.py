@@ -119,6 +119,10 @@ def plan_step(
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
     """Plan the step of a stopped extension again, marked as resumed.
 
+    config : config of the run with the steps so far
+    unfinished : record of the stopped extension
+    request : options of this command
+
     Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
     pool have changed. If `config` has no cost cap, that of the stopped command is recorded again.
     """

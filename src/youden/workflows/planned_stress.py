@@ -526,8 +526,9 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
 
 
 def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
-    """Add the agents of one attack to the pool, and plan their trials.
+    """Add the adversarial agents of one attack to the pool, and plan their trials.
 
+    base : plan without an attack, with its pool, judge and store
     name : name of the attack
     base_agent : position of the agent whose responses the attack starts from
     number : position of the attack among all attacks, which separates its random draws from theirs

@@ -18,6 +18,7 @@ from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError, StatisticsError
+from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
@@ -108,6 +109,7 @@ def read_answers(
         If a file cannot be read as labels.
     """
     folder.check_information()
+    check_fit(folder)
     agent_ids = [row.agent for row in folder.read_ranking()]
     if not isinstance(labels, str | PathLike | Sequence):
         return _read_labels_of_frame(labels, agent_ids, label=label or "label", scale=scale)

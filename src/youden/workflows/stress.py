@@ -269,7 +269,7 @@ MIN_RANK_GAIN = 3.0
 
 
 def describe_requests(planned: PlannedStress) -> str:
-    """Describe a planned stress test.
+    """Describe the attacks of a planned stress test, which adds adversarial agents to a pool, in a sentence.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ NOTES = (
 
 
 def attacks_table(result: Stress) -> Table:
-    """Format the outcome of a stress test as a table.
+    """Format the outcome of a stress test, which adds adversarial agents to a pool, as a table.
 
     Parameters
     ----------

@@ -21,6 +21,7 @@ from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import label_key_path
 from youden.errors import ConfigError
+from youden.pipeline.fitted_run import check_fit
 from youden.streams import stream
 from youden.text.spreadsheet_cells import guard
 from youden.types import Pool
@@ -109,7 +110,8 @@ def choose_to_label(
         [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every answer has
         a label.
     RunFolderError, PoolError
-        If the run is not fitted, or its pool cannot be read.
+        If the run is not fitted, or its pool cannot be read; [fit-stale], [run-other-plan] if it was planned or judged again
+        since it was fitted.
     """
     if out.suffix.lower() != ".csv":
         raise ConfigError(
@@ -123,6 +125,7 @@ def choose_to_label(
             slug="label-out",
         )
 
+    check_fit(folder)
     pool = folder.read_judged_pool()
     agent_ids = [row.agent for row in folder.read_ranking()]
     pool_positions = {agent.id: k for k, agent in enumerate(pool.agents)}

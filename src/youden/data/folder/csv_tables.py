@@ -169,12 +169,12 @@ def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
 
     The columns of alternative rankings are optional. Raise RunFolderError [run-columns] if another column is missing.
     """
-    _write_frame(path, ranking, ranking_columns(_find_alternatives(ranking.columns)))
+    _write_frame(path, ranking, _find_columns(ranking.columns))
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     """Read a ranking, best agent first."""
-    header, records = _read_records(path, lambda header: ranking_columns(_find_alternatives(header)))
+    header, records = _read_records(path, _find_columns)
     alternatives = _find_alternatives(header)
     return tuple(_to_ranking_row(record, alternatives) for record in records)
 
@@ -192,8 +192,9 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     tuple of RankingRow
         In the order of the table; NaN becomes None.
     """
-    columns = [[_nan_to_none(value) for value in ranking[column.name].tolist()] for column in columns_of(RankingRow)]
-    return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
+    names = [column.name for column in _find_columns(ranking.columns) if column in columns_of(RankingRow)]
+    columns = [[_nan_to_none(value) for value in ranking[name].tolist()] for name in names]
+    return tuple(RankingRow(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
 
 
 def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableColumn] = ()) -> None:
@@ -249,6 +250,11 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     return tuple(curves)
 
 
+def _find_columns(header: Iterable[str]) -> tuple[TableColumn, ...]:
+    """List the columns of a ranking, of which those of alternative rankings and of self-consistency are optional."""
+    return ranking_columns(_find_alternatives(header), self_trials="self_consistency" in header)
+
+
 def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
     """List the alternative rankings that have columns in a header."""
     names = set(header)
@@ -260,7 +266,7 @@ def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[Alternativ
 
     alternatives : names of the alternative rankings in the table, such as "robust"
     """
-    plain_fields = {column.name: record[column.name] for column in columns_of(RankingRow)}
+    plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     alternative_rows = {}
     for ranking in alternatives:
         is_ranked = record[f"{ranking}_rank_low"] is not None

@@ -66,13 +66,16 @@ OWN_STORE = "verdicts.db"
 _DESIGNS_WITH_ROUNDS = ("cyclic", "fixed-width", "adaptive")
 """Designs that can be combined with the keys `half_width`, `top` and `max_regret`."""
 
-_DESIGN_KEYS = ("design", "half_width", "top", "max_regret", "options", "independent", "holdout", "holdout_rule")
+_DESIGN_KEYS = (
+    *("design", "half_width", "top", "max_regret", "options", "independent", "holdout", "holdout_rule"),
+    "self_trials",
+)
 """Keys that cannot be combined with `trials_from`."""
 
 
 _NOT_FOR_PREFERENCES = (
     *("half_width", "independent", "holdout", "trials_from"),
-    *("robust", "trusted", "follow_up_fraction"),
+    *("robust", "trusted", "follow_up_fraction", "self_trials"),
 )
 """Keys that cannot be combined with `question: preference`."""
 
@@ -544,7 +547,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         data[key] = make_relative(key, data[key], folder)
 
     # keys that are left out if they have their defaults
-    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction"):
+    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
         if not data[key]:
             del data[key]
     if config.ray == RayWorkers():

@@ -16,7 +16,7 @@ from youden.types.facts import ALTERNATIVE_RANKINGS, AlternativeRanking, Ranking
 from youden.types.label_facts import QualityRow
 from youden.types.trials import ROLES
 
-TRIAL_TYPES = ("paired", "independent")
+TRIAL_TYPES = ("paired", "independent", "self")
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,17 @@ TARGET = TableColumn(
 )
 
 
-def ranking_columns(alternatives: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS) -> tuple[TableColumn, ...]:
+def ranking_columns(
+    alternatives: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS, *, self_trials: bool = False
+) -> tuple[TableColumn, ...]:
     """List the columns of a `ranking.csv`.
 
     Parameters
     ----------
     alternatives : collection of str, optional
         Names of the alternative rankings in the file. Default: all.
+    self_trials : bool, default False
+        Whether the file has the columns of self-consistency.
 
     Returns
     -------
@@ -70,6 +74,8 @@ def ranking_columns(alternatives: Collection[AlternativeRanking] = ALTERNATIVE_R
         the name of the ranking, for example `robust_ability`.
     """
     plain_columns = columns_of(RankingRow)
+    if not self_trials:
+        plain_columns = tuple(column for column in plain_columns if not column.name.startswith("self_consistency"))
     shared_columns = [column for column in plain_columns if column.alternative]
     alternative_columns: list[TableColumn] = []
     for ranking in ALTERNATIVE_RANKINGS:
@@ -83,11 +89,16 @@ TRIALS = (
     TableColumn("item", "text", "item of the first response", entity="items"),
     TableColumn("first", "text", "agent whose response the judge reads first", entity="agents"),
     TableColumn("second", "text", "agent whose response the judge reads second", entity="agents"),
-    TableColumn("trial_type", "text", "trial type: paired if both responses are to one item", words=TRIAL_TYPES),
+    TableColumn(
+        "trial_type",
+        "text",
+        "trial type: paired if both responses are to one item, self if both are by one agent in a run that compares agents",
+        words=TRIAL_TYPES,
+    ),
     TableColumn(
         "other_item",
         "text",
-        "item of the second response if it is another one; null in paired trials",
+        "item of the second response; null in paired trials",
         entity="items",
         null=True,
     ),
@@ -97,7 +108,8 @@ TRIALS = (
         "role",
         "text",
         "purpose: `main` compares all agents, `anchor` compares new agents with the first ones; `matched` and `pooled` estimate "
-        "false-positive rates, a `probe` serves only their alarm, a `follow-up` only the search for flagged groups",
+        "false-positive rates, a `probe` serves only their alarm, a `follow-up` only the search for flagged groups, "
+        "a `self` trial only the self-consistency of its agent",
         words=ROLES,
     ),
     TableColumn(
@@ -189,7 +201,7 @@ PAIRS = (
 )
 
 COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
-    "ranking.csv": ranking_columns(),
+    "ranking.csv": ranking_columns(self_trials=True),
     "items.csv": columns_of(ItemRow),
     "curl.csv": CURL,
     "quality.csv": columns_of(QualityRow),

@@ -127,7 +127,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
         return None
     notes: list[str] = []
-    with suppress(ImportFormatError, ValueError):
+    with suppress(ImportFormatError, ValueError, csv.Error):
         text = _decode_separated(file, lambda message, _: notes.append(message), None, exact=False)
         separator = _detect_separator(text, "," if file.suffix.lower() == ".csv" else "\t")
         header = next(csv.reader([text.partition("\n")[0]], delimiter=separator), [])

@@ -210,7 +210,8 @@ class Source:
         except UnicodeDecodeError as error:
             raise self.make_error(
                 number,
-                f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. Save the file as UTF-8.",
+                f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. Save the file as UTF-8, "
+                "or pass it to `youden init`, which also reads UTF-16 and writes a pool.",
                 slug="pool-encoding",
             ) from error
 

@@ -27,7 +27,7 @@ from youden.judging.question.parsing import (
 )
 from youden.judging.question.prompts import Prompt, make_fence_bytes
 from youden.text.printable import to_encodable
-from youden.types import INDEPENDENT, Completion, Plan, Request
+from youden.types import Completion, Plan, Request
 from youden.types.pool import Bools, Json, Positions
 
 SCHEMA = 1
@@ -87,8 +87,8 @@ class Questions:
             [plan-missing-text]: if the pool has no response for the trial.
         """
         item = plan.item.item(row)
-        is_independent = plan.trial_type.item(row) == INDEPENDENT
-        second_item = plan.other_item.item(row) if is_independent else item
+        other_item = plan.other_item.item(row)
+        second_item = item if other_item < 0 else other_item
         first_rows, second_rows = plan.text_rows
         texts = plan.pool.all_texts
         first = texts.item(first_rows.item(row), item)
@@ -295,7 +295,7 @@ def describe_trial(plan: Plan, row: int) -> str:
     first = plan.agent_ids[plan.first[row]]
     second = plan.agent_ids[plan.second[row]]
     item = plan.item_ids[plan.item[row]]
-    if plan.trial_type[row] == INDEPENDENT:
+    if plan.other_item[row] not in (-1, plan.item[row]):
         second_item = plan.item_ids[plan.other_item[row]]
         return f"trial {row}: agents '{first}' and '{second}', items '{item}' and '{second_item}', independent"
     return f"trial {row}: agents '{first}' and '{second}', item '{item}', paired"
@@ -351,7 +351,8 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded_texts.clear()
         chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
-        second_items = np.where(plan.trial_type[chunk] == INDEPENDENT, plan.other_item[chunk], plan.item[chunk])
+        other_item = plan.other_item[chunk]
+        second_items = np.where(other_item >= 0, other_item, plan.item[chunk])
         first_positions = first_rows[chunk].astype(np.int64) * n_items + plan.item[chunk]
         second_positions = second_rows[chunk].astype(np.int64) * n_items + second_items
 

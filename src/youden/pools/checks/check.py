@@ -308,7 +308,7 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
     """
     valid_lengths = length[length >= 0]
     has_responses = len(valid_lengths) > 0
-    n_blank = sum(text is not None and not text.strip() for texts in pool.texts for text in texts)
+    n_blank = sum(text is not None and not text.strip() for texts in pool.all_texts for text in texts)
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     return Counts(
         n_agents=pool.n_agents,

@@ -233,7 +233,7 @@ def _draw_ranking(data: ReportData) -> Iterator[Figure]:
 
 
 def _draw_agents(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of ordered pairs of agents twice: agents by rank, then similar agents next to each other."""
+    """Draw two heat maps of the agreement of ordered pairs of agents: by rank, and with similar agents next to each other."""
     grid = data.agents
     source = f"rates.parquet, {format_n_answers(data.summary)}"
     for slug, order, description in (

@@ -253,7 +253,7 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 
 @without_validation
 def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error on held-out cells of each regime (a design and its fraction of observed cells).
+    """Draw the prediction error on held-out cells of each regime, a design with a number of observed cells or calls.
 
     The first figure shows the error by the fraction of observed cells, the second by the number of calls.
     """

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import VerdictChunk, open_verdict_chunks
-from youden.types import INDEPENDENT, Plan
+from youden.types import Plan
 from youden.types.pool import Bools, Floats, Ids, Json, Positions
 
 
@@ -168,10 +168,8 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
     first, second : int64 array (n_trials,)
         Numbers of the texts that are read first and second.
     """
-    item, other_item = columns["item"], columns["item"]
-    is_independent = columns["trial_type"] == INDEPENDENT
-    if is_independent.any():
-        other_item = np.where(is_independent, columns["other_item"], item)
+    item = columns["item"]
+    other_item = np.where(columns["other_item"] >= 0, columns["other_item"], item)
     first_row, second_row = columns["first"], columns["second"]
     if "first_repeat" in columns:
         first_row = first_row + (columns["first_repeat"] - 1) * plan.n_agents

@@ -315,7 +315,7 @@ class RankingChecks:
 
 
 def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
-    """Check whether the ranking of a run may reflect something other than ability.
+    """Check whether a ranking may reflect something other than ability: collusion, length, or the choice of agents.
 
     Parameters
     ----------

@@ -175,7 +175,8 @@ class Summary:
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
-        columns = self.columns
+        # bounds of self-consistency would exceed the 80 columns of a terminal
+        columns = [column for column in self.columns if not column.name.endswith(("_low", "_high"))]
         headings, alignments = ["ranks", "agent"], "rl"  # r: right, l: left, c: centred
         if has_groups:
             headings.append("group")
@@ -348,7 +349,7 @@ class Summary:
         if self.calls is None or not self.calls.n_dense_calls:
             return None
         is_free = self.calls.n_independent > self.calls.n_paired
-        n_calls = self.calls.n_paired if is_free else self.calls.n_done
+        n_calls = self.calls.n_paired if is_free else self.calls.n_done - self.calls.n_self
         return 100 * n_calls / self.calls.n_dense_calls
 
     @property
@@ -361,7 +362,11 @@ class Summary:
         """Pairs (trial type and reason, number of trials without an answer)."""
         if self.calls is None:
             return ()
-        by_type = (("paired", self.calls.missing_paired), ("independent", self.calls.missing_independent))
+        by_type = (
+            ("paired", self.calls.missing_paired),
+            ("independent", self.calls.missing_independent),
+            ("self-trial", self.calls.missing_self),
+        )
         return tuple((f"{name} {reason}", n) for name, reasons in by_type for reason, n in reasons.items())
 
 

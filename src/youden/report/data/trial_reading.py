@@ -220,7 +220,7 @@ class WorstTrials:
         """Compute how unfavourable each answer is for the agents.
 
         For a paired trial, this is the expected answer minus the actual one. For an independent trial, it is the answer
-        itself, because a yes is wrong.
+        itself, because a yes is wrong. It is 0 for a self-trial.
 
         chunk : int64 array (n_trials,), positions of answered trials in `rows`
 
@@ -229,7 +229,7 @@ class WorstTrials:
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
         expected = self._predict(first, item) + self._predict(second, item) - self._item_mean[item]
-        return np.where(trial_type == PAIRED, expected - answer, answer)
+        return np.where(trial_type == PAIRED, expected - answer, np.where(trial_type == INDEPENDENT, answer, 0.0))
 
     def _predict(self, agent: Ids | Positions, item: Ids | Positions | int) -> Floats:
         """Predict scores of cells, with 0.5 for agents and items without a score."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.data.folder.table_columns import TRIAL_TYPES
 from youden.report.data.answer_blocks import compare_repeats, encode_trials
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats, Ids, Positions, freeze
@@ -46,7 +47,7 @@ class TrialLine:
     """Agent whose text the judge reads first."""
     second: int
     """Agent of the second text."""
-    trial_type: Literal["paired", "independent"]
+    trial_type: str
     """Trial type."""
     answer: float | None
     """Answer in [0, 1]; None if missing."""
@@ -185,14 +186,14 @@ class TrialRows:
         if self.against is not None and not np.isnan(self.against[position]):
             other_judge_answer = float(self.against[position])
 
-        is_independent = bool(trial["trial_type"] == INDEPENDENT)
+        other_item = int(trial["other_item"])
         return TrialLine(
             row=row,
             item=int(trial["item"]),
-            other_item=int(trial["other_item"]) if is_independent else None,
+            other_item=other_item if other_item not in (-1, trial["item"]) else None,
             first=int(trial["first"]),
             second=int(trial["second"]),
-            trial_type="independent" if is_independent else "paired",
+            trial_type=TRIAL_TYPES[trial["trial_type"]],
             answer=answer,
             hard_answer=hard_answer,
             missing_reason=missing_reason,
@@ -239,8 +240,7 @@ class TrialRows:
             items = list(condition.items)
             masks.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
         if condition.trial_type is not None:
-            trial_type = INDEPENDENT if condition.trial_type == "independent" else PAIRED
-            masks.append(columns["trial_type"] == trial_type)
+            masks.append(columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type))
         if condition.kind is not None:
             kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1
             masks.append(self.kind == kind)
@@ -249,7 +249,7 @@ class TrialRows:
         elif condition.answer is not None:
             masks.append(columns["hard_answer"] == (condition.answer == "yes"))
         if condition.cells is not None:
-            second_item = np.where(columns["trial_type"] == INDEPENDENT, columns["other_item"], columns["item"])
+            second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
             is_first_selected = condition.cells[columns["first"], columns["item"]]
             is_second_selected = condition.cells[columns["second"], second_item]
             masks.append(is_first_selected | is_second_selected)

@@ -349,9 +349,11 @@ def write_report(folder: RunFolder) -> Summary:
 
 
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Summary]:
-    """Write the report of a fitted run as HTML, and return its path and the summary of the run.
+    """Write the report of a fitted run as HTML.
 
-    out : file; by default, report.html in the folder of the run
+    out : file to write, which is replaced if it exists; by default, report.html in the folder of the run
+
+    Returns the path of the file and the summary of the run.
     """
     path = folder.file("report.html") if out is None else out
     if folder.asks_preference:
@@ -366,7 +368,10 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    out : file; by default, against-SECOND.html in the folder of the first run
+    If one of them asks for preferences, its ranking is compared with that by information; otherwise, the page has both
+    runs side by side.
+
+    out : file to write; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference or second.asks_preference:

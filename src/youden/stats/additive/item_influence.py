@@ -230,14 +230,15 @@ def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_fre
 def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, *, component: Ids) -> Floats:
     """Invert the normal matrix of agent effects, from which the effects of items were eliminated.
 
-    weight, normalised : float array (n_cells,), weights of cells, and the same divided by the weight of the item
+    weight : float array (n_cells,), weight of each cell
+    normalised : float array (n_cells,), the same divided by the total weight of the item
     component : int array (n_agents,), component of each agent
 
     Returns a float array (n_agents, n_agents).
     """
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
-    eliminated = np.zeros((n_agents, n_agents))
+    eliminated = np.zeros((n_agents, n_agents))  # Σ_j A_kj·A_ij/m_j, with m_j the total weight of item j
     for A, C in index.iter_matrices(weight, normalised):
         eliminated += C @ A.T
 

@@ -119,13 +119,13 @@ class _Regression:
     prior: float
 
     def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Look up the likelihood of each agent's labels under regressions with intercepts a, slopes b and one τ.
+        """Look up the likelihood of each agent's labels under regressions of logit quality on ability.
 
-        The agent is assumed to be no outlier.
+        No agent is taken as an outlier.
 
-        a : float array (n_a,)
-        b : float array (n_b,)
-        tau : SD of the deviation u
+        a : float array (n_a,), intercepts
+        b : float array (n_b,), slopes
+        tau : SD τ of the agents' deviations from the regression
 
         Returns three arrays (n_a, n_b, n_agents): the likelihood, interpolated between two points of the grid of
         logits; the index of the lower one in `on_line`, flattened; and the distance from it, as a fraction of the

@@ -87,7 +87,7 @@ class QualityEstimates:
         return np.nan_to_num(self.p_outlier) > _P_OUTLIER
 
     def best_probabilities(self) -> Floats:
-        """Compute each agent's probability of having the highest quality, with independent posteriors of agents.
+        """Compute each agent's posterior probability of having the highest quality; agents are taken as independent.
 
         Returns
         -------

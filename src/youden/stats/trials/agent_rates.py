@@ -252,7 +252,7 @@ class IndependentTotals:
         self._add_side(second, other_item, answer, is_used & for_second)
 
     def _add_side(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, rows: Bools) -> None:
-        """Add answers to the sums of the agents on one side, the first or the second, of their trials.
+        """Add answers to the sums of either the first or the second agents of their trials, in place.
 
         agent, item : int array (n_trials,), agent and item of the text on this side
         answer : float array (n_trials,)
@@ -581,7 +581,10 @@ class _RateFit:
         return np.asarray(weight / weight.sum())
 
     def to_rates(self) -> AgentRates:
-        """Return the rates of all agents with their covariance, averaged over the posterior of κ."""
+        """Estimate the false-positive rates of all agents with the covariance of their errors.
+
+        Both are averaged over the posterior of κ, the coefficient of variation of the rates.
+        """
         totals = self._totals
         n_agents = len(totals.n)
         if not totals.training_n:

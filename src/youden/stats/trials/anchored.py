@@ -169,7 +169,15 @@ class AnchorScale:
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _estimate_covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate `cell_variance` and `pair_variance`: the covariances of answers of one agent and of one pair."""
+        """Estimate two variance components of the anchors' answers: agent × item, and agent × partner.
+
+        The first is the covariance of two answers about one agent on one item, the second that of two answers about the
+        same two agents.
+
+        chunks : function that yields the answers in chunks of items at each call
+
+        Returns `cell_variance` and `pair_variance`.
+        """
         n_anchors = len(self.effect)
         product_sum = 0.0
         n_products = 0

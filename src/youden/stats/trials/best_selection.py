@@ -323,13 +323,13 @@ def next_allocation(
     # factor by which trials must grow: squared ratio of the distances between bound and estimate, now and at the goal
     distance_now = np.maximum(last_bounds, max_regret) - estimate
     distance_at_goal = max_regret - np.minimum(estimate, max_regret / 2)
-    growth = (distance_now / distance_at_goal) ** 2
+    growth = np.divide(distance_now, distance_at_goal, out=np.ones_like(estimate), where=pairs) ** 2
     increase = MARGIN * float(np.max(growth, where=pairs, initial=1.0)) - 1
     return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
 
 
 def _split_std_errors(differences: Differences) -> Floats:
-    """Derive a standard error of each agent from those of differences, as if agents were independent.
+    """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
     The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
 
@@ -382,7 +382,7 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
-    """Estimate the upward bias of the abilities of selected agents.
+    """Estimate how much the abilities of agents are too high because these agents were selected for high estimates.
 
     Parameters
     ----------

@@ -20,6 +20,10 @@ from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unsee
 from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
+_MIN_DIFFERENT_ITEMS = 1.7
+"""Standard error of J, in units of FPR / number of items, that an agent with nearly constant responses has at least. Tuned on
+simulated agents of `benchmarks/replication.py` (seed 11, 400 draws)."""
+
 
 class ReplicationScores(NamedTuple):
     """Replication scores of responses; their means estimate information about the item, in the judge's equivalence classes.
@@ -194,8 +198,9 @@ def estimate_self_consistency(
     of trials of its type, with a minus sign for independent trials. The covariance is the dyadic cluster-robust one,
     J/(J − 1)·(Σ_j S_j S_jᵀ − Σ_d D_d D_dᵀ) over J items: S_j sums e over the trials that show item j, and D_d over the
     independent trials of the two items d, which would be counted twice. A variance is at least that of independent pairs of
-    items. For effects that no item has shown yet, it is increased as in `covariance_over_clusters`. Student's t has J − 1
-    degrees of freedom.
+    items. For effects that no item has shown yet, it is increased as in `covariance_over_clusters`. A standard error is at
+    least 1.7·FPR/J, because an item whose response differs from those to most items changes J by up to 2·FPR/J, and few such
+    items may have been drawn. Student's t has J − 1 degrees of freedom.
 
     References
     ----------
@@ -238,6 +243,8 @@ def estimate_self_consistency(
     scale = np.sqrt(np.where(has_interval, J / np.maximum(J - 1, 1), np.nan))
     unseen = UNSEEN_CLUSTERS * unseen_effect_square(by_item * J[:, None], np.maximum(J, 1)) / np.maximum(J, 1) ** 2
     covariance = covariance * np.outer(scale, scale) + np.diag(unseen)
+    min_std_error = _MIN_DIFFERENT_ITEMS * np.nan_to_num(fpr) / np.maximum(J, 1)
+    covariance = _with_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
     return SelfConsistency(
         value=tpr - fpr,
         tpr=tpr,

@@ -295,7 +295,7 @@ def _select_items(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a design matrix that counts the units of each trial of one item, and subtract the mean of each column.
+    """Make a centred design matrix of the trials of one item, with a column for each unit: an agent, or a response.
 
     first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
 
