@@ -454,10 +454,10 @@ async def test_a_host_suspended_before_its_record_records_no_batch(
     stood_still = 0.0
     monkeypatch.setattr(any_store, "leases", lambda: Leases(any_store.backend, now=lambda: time.time() + stood_still))
     leases = BatchLeases(any_store, address="a", model="m")
-    leases.note(0.0, ["a"])
+    leases.record_batch(0.0, ["a"])
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
-        leases.note(0.0, ["b"])
+        leases.record_batch(0.0, ["b"])
     assert [len(entry.keys) for entry in list_jobs(any_store.backend)] == [1]
 
 

@@ -78,7 +78,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
             instruction = row.get("instruction")
             generator = _get_generator(row)
             if not isinstance(instruction, str) or not instruction.strip():
-                builder.leave_out("no instruction", location)
+                builder.count_left_out("no instruction", location)
                 continue
             agent = agents.get(file) or generator or file.resolve().parent.name
             if generator not in (None, agent) and len(generators[file]) == 1:
@@ -199,7 +199,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
             n_choices = max(1, len(choices)) if isinstance(choices, list) else 1
             turns_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
             if not any(turns_by_choice):
-                builder.leave_out("an answer without turns", location)
+                builder.count_left_out("an answer without turns", location)
             for choice, turns in enumerate(turns_by_choice):
                 for number, text in enumerate(turns, 1):
                     item = question if number == 1 else f"{question}#{number}"
@@ -323,7 +323,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
                 test = first_tests.setdefault(result.variables, test)
             if result.output is None:
                 reason = "the call failed" if result.failed else "no text (null)"
-                builder.leave_out(reason, f"{result.location}{result.error}")
+                builder.count_left_out(reason, f"{result.location}{result.error}")
                 continue
             agent = f"{result.provider} · {result.label}" if has_several_prompts else result.provider
             text = result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode()

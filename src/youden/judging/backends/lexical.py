@@ -307,37 +307,45 @@ def _fit_cut(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tupl
 def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
 ) -> Floats:
-    """Return the weight of each text, min(1, 2·Q₃ / V)², a float array (n_texts, n_models) in (0, 1].
+    """Compute the weight of each text, a float array (n_texts, n_models) in (0, 1].
 
-    V is the common mass of the text: the sum of the weights of those of its words that responses of at least two agents
-    to the item contain. Q₃ is the upper quartile of the positive common masses on the item, which are averaged over the
-    texts of each agent first. So a text with much more in common than others counts less.
+    A text that shares many words with other responses to its item counts less. Its common mass V is the sum of the
+    weights of its common words: words that at least two agents used on the item. The weight of the text is
+    min(1, 2·Q₃ / V)². Q₃ is the upper quartile of the agents' mean common masses on the item, zeros left out.
 
     matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
-    word_weights : float array (n_words, n_models), ≥ 0
+    word_weights : float array (n_words, n_models), ≥ 0, one column per model of the words' weights
     """
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
-    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
     weights = np.ones((n_texts, word_weights.shape[1]))
     # the texts of an item are consecutive rows, because `item_of` ascends
     item_starts = np.flatnonzero(np.diff(item_of)) + 1
+    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
     for rows in np.split(np.arange(n_texts), item_starts):
         texts = slice(rows[0], rows[-1] + 1)
-        words = matrix[texts]
-        item = item_of[rows[0]]
-        common_words_of_item = common_words[[item]].indices
+        common_words_of_item = common_words[[item_of[rows[0]]]].indices
         is_common[common_words_of_item] = 1
-        words_in_common = csr_array((is_common[words.indices], words.indices, words.indptr), shape=words.shape)
-        is_common[common_words_of_item] = 0
+        common_mass = _sum_word_weights(matrix[texts], is_common, word_weights)
+        is_common[common_words_of_item] = 0  # for the next item
 
         # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
-        common_mass = np.asarray(words_in_common @ word_weights)
         mass_by_agent = _average_by_agent(common_mass, agent_of[texts])
         limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
         np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
     return np.asarray(weights**LENGTH_POWER)
+
+
+def _sum_word_weights(words: csr_array[np.int8], is_included: NDArray[np.int8], word_weights: Floats) -> Floats:
+    """Sum the weights of the included words of each text, a float array (n_texts, n_models).
+
+    words : int8 csr_array (n_texts, n_words), 1 if the text contains the word
+    is_included : int8 array (n_words,), 1 or 0
+    word_weights : float array (n_words, n_models)
+    """
+    included_words = csr_array((is_included[words.indices], words.indices, words.indptr), shape=words.shape)
+    return np.asarray(included_words @ word_weights)
 
 
 def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index) -> csr_array[np.int8]:
