@@ -209,22 +209,31 @@ class TrialsByItem:
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
         for columns in rows():
-            self.n += len(columns["trial_type"])
             if votes:
                 self.n_votes = len(get_votes_by_judge(columns))
-            is_follow_up = columns["role"] == FOLLOW_UP
-            is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
-            if is_follow_up.any():
-                self.has_follow_ups = True
-                self._append_to_partitions("follow-up", columns, is_follow_up)
-            self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
-            self._append_to_partitions("paired", columns, is_paired)
-            self._add_independent(columns)
-            is_self_trial = columns["trial_type"] == SELF_TRIAL
-            self.has_self_trials |= bool(is_self_trial.any())
-            self._append_to_partitions("self", columns, is_self_trial)
+            self._add_rows(columns)
             if directory is not None and self._partitions is None and self.n > MAX_TRIALS_PER_CHUNK:
                 self._move_to(directory)
+
+    def _add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Append rows of the run to the partitions, and count them.
+
+        columns : arrays (n_rows,) by name
+        """
+        self.n += len(columns["trial_type"])
+        is_follow_up = columns["role"] == FOLLOW_UP
+        if is_follow_up.any():
+            self.has_follow_ups = True
+            self._append_to_partitions("follow-up", columns, is_follow_up)
+
+        is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
+        self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
+        self._append_to_partitions("paired", columns, is_paired)
+
+        self._add_independent(columns)
+        is_self_trial = columns["trial_type"] == SELF_TRIAL
+        self.has_self_trials |= bool(is_self_trial.any())
+        self._append_to_partitions("self", columns, is_self_trial)
 
     @classmethod
     def from_verdicts(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:

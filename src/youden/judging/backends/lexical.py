@@ -130,14 +130,8 @@ class Lexical:
         models = np.unique(excluded_folds)[:, None]
         fits_on = (fold >= 0) & (fold != models // N_FOLDS) & (fold != models % N_FOLDS)  # (n_models, n_items)
 
-        # words that can count: in several texts, but not in all items that a model is fitted on
         matrix = build_word_matrix(texts)[: len(item_of)]
-        words_by_item = build_group_word_matrix(matrix, item_of, n_groups=pool.n_items)
-        weights = idf(fits_on.astype(np.float64) @ words_by_item, fits_on.sum(axis=1, keepdims=True))
-        can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
-        matrix, weights = matrix[:, can_count], weights[:, can_count]
-
-        word_weights = np.ascontiguousarray(weights.T)
+        matrix, word_weights = _weight_words(matrix, item_of, fits_on)
         text_weight = compute_text_weights(
             matrix, item_of=item_of, agent_of=agent_of % n_sources, word_weights=word_weights
         )
@@ -159,7 +153,7 @@ class Lexical:
             independent_values = independent_mass[m, independent_fits[m]]
             scale, threshold = _fit_cut(paired_values, independent_values, is_self_plan=plan.is_self_plan)
             trials = np.flatnonzero(excluded_folds == model)
-            mass = shared_mass(matrix, first[trials], second[trials], weights=weights[m])
+            mass = shared_mass(matrix, first[trials], second[trials], weights=word_weights[:, m])
             mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
             answer[trials] = np.clip(mass / scale, 0.0, 1.0)
             hard[trials] = mass >= threshold
@@ -189,6 +183,27 @@ class Lexical:
             "scale_quantile": SCALE_QUANTILE,
             "fitting_pairs": FITTING_PAIRS,
         }
+
+
+def _weight_words(
+    matrix: csr_array[np.int8], item_of: Index, fits_on: NDArray[np.bool_]
+) -> tuple[csr_array[np.int8], Floats]:
+    """Select the words that can count, and compute their weights.
+
+    A word can count if several texts contain it, and if not all items that a model is fitted on contain it.
+
+    matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
+    item_of : int array (n_texts,), item of each text
+    fits_on : bool array (n_models, n_items), items that each model is fitted on
+
+    Returns the columns of `matrix` for these words; and their inverse document frequencies over the items that each model
+    is fitted on, float array (n_selected_words, n_models).
+    """
+    words_by_item = build_group_word_matrix(matrix, item_of, n_groups=fits_on.shape[1])
+    n_items_with_word = fits_on.astype(np.float64) @ words_by_item
+    weights = idf(n_items_with_word, fits_on.sum(axis=1, keepdims=True))
+    can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
+    return matrix[:, can_count], np.ascontiguousarray(weights[:, can_count].T)
 
 
 def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -> tuple[Index, Index]:

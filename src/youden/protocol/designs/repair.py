@@ -98,7 +98,7 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with other agents on its item, its partners.
+    """Compare each chosen cell with its partners, which are other agents on the same item.
 
     Parameters
     ----------
