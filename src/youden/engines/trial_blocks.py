@@ -292,11 +292,13 @@ class TrialsByItem:
 
     @property
     def false_positives(self) -> IndependentTotals:
-        """Sums over the independent trials, without probes."""
+        """Sums over the independent trials, without probes, whose texts are unusually similar."""
         return self._sum_independent(lambda _step, _in_complete_block: True)
 
     def false_positives_until(self, step: int) -> IndependentTotals:
-        """Sum the independent trials, without probes, of the steps (extensions or rounds) up to one of them.
+        """Sum the independent trials that were planned up to a step, without probes.
+
+        Step 0 is the first plan; each extension or round is one more step.
 
         Parameters
         ----------
@@ -312,7 +314,7 @@ class TrialsByItem:
 
     @property
     def false_positives_of_anchors(self) -> IndependentTotals:
-        """Sums over the independent trials that belong to complete blocks of the anchors, the first agents."""
+        """Sums over the independent trials that belong to comparisons among the anchors, the agents of the first plan."""
         totals = self._sum_independent(lambda _step, in_complete_block: in_complete_block)
         return totals.first_agents(get_extensions(self.plan).anchors)
 

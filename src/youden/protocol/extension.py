@@ -53,18 +53,22 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare some agents, the scored ones, with anchors: the first `n_anchors` agents.
+    """Draw blocks that compare some agents, the scored ones, with anchors, the first agents of the pool.
 
-    A block has one item, on which each scored agent appears once first and once second, against two different anchors.
-    The anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
-    compared with itself. Blocks are drawn until the next one exceeds `n_paired`, or no comparison is left, so that
-    there may be fewer trials, or none.
+    A block has one item. On it, each scored agent appears once first and once second, against two different anchors.
+    The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
+    `scored` is not compared with itself.
 
-    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `rng`: source of the
-    orders of the anchors. `scored`: positions of the agents. `n_paired`: maximum number of trials. `planned`:
-    comparisons that are not repeated. `pairs`: if "unordered", their reverse is not drawn either. `items` : int array,
-    the items in the order in which the blocks go through them, again and again. `start`: number of the first block.
-    `together`: whether all scored agents of a block meet the same two anchors.
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    rng : source of the random order of the anchors
+    scored : positions of the scored agents
+    n_anchors : number of anchors
+    n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
+    planned : comparisons that are not repeated
+    pairs : "unordered" if the reverse of a planned comparison is not drawn either
+    items : int array, items in the order in which the blocks go through them, again and again
+    start : number of the first block
+    together : whether all scored agents of a block are compared with the same two anchors
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)

@@ -110,7 +110,9 @@ def _make_question_columns(plan: Plan, agent: Positions, item: Positions) -> Pos
 
 
 def with_added_trials(plan: Plan, added: Trials) -> Plan:
-    """Return a plan with more trials after its own; a comparison that is repeated gets the next replicate number.
+    """Return a plan with more trials after its own.
+
+    A trial that repeats an earlier comparison gets the next number in the column `replicate`.
 
     Parameters
     ----------
@@ -387,9 +389,10 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
     Notes
     -----
-    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is their shared idf mass
-    over that of the smaller text. It is unusual above ½, and above the median plus 6 standard deviations, estimated by
-    the median absolute deviation.
+    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is the sum of the idf
+    (inverse document frequency) of the words in both, divided by the smaller of the sums over all words of either text.
+    It is unusual if it exceeds both ½ and the median plus 6 standard deviations, which are estimated by the median
+    absolute deviation.
     """
     n = min(n, MAX_CALLS_WITH_PROBES)
     max_probes = int(n * MAX_PROBE_FRACTION)

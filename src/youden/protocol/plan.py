@@ -539,7 +539,7 @@ class _IndependentTrials:
             self.n_paired = budget - self._count_in_budget()
 
     def _count_in_budget(self) -> int:
-        """Return the number of pooled trials and probes that are paid from the budget."""
+        """Return the number of independent trials, pooled ones and probes, that are paid from the budget."""
         if self._is_free:
             return 0
         n_pooled = self._n_pooled or 0
@@ -549,9 +549,10 @@ class _IndependentTrials:
         return n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
-        """Draw the independent trials of a plan: one for each paired trial if they are matched; else probes and pooled ones.
+        """Draw the independent trials of a plan.
 
-        Probes are independent trials whose texts are unusually similar.
+        If they are matched, each paired trial gets one. Otherwise they are the probes, whose texts are unusually similar,
+        and pooled trials.
 
         paired : paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds
@@ -565,6 +566,9 @@ class _IndependentTrials:
 
     def _count_pooled_to_draw(self, n_paired: int, *, in_rounds: bool) -> int:
         """Return the number of pooled trials that are drawn in addition to the probes.
+
+        The number for the budget was computed before the paired trials were drawn. It does not apply if calls cost nothing,
+        or if these are only the trials of a first round.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

@@ -182,7 +182,7 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 
 
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Return the rows without those of another kind, for example without the rows of a grader in a log.
+    """Remove the rows of another kind, such as the rows of a grader in a log.
 
     Rows without a model are of another kind if the values that they have in a column such as `type` or `kind` do not occur in
     the rows with a model. In a log with a header, the same rule applies to rows without a prompt.

@@ -275,7 +275,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
     The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
 
     spans : all operations of the trace
-    calls : those of them that are calls of a model
+    calls : the operations among `spans` that are calls of a model
     """
     yielded_steps = {"user 0"}  # the first message of the user is the prompt
     call_ids = {id(span) for span in calls}

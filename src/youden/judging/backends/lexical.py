@@ -66,10 +66,10 @@ class Lexical:
     Notes
     -----
     The similarity of two texts is Σ idf(w) over the words in both, times the weight min(1, 2·Q₃ / V)² of each text. Here
-    idf(w) = log(number of items / number of items with w in a response). The common mass V of a text is Σ idf over
-    those of its words that another agent's response to the same item contains. Q₃ is the upper quartile of V over the
-    agents that responded to the item, without agents that share no words; if an agent has several responses, their mean
-    V is used. Long responses therefore count in full if at least a quarter of the agents respond at length, but a text
+    idf(w) = log(number of items / number of items with w in a response). The common mass V of a text is Σ idf over its
+    words that also occur in another agent's response to the item. Q₃ is the upper quartile of V over the agents that
+    responded to the item, without agents that share no words. If an agent has several responses, their mean V is used.
+    Long responses therefore count in full if at least a quarter of the agents respond at length, but a text
     that collects the words of all others counts little.
 
     The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥

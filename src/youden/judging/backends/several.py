@@ -53,7 +53,7 @@ class _Server:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether the server gets no requests other than probes."""
+        """Whether the server gets no requests other than probes, which test whether it works again."""
         return self.wait > 0
 
     def record_success(self) -> None:

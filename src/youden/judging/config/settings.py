@@ -268,7 +268,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def find_key_uses(self) -> tuple[KeyUse, ...]:
-        """Return the pairs of a variable with a key and a host that gets it; for a jury, those of all its judges."""
+        """Return which environment variables with API keys are sent to which hosts; for a jury, by all its judges."""
         if self.judges:
             return tuple(use for judge in self.judges for use in judge.find_key_uses())
         if not self.makes_calls:

@@ -292,7 +292,10 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines_by_redaction: Mappin
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """Format a canonical request as lines, without its replicate and its fence, which differs for each text."""
+    """Format a canonical request as lines, for comparison with other requests.
+
+    The number of its repetition (`replicate`) is left out, and so is its fence: the random part of the tags around texts.
+    """
     lines = [f"{name}: {request[name]}" for name in ("base_url", "model", "asker") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:

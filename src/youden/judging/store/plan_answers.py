@@ -126,7 +126,7 @@ def look_up(
 
 
 class Costs:
-    """Costs of calls by trial: those of a call are in the first trial that needed it, and 0 in all others.
+    """Costs of calls by trial. The cost of a call is booked in the first trial that needs it; it is 0 in all others.
 
     Attributes
     ----------
@@ -163,8 +163,8 @@ class Costs:
         Returns
         -------
         Costs
-            The booked costs, those of a request in its first trial, and 0 for a request without a payment. Its `is_new`
-            is that of `self`.
+            The booked costs. The cost of a request is in its first trial; it is 0 for a request without a payment.
+            `is_new` is the same as in this object.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new

@@ -300,7 +300,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of which response contains which n-gram (sequence of words), without those of its prompt."""
+        """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
         hashes, text_of = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
 

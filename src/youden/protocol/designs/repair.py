@@ -188,7 +188,7 @@ def _draw_partners(
 
 
 class StarvedError(PlanError):
-    """An agent or item has fewer cells than the d-core needs.
+    """Error for an agent or item with fewer cells (agent, item) than the `d_core` that the design requires of each.
 
     Attributes
     ----------
