@@ -105,10 +105,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
         )
 
     # numbers of paired and of independent trials in the budget
-    kept_paired, kept_independent = (
-        _find_trials_of_earlier_part(plan, earlier, paired),
-        _find_trials_of_earlier_part(plan, earlier, independent),
-    )
+    kept_paired = _find_trials_of_earlier_part(plan, earlier, paired)
+    kept_independent = _find_trials_of_earlier_part(plan, earlier, independent)
     takes_all = calls >= n_usable
     n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(kept_paired))
     n_independent = max(n_independent, len(kept_independent))
