@@ -408,13 +408,13 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
         assert under_way.keys() == {"k3"}
         remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
         a.add("k3", answer(), waits=False)
-        ours.settle(second, remainder)
+        ours.replace_record(second, remainder)
         assert [job.id for job in theirs.pending()] == [second.id]
         a.flush()
         assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [("rest", ("k4",), 0.2)]
         assert under_way.keys() == {"k4"}
         assert len(b) == 1
-        ours.settle(remainder, None)
+        ours.replace_record(remainder, None)
         a.flush()
         assert under_way.keys() == PendingBatchKeys(b.backend).keys() == set()
 
