@@ -403,7 +403,7 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
         assert copy.backend.put_rows("batches", a.backend.rows("batches", None, n=10)) == 2
         theirs.delete_record(started)
         with pytest.raises(JudgeError, match="lease-lost"):
-            ours.note_batch(started, "b2")
+            ours.record_batch_id(started, "b2")
         assert [job.id for job in ours.pending()] == [second.id]
         assert under_way.keys() == {"k3"}
         remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
