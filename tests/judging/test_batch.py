@@ -376,9 +376,9 @@ async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_a
     """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as first, open_store(place) as second:
-            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
+            results = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
             assert list_jobs(first.backend) == []
-    assert all(verdicts.answered.all() for verdicts in both)
+    assert all(verdicts.answered.all() for verdicts in results)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
@@ -422,14 +422,14 @@ async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
     async with BatchServer() as server:
         with open_store(place) as first, open_store(place) as second, monkeypatch.context() as patch:
 
-            async def stands_still(self: OpenAIBatches, text: bytes) -> str:
+            async def suspend_and_start(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
                 patch.setattr(second, "leases", lambda: Leases(second.backend, now=clock))
                 assert (await ask(server, second, sleep=five_seconds)).answered.all()
                 return file
 
-            patch.setattr(OpenAIBatches, "upload", stands_still)
+            patch.setattr(OpenAIBatches, "upload", suspend_and_start)
             with pytest.raises(JudgeError, match="lease-lost"):
                 await ask(server, first)
             assert (await ask(server, first)).answered.all()

@@ -50,7 +50,7 @@ def clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytes
 
 
 @pytest.fixture
-def other(server: WireServer) -> Iterator[WireServer]:
+def other_server(server: WireServer) -> Iterator[WireServer]:
     with running(WireServer()) as started:
         yield started
 
@@ -201,11 +201,11 @@ def test_a_base_url_in_the_environment_allows_its_host_for_that_key_only(
     write_config(clone.path / "judges" / "mine.yaml", backend=backend, model="m", price=0)
     ended = youden("run", "r.yaml").well()
     assert f"judge: mine at {clone.server.url.split('/')[2]}, key from OPENAI_API_KEY" in ended.err
-    asked = clone.server.n_requests
-    assert asked > 0
+    n_requests = clone.server.n_requests
+    assert n_requests > 0
     write_config(clone.path / "judges" / "mine.yaml", backend=backend, model="m2", price=0, api_key_env="GITHUB_TOKEN")
     assert youden("run", "r.yaml", "--out", "again").refuses("key-not-trusted")
-    assert clone.server.n_requests == asked
+    assert clone.server.n_requests == n_requests
 
 
 def test_the_address_of_anthropic_in_the_process_environment_is_used(
@@ -218,10 +218,12 @@ def test_the_address_of_anthropic_in_the_process_environment_is_used(
 
 
 def test_an_address_and_a_proxy_in_a_dot_env_file_are_not_used(
-    clone: Clone, youden: Youden, other: WireServer, monkeypatch: pytest.MonkeyPatch
+    clone: Clone, youden: Youden, other_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxies = "".join(f"{name}={other.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"))
-    (clone.path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={other.url}\n{proxies}")
+    proxies = "".join(
+        f"{name}={other_server.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy")
+    )
+    (clone.path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={other_server.url}\n{proxies}")
     monkeypatch.delenv("OPENAI_API_KEY")
     write_config(clone.path / "judges" / "mine.yaml", backend="openai", model="m", price=0)
     ended = youden("run", "r.yaml")
@@ -229,7 +231,7 @@ def test_an_address_and_a_proxy_in_a_dot_env_file_are_not_used(
     allow_key_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge()
     youden("run", "r.yaml").well()
-    assert other.n_requests == 0
+    assert other_server.n_requests == 0
     assert not [name for name in os.environ if name.lower().endswith("_proxy")]
 
 
@@ -366,7 +368,7 @@ def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> N
     assert "judge:" not in youden("plan", "r.yaml", "--judge", "lexical", "--out", "offline").well().err
 
 
-# --- files that stand in for others -----------------------------------------------------------------------------------------
+# --- files that are read instead of others --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
