@@ -255,10 +255,12 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item; an old
-        agent's first response to an old item is then left out, too. If False, those of `new_pool` replace them, and
-        prompts and metadata of items also come from `new_pool`. In any case, responses are appended as repeats if
-        `new_pool` has all old responses of a cell and others, and groups of agents come from `new_pool`.
+        Whether `pool` decides if the pools have different responses of an agent to an item. If False, the responses of
+        `new_pool` replace the old ones, and prompts and metadata of items come from `new_pool`. If True, the old
+        responses stay, and an old agent without a response to an old item gets none.
+
+        In both cases, responses are appended as repeats if `new_pool` has all old responses to the item and others, and
+        groups of agents come from `new_pool`.
 
     Returns
     -------

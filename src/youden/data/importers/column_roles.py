@@ -489,8 +489,9 @@ class _RoleSearch:
     def check_single_text_column(self, roles: Roles, unshared: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses, too.
 
-        It may if it is unused and unshared, is not inside a nested value, and its texts do not repeat. Nothing is
-        raised if the user named the column of texts, or if the table has several files.
+        This is the case for a column that has no other role, in which no two agents have the same text, which is not
+        inside a nested value, and whose texts do not repeat. Nothing is raised if the user named the column of texts, or
+        if the table has several files.
 
         roles : the roles so far; the column of texts is one of them
         unshared : columns in which no two agents have the same text
@@ -557,10 +558,10 @@ class _RoleSearch:
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column with the largest number of (agent, value) pairs on values that several agents share; a column
-        of categories counts as 0. If several columns have that number, it is the first of them. But if the ids in that
-        one begin again for each agent, a column of prompts among the others is taken. If no value is shared, it is the
-        first column that has at least 90 % of the largest number of distinct values.
+        This is the column by which most responses can be compared, because several agents have its values. If several
+        columns are equally good, the first of them is chosen; but if its ids begin again for each agent, a column of
+        prompts among the others is chosen. If no agents share a value, the first column with at least 90 % of the largest
+        number of distinct values is chosen. A column of categories counts as one without shared values.
 
         agents : columns that together name an agent; () if each agent has a column of its own, and no value is shared
         candidates : columns to choose from

@@ -267,11 +267,10 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     Returns
     -------
     Reading
-        The graded answer in [0, 1], the hard answer, 1 if the grade of the label reaches the prompt's `yes_threshold`,
-        else 0, and the reason if both are missing (NaN). They are missing if the completion does not clearly give one
-        label: refused, truncated, unfinished_reasoning or unparsed. With "logprobs", it is also unparsed if the
-        log-probabilities are missing or do not fit the label. An answer that consists of a label counts even if it was
-        cut off after it.
+        The graded answer in [0, 1], and the hard answer: 1 if the grade of the label reaches the prompt's
+        `yes_threshold`, else 0. Both are missing (NaN) if the completion does not clearly give one label. The reason is
+        then "refused", "truncated", "unfinished_reasoning" or "unparsed"; with "logprobs", it is also "unparsed" if the
+        log-probabilities are missing or do not fit the label. If an answer was cut off after its label, the label counts.
     """
     labels = tuple(prompt.labels)
     if decision == "json":
@@ -316,7 +315,7 @@ def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], l
 def _find_answer_label(
     completion: Completion, answer: str | None, labels: tuple[str, ...], decision: Decision
 ) -> str | Reading:
-    """Return the label that an answer gives, or a missing reading with the reason if it gives none.
+    """Return the label that an answer gives. If it gives none, return a reading with the reason in place of a label.
 
     answer : text of the completion after its reasoning; None if the reasoning is not finished
     completion : reply of the model
