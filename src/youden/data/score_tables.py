@@ -230,16 +230,29 @@ class _TableReader:
         for name in scores:
             self.check_numbers(name)
         self.note_conversions(scores)
-        keys = self.get_keys(models or items)
         if is_long:
-            self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
-            values = np.full(self.n_rows, np.nan)
-            for name in scores:
-                values = np.where(np.isnan(values), self.numbers[name], values)
-            return self.average_cells(keys, self.get_keys(items), values, score_range)
+            return self.read_long(models, items, scores, score_range)
+        return self.read_wide(models, items, scores, score_range)
 
+    def read_long(
+        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+    ) -> ScoreTable:
+        """Return the scores of a long table, which has one row per model and item; the first score of a row counts."""
+        self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
+        values = np.full(self.n_rows, np.nan)
+        for name in scores:
+            values = np.where(np.isnan(values), self.numbers[name], values)
+        return self.average_cells(self.get_keys(models), self.get_keys(items), values, score_range)
+
+    def read_wide(
+        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+    ) -> ScoreTable:
+        """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
+
+        Raises: ImportFormatError [scores-scale] if a column has words such as yes, and another one scores above 1.
+        """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
-        row_keys = np.repeat(keys, len(scores))
+        row_keys = np.repeat(self.get_keys(models or items), len(scores))
         column_keys = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         values = np.column_stack([self.numbers[name] for name in scores]).ravel()
         words = [name for name in scores if self.values[name].has_only_words]
@@ -277,17 +290,28 @@ class _TableReader:
         left_out = [name for name in self.values if name not in scores and name not in labels]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
-        if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
+        is_clear = len(scores) == 1 if is_long else len(scores) >= 2 and not usual
+        if not is_clear:
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
             received = f"got {_format_names(scores)}" if scores else f"got none except {_format_names(self.values)}"
             unclear = f"its columns of scores are not clear: {received}. Set --column {columns}."
             raise import_error(self.source, unclear, slug="scores-columns")
-        for name in self.values if is_long else ():
-            if normalize_name(name) in _METRICS and name not in labels and len(self.values[name].unique) > 1:
-                metrics, items = _format_names(map(str, self.values[name].unique)), "+".join([*labels[1:], name])
-                mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
-                raise import_error(self.source, mixed, slug="scores-columns")
+        if is_long:
+            self.check_single_metric(labels)
         return scores
+
+    def check_single_metric(self, labels: Sequence[str]) -> None:
+        """Raise ImportFormatError [scores-columns] if a column names the metric of each score, and there are several.
+
+        labels : columns that name models and items; the column of models is the first
+        """
+        for name in self.values:
+            if name in labels or normalize_name(name) not in _METRICS or len(self.values[name].unique) <= 1:
+                continue
+            metrics = _format_names(map(str, self.values[name].unique))
+            items = "+".join([*labels[1:], name])
+            mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
+            raise import_error(self.source, mixed, slug="scores-columns")
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""

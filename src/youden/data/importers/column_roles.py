@@ -350,15 +350,8 @@ class _RoleSearch:
             return ()
 
         candidates = [name for name in table.names if self.may_hold_responses(name)]
-        prose = []
-        unclear = []
-        for name in candidates:
-            column = table[name]
-            has_digits = any(re.search(r"\d", text) for text in column.texts)
-            if column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive):
-                prose.append(name)
-            elif not column.is_repetitive and not has_digits:
-                unclear.append(name)
+        prose = [name for name in candidates if self.holds_long_or_varied_prose(name)]
+        unclear = [name for name in candidates if name not in prose and self.holds_varied_words(name)]
 
         question = self.given.get("prompt") or self.find_question_column(prose)
         agents = [name for name in prose if name != question]
@@ -381,6 +374,16 @@ class _RoleSearch:
         contacts = [name for name in self.unnamed_columns if table[name].is_contact]
         self.item_columns = [*ids, question] if question else [*ids, *contacts]
         return tuple(agents)
+
+    def holds_long_or_varied_prose(self, name: str) -> bool:
+        """Return whether a column holds prose as of responses: of many words, or not repetitive."""
+        column = self.table[name]
+        return column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive)
+
+    def holds_varied_words(self, name: str) -> bool:
+        """Return whether a column holds different texts without digits, which may be short responses."""
+        column = self.table[name]
+        return not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts)
 
     def may_hold_responses(self, name: str) -> bool:
         """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""

@@ -146,9 +146,7 @@ def _read_resolved(files: list[Path]) -> LocatedRows:
         key = next((name for name in _IDS if name in ids), None)
         if key is not None:
             ids = {name: names for name, names in ids.items() if _INSTANCES.fullmatch(name.removesuffix("_ids"))}
-            folder = file.parent.parent if file.parent.name == "results" else file.parent
-            model = folder.name if file.name == "results.json" else file.stem.rpartition(".")[0]
-            resolved[model or file.stem] = ids[key]
+            resolved[_find_model_name(file)] = ids[key]
         elif ids == value:
             resolved |= ids  # resolved instances by model
         else:
@@ -158,6 +156,14 @@ def _read_resolved(files: list[Path]) -> LocatedRows:
         successes = set(names)
         for item in instances:
             yield model, {"model": model, "item": item, "score": float(item in successes)}
+
+
+def _find_model_name(file: Path) -> str:
+    """Return the model in the path of a file of resolved instances: MODEL/results/results.json or MODEL.RUN.json."""
+    if file.name == "results.json":
+        folder = file.parent.parent if file.parent.name == "results" else file.parent
+        return folder.name or file.stem
+    return file.stem.rpartition(".")[0] or file.stem
 
 
 def _get_entries(value: Json) -> list[tuple[str, Json]]:

@@ -200,7 +200,7 @@ def _weight_words(
     is fitted on, float array (n_selected_words, n_models).
     """
     words_by_item = build_group_word_matrix(matrix, item_of, n_groups=fits_on.shape[1])
-    n_items_with_word = fits_on.astype(np.float64) @ words_by_item
+    n_items_with_word: Floats = np.asarray(fits_on.astype(np.float64) @ words_by_item)
     weights = idf(n_items_with_word, fits_on.sum(axis=1, keepdims=True))
     can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
     return matrix[:, can_count], np.ascontiguousarray(weights[:, can_count].T)
