@@ -222,11 +222,11 @@ async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
     """Each step is interrupted after the provider acted, before its reply is recorded."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": "youden.judging.offline.batch_leases.BatchLeases.note_file",
-            "create": "youden.judging.offline.batch_leases.BatchLeases.note_batch",
+            "upload": "youden.judging.offline.batch_leases.BatchLeases.record_file_id",
+            "create": "youden.judging.offline.batch_leases.BatchLeases.record_batch_id",
             "look": "youden.judging.offline.in_batches.BatchRunner._merge",
             "fetch": "youden.judging.offline.in_batches.iter_results",
-            "merge": "youden.judging.offline.batch_leases.BatchLeases.settle",
+            "merge": "youden.judging.offline.batch_leases.BatchLeases.replace_record",
         }[at]
 
         def die(*_: Any, **__: Any) -> None:
@@ -442,7 +442,7 @@ async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_exp
     questions = config.questions()
     a, b = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
-    b.note(0.0, keys[:4])
+    b.record_batch(0.0, keys[:4])
     assert a.exclude_sent(keys) == set(keys[4:])
     assert a.elsewhere
 
@@ -454,10 +454,10 @@ async def test_a_host_suspended_before_its_record_records_no_batch(
     stood_still = 0.0
     monkeypatch.setattr(any_store, "leases", lambda: Leases(any_store.backend, now=lambda: time.time() + stood_still))
     leases = BatchLeases(any_store, address="a", model="m")
-    leases.note(0.0, ["a"])
+    leases.record_batch(0.0, ["a"])
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
-        leases.note(0.0, ["b"])
+        leases.record_batch(0.0, ["b"])
     assert [len(entry.keys) for entry in list_jobs(any_store.backend)] == [1]
 
 

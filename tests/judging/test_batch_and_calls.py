@@ -124,7 +124,7 @@ async def test_a_process_waiting_for_leased_answers_stops_if_they_are_in_a_batch
             waits = asyncio.create_task(call_by_call(NOWHERE, place, HALF, calls=calls))
             await asyncio.sleep(0.3)
             assert not waits.done()
-            BatchLeases(store, address=questions.address, model=questions.model).note(0.0, keys)
+            BatchLeases(store, address=questions.address, model=questions.model).record_batch(0.0, keys)
             with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await waits
         assert calls.n_requests == 0

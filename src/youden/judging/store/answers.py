@@ -419,10 +419,10 @@ def _to_text(config: dict[str, Json]) -> str:
 
 def _failure_row(key: str, failure: Failure) -> FailureRow:
     """Convert a failure to a row of the table of failures."""
-    return key, failure.kind, failure.status, _storable(failure.reason)
+    return key, failure.kind, failure.status, _replace_unstorable(failure.reason)
 
 
-def _storable(text: str) -> str:
+def _replace_unstorable(text: str) -> str:
     """Replace lone surrogates, which no database stores, and NUL, which PostgreSQL does not store."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
